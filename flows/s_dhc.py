@@ -11,11 +11,12 @@ from flows.execution.runner import Runner
 from flows.execution.s_dhc_settings import SDhcSettings
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.reservation import precheck
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
 from tasks.s_dhc.measure import measure, reserve_budget
 from tasks.s_dhc.release import stage_release
-from tasks.s_dhc.run import TABULATED, keep_plan
+from tasks.s_dhc.run import keep_plan
 from tasks.s_dhc.tabulate import tabulate
 
 
@@ -25,7 +26,7 @@ def check(settings: SDhcSettings) -> bool:
     spend = plan.configuration.spend()
     plan.check()
     there = open_sources(settings.data)[0] is not None  # encode says what is not
-    if there and not (settings.directory / TABULATED).exists() and read_mark(settings.data) is None:
+    if there and not (settings.directory / VALIDATED).exists() and read_mark(settings.data) is None:
         precheck(settings.directory, settings.charging, plan.configuration.states, spend)
     return True
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spine.allocations import Allocation
+from spine.bypass import bypass
 from spine.entities import block_group_key, in_aian, is_strong_mcd
 from spine.entities import entities as entities_of
 from spine.geography import BoolArray, Geography, IntArray
@@ -47,6 +49,17 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
         return spine
     measured = [entities_of(geography, name, settings) for name in settings.objective]
     return with_tract_groups(spine, [family for family in measured if family is not None], settings)
+
+
+def measured_spine(
+    kind: str, geography: Geography, settings: SpineSettings, allocation: Allocation, *, root: bool
+) -> Spine:
+    """Return the spine of a kind with the shares of an allocation, with its root or without; bypassed if optimized."""
+    spine = {"conventional": conventional, "aian": aian, "optimized": optimized}[kind](geography, settings)
+    spine = spine.with_shares(dict(allocation.on(spine.levels).levels))
+    if not root:
+        spine = spine.without_root()
+    return bypass(spine, settings) if kind == "optimized" else spine
 
 
 def _by_prim(

@@ -11,10 +11,10 @@ import typer
 
 from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, refusing, show
+from flows.reports.terminal import Json, show
 from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
 

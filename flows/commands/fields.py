@@ -54,16 +54,7 @@ def with_options(command: Command) -> Command:
 
     A group is a dataclass, a model of settings, or what `Settings` annotates.
     """
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, _Group] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
-        if group := _group(kind):
-            groups[parameter.name] = group
-            parameters += group.parameters
-        else:
-            parameters.append(parameter.replace(annotation=kind, kind=KEYWORD_ONLY))
+    parameters, groups = _options_and_groups(command)
 
     @wraps(command)
     def called(**values: Any) -> None:
@@ -162,20 +153,29 @@ def _group(kind: Any) -> _Group | None:
 
 
 def _of_dataclass(kind: Any) -> _Group:
-    """Return the options of a dataclass, and of the groups that are its fields after its own."""
-    own, hints = {each.name: each for each in fields(kind)}, get_type_hints(kind, include_extras=True)
-    below = {name: group for name in own if (group := _group(hints[name]))}
-    parameters = [
-        inspect.Parameter(name, KEYWORD_ONLY, default=each.default, annotation=hints[name])
-        for name, each in own.items()
-        if name not in below
-    ]
+    """Return the options of a dataclass: its fields, and those of the groups among them."""
+    parameters, below = _options_and_groups(kind)
 
     def build(values: dict[str, Any]) -> Any:
         groups = {name: group.build(values) for name, group in below.items()}
-        return kind(**{name: values.pop(name) for name in own if name not in below}, **groups)
+        return kind(**{each.name: values.pop(each.name) for each in fields(kind) if each.name not in groups}, **groups)
 
-    return _Group(parameters + [each for group in below.values() for each in group.parameters], build)
+    return _Group(parameters, build)
+
+
+def _options_and_groups(called: Callable[..., Any]) -> tuple[list[inspect.Parameter], dict[str, _Group]]:
+    """Return the options of all parameters of a command or a dataclass, in their order, and the groups among these."""
+    hints = get_type_hints(called, include_extras=True)
+    options: list[inspect.Parameter] = []
+    groups: dict[str, _Group] = {}
+    for parameter in inspect.signature(called).parameters.values():
+        kind = hints[parameter.name]
+        if group := _group(kind):
+            groups[parameter.name] = group
+            options += group.parameters
+        else:
+            options.append(parameter.replace(annotation=kind, kind=KEYWORD_ONLY))
+    return options, groups
 
 
 def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) -> inspect.Parameter:

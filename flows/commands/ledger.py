@@ -16,7 +16,7 @@ from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
 from flows.reports.curator import spend_table
 from flows.reports.figures import up
-from flows.reports.terminal import Json, refusing, show
+from flows.reports.terminal import Json, show
 from privacy.accounting.composition import DELTA, changes, read_spend, rounded_down, rounded_up
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.journal import Books, signed_part
@@ -27,7 +27,7 @@ from privacy.accounting.together import charged_together, together
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.check import Check, check_charge
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.received import reason_of

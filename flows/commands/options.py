@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from flows.commands.fields import option_of
+from flows.commands.fields import Chosen, Settings, option_of
 from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
+Charged = Annotated[Chosen, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 
@@ -130,9 +131,7 @@ class ExactOptions(WorkOptions, LedgerOptions):
 class RunOptions(LedgerOptions):
     """The options of every command that runs a flow, whatever the flow computes."""
 
-    account: Annotated[str | None, option_of(RunSettings, "account")] = None
-    second_account: Annotated[bool, option_of(RunSettings, "second_account")] = False
-    sign: Annotated[Path | None, option_of(RunSettings, "sign")] = None
+    charged: Charged = field(default_factory=dict)
     run_id: Annotated[str | None, option_of(RunSettings, "run_id")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
     as_json: Json = False
@@ -150,5 +149,4 @@ class RunOptions(LedgerOptions):
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""
-        charged = {"account": self.account, "second_account": self.second_account, "cluster": self.cluster}
-        return super().shared_settings() | charged | {"sign": str(self.sign) if self.sign else None}
+        return super().shared_settings() | self.charged | {"cluster": self.cluster}

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.exact import quoted_number
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import refusing
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
@@ -86,7 +86,7 @@ class BottomUpSettings(RunSettings):
 
         domain = read_domain(Path(self.domain))
         each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
-        try:
+        with refusing():
             design = Design(
                 domain=domain,
                 epsilon=Fraction(self.epsilon),
@@ -100,6 +100,4 @@ class BottomUpSettings(RunSettings):
             if design.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
             check_law(design.mechanism.law)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         return design

@@ -23,14 +23,13 @@ from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.commit import is_released
 from tasks.lifecycle.manifest import is_whole, mark_of, read_any_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory
 from tasks.lifecycle.staging import staging
 
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
 ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
 _charges: dict[Path, str] = {}  # of the runs that passed their gate in this process, by directory
-VALIDATED = ("prepared/validated", "prepared/tabulated")  # of whatever system
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Standing:
             return "noise"
         if self.reserved:
             return "reserved"
-        return "validated" if any((self.directory / name).exists() for name in VALIDATED) else "begun"
+        return "validated" if (self.directory / VALIDATED).exists() else "begun"
 
     @property
     def go_on(self) -> str:

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import digits, near, up
-from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
 from privacy.analyses.comparison import LARGEST_EPSILON, LEAST_DELTA, Analysis, analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, STABILITY, PrintedTable
@@ -17,6 +16,7 @@ from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.level_budgets import Setting
+from tasks.lifecycle.errors import refusing
 from tasks.pages.text_table import TextTable
 
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}

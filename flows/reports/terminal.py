@@ -20,8 +20,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from tasks.lifecycle.errors import Refused
-
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
 
 
@@ -79,15 +77,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-@contextmanager
-def refusing(what: str = "") -> Iterator[None]:
-    """Turn the ValueError by which a library function rejects its arguments into a refusal; what: they are of."""
-    try:
-        yield
-    except ValueError as error:
-        raise Refused(f"{what}: {error}" if what else str(error)) from error
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import Record, race_groups_of_codes
 from privacy.analyses.attribute_loss_s_dhc import OWN_CHILD, RELATIVES, Person
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.population_groups.iterations import RACE_CODES, Iterations
 from tasks.population_groups.levels import Level
 
@@ -40,10 +40,8 @@ def person(values: Mapping[str, str]) -> Person:
     age, size = whole(values, "age"), whole(values, "size")
     relation = values["relation"].casefold()
     own = flag(values, "own_children", relation in OWN_CHILD and age < 18)
-    try:
+    with refusing():
         return Person(values["name"], age, relation, size, flag(values, "family", relation in RELATIVES or own), own)
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 def check_keys(values: Mapping[str, str], required: tuple[str, ...], optional: tuple[str, ...]) -> None:

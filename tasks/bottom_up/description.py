@@ -7,23 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.description import Column, Description, Table, number
 
 LEVEL = Column("*", "code", "a level of the declared domain")
 NUMBERS = (
-    Column(
-        "COUNT",
-        "records",
-        "the published count, with noise, in multiples of the step",
-        type="number",
-        role="count",
-        frame="count",
+    number(
+        "COUNT", "records", "the published count, with noise, in multiples of the step", role="count", frame="count"
     ),
-    Column(
+    number(
         "MOE",
         "records",
         "the margin of error at 95% of the noise in the count, before calibration and clipping",
-        type="number",
         role="margin",
         of="COUNT",
         frame="margin",

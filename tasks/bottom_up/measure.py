@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.bottom_up.domain import Domain, Totals
-from tasks.bottom_up.tabulate import TABULATED, Tabulated
+from tasks.bottom_up.tabulate import Tabulated
 from tasks.lifecycle.authorization import read_secret
-from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 
 CHOICES = "prepared/design"
@@ -72,21 +72,20 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 def measure_piece(run: RunDirectory, number: int) -> None:
     """Measure cells CELLS_EACH * number and on: noisy/NUMBER with `count`, int64, in steps."""
-    unless_done(run / f"noisy/{number:05d}", lambda: _measure_piece(run, number))
-
-
-def _measure_piece(run: RunDirectory, number: int) -> None:
+    folder = run / f"noisy/{number:05d}"
+    if folder.exists():
+        return
     design = load_object(run / CHOICES, Design)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, design.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
     noisy[~design.domain.histogram.possible(np.arange(start, stop))] = 0
-    save_arrays(run / f"noisy/{number:05d}", {"count": noisy})
+    save_arrays(folder, {"count": noisy})
 
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     """Return the exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
-    tabulated = load_object(run / TABULATED, Tabulated)
+    tabulated = load_object(run / VALIDATED, Tabulated)
     counts = np.zeros(stop - start, np.int64)
     for number in range(tabulated.partitions):
         folder = run / f"counts/{number:05d}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tasks.bottom_up.measure import CHOICES, Design
-from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.bottom_up.tabulate import Tabulated, open_source
+from tasks.inputs.marks import mark_folder, read_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, authorize, precheck
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 
 
 def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:
@@ -16,10 +17,10 @@ def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Cha
 
     Raises Refused, Failed as `reserve_budget` and `tabulate` do.
     """
-    if (run / TABULATED).exists():
+    if (run / VALIDATED).exists():
         return
     open_source(table, design.domain)
-    if read_table_mark(table) is None:
+    if read_mark(mark_folder(table)) is None:
         precheck(run, charging, design.domain.charged, design.mechanism.spend)
 
 
@@ -29,5 +30,5 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     Raises Refused, Failed as `authorize` does.
     """
     design = load_object(run / CHOICES, Design)
-    tabulated = load_object(run / TABULATED, Tabulated)
+    tabulated = load_object(run / VALIDATED, Tabulated)
     authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)

@@ -20,7 +20,7 @@ from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
+from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.inputs.records import (
     ChunkReport,
     RecordFile,
@@ -35,10 +35,9 @@ from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 
-TABULATED = "prepared/tabulated"
 SOURCE = "prepared/source"
 NO_WEIGHT = -1
 
@@ -65,16 +64,16 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     Raises Refused where a record has an undeclared level, a structural zero's levels or a bad weight, or the table
     cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
-    if (run / TABULATED).exists():
+    if (run / VALIDATED).exists():
         source = load_object(run / SOURCE, Source)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        return load_object(run / TABULATED, Tabulated)
+        return load_object(run / VALIDATED, Tabulated)
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
-    save_object(run / TABULATED, tabulated)
+    save_object(run / VALIDATED, tabulated)
     return tabulated
 
 
@@ -88,7 +87,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
         refuse(run, findings, what="table")
     keep_findings(run, findings)
     digest = digest_records(run, workers, source, reports)
-    mark = name_if_covered(read_table_mark(source.path), {source.name: digest})
+    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: digest})
     return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark, partitions)
 
 
@@ -106,17 +105,6 @@ def open_source(table: str, domain: Domain) -> Source:
     if doubled := [name for name in domain.columns if header.count(name) > 1]:
         raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
     return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
-
-
-def mark_folder(table: str) -> str:
-    """Return the folder of a table, where its mark is."""
-    folder, slash, _ = table.rpartition("/")
-    return folder if folder else slash or "."
-
-
-def read_table_mark(table: str) -> Mark | None:
-    """Return the mark next to a table, None where there is none. Raises Refused when it is damaged."""
-    return read_mark(mark_folder(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

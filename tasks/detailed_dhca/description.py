@@ -7,24 +7,22 @@ from typing import Any
 
 from tasks.detailed_dhca.details import SEXES, WIDTHS
 from tasks.detailed_dhca.person import LAST_AGE
-from tasks.lifecycle.description import Column, Description
+from tasks.lifecycle.description import Column, Description, integer
 from tasks.population_groups.description import count_table, describe
 
 AGES = (
-    Column(
+    integer(
         "AGESTART",
         "years",
         "the first age of the cell; * in the row of a sex's sum",
-        type="integer",
         missing=("*",),
         frame="age_start",
         total="*",
     ),
-    Column(
+    integer(
         "AGEEND",
         "years",
         f"the last age of the cell, inclusive; {LAST_AGE} is the open end; * in a sex's sum",
-        type="integer",
         missing=("*",),
         frame="age_end",
     ),

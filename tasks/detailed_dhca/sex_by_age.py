@@ -5,14 +5,12 @@ Every group is counted afresh at the detail that step 1 chose, with the rest of 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.details import AGES, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
+from tasks.lifecycle.files import narrowest, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.exact_counts import read_exact_counts
@@ -32,10 +30,8 @@ def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> Non
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.noisy_folder(level, "sex_by_age", first)
-    unless_done(folder, lambda: _measure(run, level, first, last, folder))
-
-
-def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path) -> None:
+    if folder.exists():
+        return
     start = first * len(load_domain(run, level).iterations)
     detail = open_array(run.noisy_folder(level, "totals", first), "detail")
     exact = read_exact_counts(run, level, first, last)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tasks.detailed_dhca import description as released
 from tasks.inputs.public_regions import REGION
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.description import Column, Description, Table, integer
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.lifecycle.new_folder import new_folder
@@ -46,7 +46,7 @@ CHANGES = Table(
     "What was changed, by level and rule",
     (
         Column("level", "text", "the level"),
-        *(Column(name, "rows", words, type="integer") for name, words in WORDS.items()),
+        *(integer(name, "rows", words) for name, words in WORDS.items()),
     ),
     text=CHANGES_FILE,
     key=("level",),
@@ -57,7 +57,7 @@ GROUPS = Table(
         *REGION,
         ITERATION,
         Column("change", "code", "what was changed, or not"),
-        Column("rows", "rows", "how many rows of the group", type="integer"),
+        integer("rows", "rows", "how many rows of the group"),
         Column("why", "text", "the rule in words"),
     ),
     text=GROUPS_FILE,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from tasks.detailed_dhca.details import DETAILS, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
-from tasks.lifecycle.files import narrowest, save_arrays, unless_done
+from tasks.lifecycle.files import narrowest, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.exact_counts import read_exact_counts
@@ -28,10 +26,8 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     array `total`. TotalOnly groups hold 0: their stage-1 query is not paid for and not drawn.
     """
     folder = run.noisy_folder(level, "totals", first)
-    unless_done(folder, lambda: _choose(run, level, first, last, folder, estimates=estimates))
-
-
-def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path, *, estimates: bool) -> None:
+    if folder.exists():
+        return
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()

@@ -32,7 +32,7 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.record_fields import BLOCK_FIELDS, digits
 from tasks.inputs.records import RecordFile, open_records, read_chunk
 from tasks.inputs.regions import REGION_TYPES
-from tasks.inputs.tables import Column, check_mask, check_pattern, read_table
+from tasks.inputs.tables import Column, check_distinct, check_pattern, read_table
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object, stamp
 from tasks.lifecycle.process import use_kernels
@@ -155,10 +155,7 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     columns = {name: Column(table[name]) for name in COLUMNS}
     blocks = block_numbers(columns)
     place, area = (columns[name].where(code_number, np.int32) for name in ("PLACEFP", "AIANNHCE"))
-    order = np.argsort(blocks, kind="stable")
-    repeated = np.zeros(len(blocks), bool)
-    repeated[order[1:]] = np.diff(blocks[order]) == 0
-    findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
+    findings += check_distinct(GRF_FILE, table, "TABBLK", "blocks that appear twice", blocks)
     return BlockCodes(blocks, place, area), findings
 
 

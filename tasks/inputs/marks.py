@@ -93,6 +93,12 @@ def parse_mark(text: str, file: str = MARK_FILE) -> Mark:
     raise Refused(f"{file} is damaged: it needs generator, version, seed{source} and digests by file name")
 
 
+def mark_folder(table: str) -> str:
+    """Return the folder of a table by path or URL, where its mark is."""
+    folder, slash, _ = table.rpartition("/")
+    return folder or slash or "."
+
+
 def mark_files(data: str | Path) -> list[str]:
     """Return the paths that marks of a data directory have, by path or URL."""
     return [f"{str(data).rstrip('/')}/{file}" for file in MARK_FILES.values()]

@@ -9,7 +9,7 @@ from tasks.inputs.names import NAMES, Names, write_names
 from tasks.inputs.points import POINTS, Points, points_in, write_points
 from tasks.inputs.region_files import KEY
 from tasks.inputs.regions import Region
-from tasks.lifecycle.description import Column, Table
+from tasks.lifecycle.description import Column, Table, number
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 
@@ -49,8 +49,8 @@ POINTS_TABLE = Table(
     "Points of regions, to draw them on a map",
     (
         *REGION,
-        Column("LATITUDE", "degrees", "of a point of the region", type="number", role="latitude"),
-        Column("LONGITUDE", "degrees", "of the same point, east of Greenwich", type="number", role="longitude"),
+        number("LATITUDE", "degrees", "of a point of the region", role="latitude"),
+        number("LONGITUDE", "degrees", "of the same point, east of Greenwich", role="longitude"),
     ),
     text=POINTS.file,
     key=KEY,

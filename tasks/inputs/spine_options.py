@@ -15,7 +15,7 @@ from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.inputs.files import read_text
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
@@ -46,10 +46,8 @@ def read_settings(
             parsed[name] = TypeAdapter(hints[name]).validate_python(value)
         except ValidationError as error:
             raise Refused(f"{name}={text}: {error.errors()[0]['msg']}") from error
-    try:
+    with refusing():
         return settings_for(product, jurisdiction, variant, **parsed)
-    except ValueError as error:
-        raise Refused(str(error)) from error
 
 
 def read_allocation(

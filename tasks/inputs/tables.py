@@ -260,6 +260,13 @@ def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list
     return check_mask(file, table, column, f"Invalid values found in {column}", ~good)
 
 
+def check_distinct(file: str, table: pa.Table, column: str, rule: str, keys: NDArray[Any]) -> list[Finding]:
+    """Find the rows of a public table whose key an earlier row has."""
+    again = np.ones(len(keys), bool)
+    again[np.unique(keys, return_index=True)[1]] = False
+    return check_mask(file, table, column, rule, again)
+
+
 def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, warning: bool = False) -> list[Finding]:
     """Find the rows of a public table that a mask marks, with the distinct values of `column` there."""
     mask = np.asarray(bad)

@@ -16,9 +16,10 @@ from privacy.accounting.composition import NOT_COVERED, Spend, read_spend, round
 from privacy.accounting.ledger import Examined
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
-from privacy.noise.laws import UNITS
+from privacy.noise.laws import UNITS, Law
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, noise_law, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import read_publisher
 
@@ -86,6 +87,13 @@ def _claims(spend: Spend) -> dict[str, str]:
     for each in spend.relations:
         facts[f"{each.sentence} ({each.key})"] = NOT_COVERED if each.figure is None else str(each.figure)
     return facts
+
+
+def wrong_law(query: str, expected: Law, stated: Mapping[str, Any]) -> list[str]:
+    """Compare a query's law with what is stated of it. Raises ValueError for one that no run could have drawn from."""
+    check_law(expected)
+    facts = noise_law(expected).items()
+    return [f"{query}: {key} is {value}, not {stated.get(key)}" for key, value in facts if stated.get(key) != value]
 
 
 def check_made_by(manifest: Mapping[str, Any]) -> Check:

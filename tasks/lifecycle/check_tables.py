@@ -14,7 +14,7 @@ from tasks.lifecycle.check import Check
 from tasks.lifecycle.datapackage import DICTIONARY_FILE, OWN, PACKAGE_FILE, Resource, as_json, columns_of, resources_of
 from tasks.lifecycle.description import Column, Description, fill
 from tasks.lifecycle.received import read_json
-from tasks.lifecycle.release_database import ReleaseDatabase, name_of, parquet, text_table
+from tasks.lifecycle.release_database import ReleaseDatabase, differing, name_of, parquet, text_table
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
 TYPES = {  # of Table Schema, by Arrow's
@@ -126,11 +126,9 @@ def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Seq
 def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:
     """Compare the rows of a text with those of its Parquet, which may have more columns."""
     columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {_sql_type(column)})" for column in text.columns)
-    one, other = (f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin))
-    pairs = ((one, other), (other, one))
-    differ = [database.execute(f"SELECT count(*) FROM ({a} EXCEPT ALL {b})").fetchall()[0][0] for a, b in pairs]
+    differ = differing(database, *(f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin)))
     count = database.execute(f"SELECT count(*) FROM {_rows(release, twin)}").fetchall()[0][0]
-    faults = (f"{max(differ):,} rows differ",) if any(differ) else ()
+    faults = (f"{differ:,} rows differ",) if differ else ()
     return Check(f"{text.name}, text and Parquet", f"{count:,} rows", faults)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Literal
 
 Role = Literal["count", "estimate", "margin", "standard error", "variance", "declared", "name", "latitude", "longitude"]
@@ -57,6 +58,9 @@ class Column:
     overlap: bool = False
     in_text: bool = True
     optional: bool = False
+
+
+integer, number = partial(Column, type="integer"), partial(Column, type="number")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """The two kinds of error that end a command, each with an exit code of its own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Refused(Exception):
     """The input, the budget or the output path is refused: nothing was written and nothing was spent (exit 1).
@@ -13,6 +16,15 @@ class Failed(Exception):
 
     The message names the stage and the rule only; the run's confidential directory holds the details.
     """
+
+
+@contextmanager
+def refusing(what: str = "") -> Iterator[None]:
+    """Turn the ValueError by which a library function rejects its arguments into a refusal; what: they are of."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(f"{what}: {error}" if what else str(error)) from None
 
 
 def not_imported(error: ImportError) -> str:

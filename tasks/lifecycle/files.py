@@ -82,16 +82,17 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
 
 
-def remove(path: Path) -> None:
-    """Remove a folder if it is there. Rename it first, so that a half-deleted folder is never taken for a complete one.
+def remove(*folders: Path) -> None:
+    """Remove folders that are there. Rename each first: a half-deleted folder is never taken for a complete one.
 
     What cannot be deleted stays under a temporary name, to go with the run directory. Raises OSError where even the
     name cannot be taken from it.
     """
-    aside = path.with_name(f".{path.name}.{uuid4().hex}")
-    with suppress(FileNotFoundError):
-        os.rename(path, aside)
-    shutil.rmtree(aside, ignore_errors=True)
+    for path in folders:
+        aside = path.with_name(f".{path.name}.{uuid4().hex}")
+        with suppress(FileNotFoundError):
+            os.rename(path, aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def fsync(path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 
 from privacy.accounting.composition import Spend, read_spend, rounded_up
 from privacy.accounting.journal import MarkName
-from privacy.noise.laws import Law
+from privacy.noise.exact import parse_exact
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from privacy.noise.sampler import check_law
 from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digests
 from tasks.lifecycle.errors import Refused
@@ -94,6 +96,14 @@ def describe_spent(spent: Mapping[str, Any], mark: MarkName | None) -> str:
 def noise_law(law: Law) -> dict[str, str | float]:
     """Return the name, the exact parameter and the variance of a noise law."""
     return {"law": law.name, law.parameter_name: str(law.parameter), "variance": law.variance()}
+
+
+def read_law(facts: Mapping[str, Any]) -> Law:
+    """Return the law that `noise_law` describes. Raises ValueError for one that nobody could draw."""
+    kind = DiscreteGaussian if facts["law"] == DiscreteGaussian.name else TwoSidedGeometric
+    law: Law = kind(parse_exact(facts[kind.parameter_name]))
+    check_law(law)
+    return law
 
 
 def made_by(run: RunDirectory) -> dict[str, Any]:

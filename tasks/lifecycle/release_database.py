@@ -54,3 +54,10 @@ def name_of(column: str) -> str:
 def quoted(path: Path | str) -> str:
     """Return a text as an SQL literal."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
+    """Return the number of rows of one SELECT that the other lacks, or the other way, whichever is larger."""
+    pairs = ((one, other), (other, one))
+    found = [database.execute(f"SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))").fetchall()[0][0] for a, b in pairs]
+    return int(max(found))

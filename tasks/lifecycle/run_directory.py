@@ -33,6 +33,7 @@ from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
+VALIDATED = "prepared/validated"  # what validation found, or counting with it; written once the whole input passed
 STAGES = ("prepared", "records", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -91,8 +92,7 @@ class RunDirectory:
 
     def drop_stages(self) -> None:
         """Remove what stages have written; they write it again."""
-        for name in STAGES:
-            remove(self / name)
+        remove(*(self / name for name in STAGES))
 
 
 @contextmanager

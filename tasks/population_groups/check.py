@@ -11,8 +11,7 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from privacy.noise.laws import law as law_of
 from privacy.noise.sampler import check_law
-from tasks.lifecycle.check import Check
-from tasks.lifecycle.manifest import noise_law
+from tasks.lifecycle.check import Check, wrong_law
 
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 
@@ -21,10 +20,7 @@ def check_laws(name: str, level: Mapping[str, Any], definition: Any, *faults: st
     """Recompute each query's law from its budget and the stability; `faults` were found before."""
     found = list(faults)
     for query, stated in level["queries"].items():
-        expected = noise_law(query_law(definition, level, query))
-        found += [
-            f"{query}: {key} is {value}, not {stated[key]}" for key, value in expected.items() if stated[key] != value
-        ]
+        found += wrong_law(query, query_law(definition, level, query), stated)
     return Check(f"laws of {name}", f"stability {level['stability']}", tuple(found))
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from privacy.accounting.stability import IterationCounts, stability
 from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.tables import check_mask, check_pattern, read_table
+from tasks.inputs.tables import check_distinct, check_mask, check_pattern, read_table
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
 
 CODES_FILE = "race-and-ethnicity-codes.txt"
@@ -153,11 +153,7 @@ def _check_values(file: str, table: pa.Table) -> Iterator[Finding]:
             yield from check_pattern(file, table, column, patterns[column])
     key = {CODES_FILE: "RACE_ETH_CODE", RACE_FILE: "ITERATION_CODE", ETHNICITY_FILE: "ITERATION_CODE"}.get(file)
     if key:
-        values = np.array(table[key].to_pylist())
-        _, first = np.unique(values, return_index=True)
-        repeated = np.ones(len(values), bool)
-        repeated[first] = False
-        yield from check_mask(file, table, key, "codes that appear twice", repeated)
+        yield from check_distinct(file, table, key, "codes that appear twice", np.array(table[key].to_pylist()))
     if "LEVEL" in table.column_names:
         level, detailed, coarse = (table[name] for name in ("LEVEL", "DETAILED_ONLY", "COARSE_ONLY"))
         both = pc.and_(pc.equal(detailed, "True"), pc.equal(coarse, "True"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.parameters import configuration_digest
@@ -14,10 +14,8 @@ from tasks.population_groups.run import SafeTabRun
 def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
     """Return what a run over a jurisdiction spends. Raises Refused where a budget is infinite."""
     levels = configuration.levels(jurisdiction)
-    try:
+    with refusing():
         budgets = [configuration.budget(level) for level in levels]
-    except ValueError as error:
-        raise Refused(str(error)) from None
     if not budgets:
         raise Refused(
             f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"

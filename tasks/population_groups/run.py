@@ -25,7 +25,7 @@ from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import Parameters
@@ -78,14 +78,9 @@ class SafeTabRun(RunDirectory):
         return load_object(self / RECORDS, GroupRecords)
 
     @property
-    def validated_path(self) -> Path:
-        """The file that validation writes last, for a valid input."""
-        return self / "prepared/validated"
-
-    @property
     def validated(self) -> Validated:
         """The result of validation."""
-        return load_object(self.validated_path, Validated)
+        return load_object(self / VALIDATED, Validated)
 
     @property
     def geography(self) -> RegionMap:

@@ -28,7 +28,7 @@ from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
-from tasks.lifecycle.run_directory import locked
+from tasks.lifecycle.run_directory import VALIDATED, locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.encode import encode_chunk, read_report
@@ -152,7 +152,7 @@ def validate_parts(
 ) -> dict[Jurisdiction, Validated | None]:
     """Validate runs over the jurisdictions of the same files as `validate` does, in one reading."""
     results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
-    todo = [part for part in parts if not part.run.validated_path.exists()]
+    todo = [part for part in parts if not (part.run / VALIDATED).exists()]
     for part in parts:
         if part not in todo:
             results[part.jurisdiction] = _validated_before(part, workers, params, data)
@@ -160,8 +160,7 @@ def validate_parts(
         return results
     parameters, findings = read_parameters(params, todo[0].run.CONFIGURATION)
     for part in todo:  # left by an interrupted try: the files may have been corrected since
-        remove(part.run / "prepared")
-        remove(part.run / "records")
+        remove(part.run / "prepared", part.run / "records")
     if parameters is None:
         findings += check_data_alone(todo[0].run.KIND, data)
         refusals: dict[Jurisdiction, Callable[[], Any]]
@@ -180,7 +179,7 @@ def validate_parts(
         validated = all_or_none(_read(asked, workers, parameters, findings, data))
     for part in asked:
         if (facts := validated[part.jurisdiction]) is not None:
-            save_object(part.run.validated_path, facts)
+            save_object(part.run / VALIDATED, facts)
     return results | validated
 
 
@@ -302,7 +301,7 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
     """
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
-    missing, validated = run.KIND.missing_data(data), run.validated_path.exists()
+    missing, validated = run.KIND.missing_data(data), (run / VALIDATED).exists()
     if not validated and (parameters is None or (asked and missing)):
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     if parameters is not None and asked and not missing and read_mark(data) is None:

@@ -12,8 +12,7 @@ from typing import Any, get_args
 from privacy.accounting.composition import read_spend
 from privacy.analyses import attribute_loss_s_dhc as attribute_loss
 from privacy.noise.exact import parse_exact
-from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
-from privacy.noise.sampler import check_law
+from privacy.noise.laws import Definition
 from privacy.s_dhc.stability import Query, Stability
 from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
@@ -78,15 +77,6 @@ def budgets_of_release(release: Path) -> Budgets:
 def _file(path: Path) -> Path:
     """Return the file in a folder that has budgets, or the file itself."""
     return next((path / name for name in FILES if (path / name).is_file()), path)
-
-
-def law_of(facts: Mapping[str, Any]) -> Law:
-    """Return the law that a manifest states of a query. Raises ValueError for one that nobody could draw."""
-    gaussian = facts["law"] == DiscreteGaussian.name
-    parameter = parse_exact(facts[DiscreteGaussian.parameter_name if gaussian else TwoSidedGeometric.parameter_name])
-    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
-    check_law(law)
-    return law
 
 
 def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:

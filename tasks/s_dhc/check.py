@@ -12,8 +12,9 @@ import pandas as pd
 from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import spend
 from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.manifest import read_law
 from tasks.lifecycle.received import path_in
-from tasks.s_dhc.budgets import law_of, queries_of
+from tasks.s_dhc.budgets import queries_of
 from tasks.s_dhc.released_rows import variance_of
 from tasks.s_dhc.tables import AVERAGES, LEVELS, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
@@ -74,7 +75,7 @@ def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:
     for name, query in queries_of(manifest).items():
         facts, law = manifest["queries"][name], query.law(definition, stability)
         expected = (law, law.variance(), margin_of_error(law))
-        yield check_same(f"noise of {name}", law.name, expected, (law_of(facts), facts["variance"], facts["margin"]))
+        yield check_same(f"noise of {name}", law.name, expected, (read_law(facts), facts["variance"], facts["margin"]))
 
 
 def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str, Any]) -> Check:
@@ -93,7 +94,7 @@ def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str,
                 faults += [f"{kind} {level} was not measured"] * bool(len(of))
                 continue
             seen += len(of)
-            law = law_of(facts)
+            law = read_law(facts)
             for cell, sources in table.cells.items():
                 each = of[of[table.column] == cell]
                 if not (each["MOE"] == margin_of_error(law, len(sources))).all():

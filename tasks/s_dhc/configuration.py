@@ -19,7 +19,7 @@ from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
 from tasks.inputs.files import distinct_keys, read_text
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
 
 HouseholdRules = Literal["error", "warn"]
@@ -102,11 +102,9 @@ class Configuration:
 
     def check_laws(self) -> None:
         """Refuse noise that could not be drawn."""
-        try:
+        with refusing("config.json"):
             for each in self.queries():
                 check_law(each.query.law(self.definition, self.stability))
-        except ValueError as error:
-            raise Refused(f"config.json: {error}") from None
 
     def digest(self, options: Mapping[str, object]) -> str:
         """Return the digest of all that shapes a release besides the data."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from tasks.inputs.public_regions import REGION, REGION_TYPES
 from tasks.lifecycle.datapackage import slug
-from tasks.lifecycle.description import Column, Description, Noise, Table
+from tasks.lifecycle.description import Column, Description, Noise, Table, integer, number
 from tasks.s_dhc.tables import (
     AVERAGES,
     ITERATIONS,
@@ -35,18 +34,17 @@ ITERATION = Column(
     frame="iteration_code",
     overlap=True,
 )
-_integer, _number = partial(Column, type="integer"), partial(Column, type="number")
-COUNT = _integer("COUNT", "", "the count, with noise", role="count", frame="count")
+COUNT = integer("COUNT", "", "the count, with noise", role="count", frame="count")
 NOISE = (
     Column("NOISE_DISTRIBUTION", "law", "the law of its noise; None in a truth", title="Noise"),
-    _number("VARIANCE", "squared counts", "the variance of its noise", title="Variance", role="variance"),
-    _integer("MOE", "", "the margin of error at 95%", role="margin", of="COUNT", frame="margin", in_text=False),
-    _integer("MOE90", "", "the margin of error at 90%", title="Margin, 90%", in_text=False),
+    number("VARIANCE", "squared counts", "the variance of its noise", title="Variance", role="variance"),
+    integer("MOE", "", "the margin of error at 95%", role="margin", of="COUNT", frame="margin", in_text=False),
+    integer("MOE90", "", "the margin of error at 90%", title="Margin, 90%", in_text=False),
 )
 ESTIMATES = (
-    _integer("COUNT", "", "the least-squares estimate", role="estimate", frame="estimate"),
-    _integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
-    _integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%"),
+    integer("COUNT", "", "the least-squares estimate", role="estimate", frame="estimate"),
+    integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
+    integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%"),
 )
 PARQUET_ALONE = ("MOE", "MOE90")  # columns of the counts that the program's text has not
 SAID = {
@@ -55,27 +53,27 @@ SAID = {
     "none": "every possible average is excluded; the nearest one is given",
 }
 COUNT_POSTERIOR = (
-    _integer(
+    integer(
         "COUNT_NOISY", "persons", "the noisy count, or the sum of the noisy counts of its cells", title="Noisy count"
     ),
-    _integer("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", title="Mean"),
-    _integer("PRED_LO", "persons", "the 5% quantile of the posterior", title="5%"),
-    _integer("PRED_HI", "persons", "the 95% quantile of the posterior", title="95%"),
+    integer("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", title="Mean"),
+    integer("PRED_LO", "persons", "the 5% quantile of the posterior", title="5%"),
+    integer("PRED_HI", "persons", "the 95% quantile of the posterior", title="95%"),
 )
 RATIO_POSTERIOR = (
-    _number("RATIO_PRED", "persons per unit", "the mean of the posterior", title="Mean"),
-    _number("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", title="5%"),
-    _number("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", title="95%"),
-    _integer("PRED_NUM", "persons", "the mean of the count above", title="Persons"),
-    _integer("PRED_DENOM", "units", "the mean of the count below", title="Units"),
+    number("RATIO_PRED", "persons per unit", "the mean of the posterior", title="Mean"),
+    number("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", title="5%"),
+    number("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", title="95%"),
+    integer("PRED_NUM", "persons", "the mean of the count above", title="Persons"),
+    integer("PRED_DENOM", "units", "the mean of the count below", title="Units"),
 )
 
 
 def _interval(level: str, unit: str) -> tuple[Column, ...]:
     at = f"{level or 95}%"
     return (
-        _number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from"),
-        _number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to"),
+        number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from"),
+        number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to"),
         Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title="Kind"),
     )
 
@@ -84,14 +82,14 @@ def averages_columns(average: Average) -> tuple[Column, ...]:
     """Return the columns of a table of averages after its keys."""
     unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
-        _integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
-        _integer("DENOMINATOR", "units", "the noisy count below", title="Units"),
-        _number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average"),
+        integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
+        integer("DENOMINATOR", "units", "the noisy count below", title="Units"),
+        number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average"),
         *_interval("", unit),
         *_interval("90", unit),
-        _number("ESTIMATE", unit, "the ratio of the least-squares estimates", title="Estimate", optional=True),
-        _number("ESTIMATE_LOW", unit, "the lower end of its interval at 95%, by Fieller", title="from", optional=True),
-        _number("ESTIMATE_HIGH", unit, "the upper end of its interval at 95%", title="to", optional=True),
+        number("ESTIMATE", unit, "the ratio of the least-squares estimates", title="Estimate", optional=True),
+        number("ESTIMATE_LOW", unit, "the lower end of its interval at 95%, by Fieller", title="from", optional=True),
+        number("ESTIMATE_HIGH", unit, "the upper end of its interval at 95%", title="to", optional=True),
     )
 
 
@@ -171,7 +169,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
 def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise, ...]:
     """Return the laws of a published table's counts by the margins of its rows; none where two laws share one."""
     from privacy.noise.margins import margin_of_error
-    from tasks.s_dhc.budgets import law_of
+    from tasks.lifecycle.manifest import read_law
 
     laws: dict[int, Noise] = {}
     for level in LEVELS:
@@ -179,7 +177,7 @@ def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise,
             facts = queries.get(f"{published.of.name}/{region}_{level}")
             if facts is None:
                 continue
-            law = law_of(facts)
+            law = read_law(facts)
             for cells in sorted({len(cells) for cells in published.cells.values()}):
                 margin = margin_of_error(law, cells)
                 stated = {key: facts[key] for key in ("law", law.parameter_name, "variance")}

@@ -60,8 +60,7 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Input:
         return encoded
     if sources is None:
         refuse(run, findings)
-    for name in ("rows", "counts", "noisy"):  # of a try that came to no end: the files may be others since
-        remove(run / name)
+    remove(run / "rows", run / "counts", run / "noisy")  # of a try that came to no end: files may be others since
     with unchanged([*(file.path for file in sources.files.values()), *mark_files(data)]):
         encoded = _encode(run, workers, sources, data)
     save_object(run / ENCODED, encoded)

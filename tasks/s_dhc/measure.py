@@ -9,9 +9,9 @@ from tasks.lifecycle.authorization import Drawing, read_drawing
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.reservation import Charging, Input, authorize
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.s_dhc.run import ANSWERS, TABULATED, Plan, plan_of
+from tasks.s_dhc.run import ANSWERS, Plan, plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
 Answers = dict[str, NDArray[np.int64]]
@@ -25,7 +25,7 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     plan = plan_of(run)
     if not plan.truncated:
         raise Refused("counts that are not truncated are for das sdhc truth alone: no noise covers them")
-    tabulated = load_object(run / TABULATED, Input)
+    tabulated = load_object(run / VALIDATED, Input)
     configuration = plan.configuration
     authorize(run, charging, configuration.states, configuration.spend(), plan.digest(), tabulated)
 

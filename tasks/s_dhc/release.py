@@ -21,7 +21,7 @@ from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law, spend_of
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
 from tasks.pages import decimal
@@ -31,7 +31,7 @@ from tasks.s_dhc.budgets import TITLE
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description
 from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
-from tasks.s_dhc.run import TABULATED, Plan, answers_of, plan_of
+from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
 
 ALPHA_90 = Fraction(1, 10)
@@ -162,7 +162,7 @@ def _sorted(rows: pa.Table, column: str, cells: list[str]) -> pa.Table:
 
 def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     configuration = plan.configuration
-    tabulated = load_object(run / TABULATED, Input)
+    tabulated = load_object(run / VALIDATED, Input)
     states = configuration.states
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
     statements += ["estimates", "posterior", "averages"] * (plan.estimates and not truth)

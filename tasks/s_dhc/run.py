@@ -4,7 +4,7 @@
 prepared/plan, sources        the configuration and options of the run, its files; public
 rows/FILE/NUMBER              rows of a chunk of a file, by bucket                   confidential
 counts/NUMBER                 exact counts of a bucket of housing units, its faults  confidential
-prepared/tabulated            digests, and the mark of the data                      confidential
+prepared/validated            digests, and the mark of the data                      confidential
 counts/exact                  the exact counts of the run, one array                 confidential
 noisy/answers                 noisy counts by query
 noisy/averages                columns of a part of averages/ or estimates/posterior/
@@ -26,7 +26,7 @@ from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.configuration import Configuration, TableQuery
 
-PLAN, SOURCES, TABULATED = "prepared/plan", "prepared/sources", "prepared/tabulated"
+PLAN, SOURCES = "prepared/plan", "prepared/sources"
 MOST_TAU = 100  # of averages, which are searched in small steps up to it; in no household live more
 EXACT, ANSWERS = "counts/exact", "noisy/answers"  # below folders that a run drops with its stages
 MOST_BUCKETS = 256

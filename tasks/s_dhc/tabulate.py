@@ -21,12 +21,12 @@ from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
-from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, plan_of
+from tasks.s_dhc.run import EXACT, SOURCES, Plan, Sources, plan_of
 from tasks.s_dhc.tables import (
     ALL_CELLS,
     FIRST_CELL,
@@ -72,8 +72,8 @@ def tabulate(run: RunDirectory, workers: Workers) -> Input:
     Raises Refused where the files contradict each other or a household is not consistent, unless config.json asks for
     warnings alone. The findings are in the run's findings.json, the message holds none of them.
     """
-    if (run / TABULATED).exists():
-        return load_object(run / TABULATED, Input)
+    if (run / VALIDATED).exists():
+        return load_object(run / VALIDATED, Input)
     sources = load_object(run / SOURCES, Sources)
     workers.map("tabulate", run, tabulate_bucket, [(bucket,) for bucket in range(sources.buckets)])
     folders = [run / f"counts/{bucket:05d}" for bucket in range(sources.buckets)]
@@ -91,7 +91,7 @@ def tabulate(run: RunDirectory, workers: Workers) -> Input:
         [read_object(folder.with_suffix(".sums"), dict[str, tuple[int, ...]]) for folder in folders],
     )
     tabulated = replace(encoded, records_digests=(*encoded.records_digests[:2], *of_states))
-    save_object(run / TABULATED, tabulated)
+    save_object(run / VALIDATED, tabulated)
     remove(run / "rows")
     return tabulated
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.allocations import Allocation
-from spine.build import CONVENTIONAL, aian, conventional, optimized
-from spine.bypass import bypass
+from spine.build import CONVENTIONAL, measured_spine
 from spine.entities import Entities, entities
 from spine.geocodes import largest_numbers
 from spine.geography import Geography, IntArray
@@ -78,14 +77,7 @@ class StateSummary:
 
 def build(geography: Geography, plan: SpinePlan) -> dict[str, Spine]:
     """Return the three spines of one state, with shares; the optimized one is bypassed."""
-    settings, spines = plan.settings, {}
-    for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
-        spine = make(geography, settings)
-        spine = spine.with_shares(dict(plan.allocation.on(spine.levels).levels))
-        if not plan.rooted:
-            spine = spine.without_root()
-        spines[name] = bypass(spine, settings) if name == "optimized" else spine
-    return spines
+    return {kind: measured_spine(kind, geography, plan.settings, plan.allocation, root=plan.rooted) for kind in SPINES}
 
 
 def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:

@@ -16,7 +16,7 @@ from spine.production import allocation_for
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
 from tasks.spine.first_pass import SpinePlan
@@ -88,10 +88,8 @@ def prepare(
             f"the settings are for {settings.definition} on {', '.join(settings.levels)}"
         )
     plan = SpinePlan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
-    try:
+    with refusing():
         plan.parts("optimized")
-    except ValueError as unknown:
-        raise Refused(str(unknown)) from unknown
     pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one
     inputs = input_digests(str(geography), extra)
     partial = out.with_name(f".{out.name}.partial")

@@ -23,7 +23,7 @@ from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.marks import GRF_FILE, DataFiles
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
 from tasks.top_down.choices import PRODUCTS as PRODUCTS
 from tasks.top_down.choices import Estimator as Estimator
@@ -131,10 +131,8 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
         if missing := sorted(needed - set(allocation.queries[level])):
             raise Refused(f"the allocation of {product} must ask the query {missing[0]} in level {level}")
         for query in allocation.queries[level]:
-            try:
+            with refusing(f"the allocation of {product}, level {level}"):
                 query_group(SCHEMAS[product], query)
-            except ValueError as error:
-                raise Refused(f"the allocation of {product}, level {level}: {error}") from None
 
 
 def check_bureau_layout(design: Design) -> None:

@@ -38,14 +38,13 @@ from tasks.lifecycle.files import (
     stamp,
 )
 from tasks.lifecycle.reservation import Input
+from tasks.lifecycle.run_directory import VALIDATED as VALIDATED
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
-
-VALIDATED = "prepared/validated"
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
 T = TypeVar("T")
 H = TypeVar("H", bound=Histograms)

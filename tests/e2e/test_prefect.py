@@ -669,14 +669,14 @@ PRELOAD = f"""
 import os, time
 from pathlib import Path
 from tasks.detailed_dhca import totals
-def _choose(*arguments, choose=totals._choose, **options):
+def choose_details(*arguments, choose=totals.choose_details):
     mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
     if mode == "leak":
         raise ValueError({ALARM!r})
     while mode == "hang":
         time.sleep(1)
-    choose(*arguments, **options)
-totals._choose = _choose
+    choose(*arguments)
+totals.choose_details = choose_details
 """
 
 

@@ -31,7 +31,7 @@ from flows.commands.show import show as show_command
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
 from flows.reports.show.geography import Region
 from flows.reports.show.groups import Group
-from flows.reports.show.margins import at_confidence, read_law
+from flows.reports.show.margins import at_confidence
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import NotThere
@@ -39,6 +39,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.detailed_dhca.details import CELLS_OF
 from tasks.inputs.names import NAMES
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_law
 from tasks.pages.text_table import as_csv
 from tasks.population_groups.levels import Level
 from tests.flows.conftest import printed

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from flows.reports.show.age_measures import Measure, age_measures
 from flows.reports.show.geography import Region, title
 from flows.reports.show.groups import Comparison, Group, compared
-from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
+from flows.reports.show.margins import caveat, confidence, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
@@ -22,6 +22,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.lifecycle.description import Noise
+from tasks.lifecycle.manifest import read_law
 from tasks.pages import number
 from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 

@@ -8,12 +8,13 @@ from math import hypot
 from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
+from flows.reports.show.margins import caveat, confidence, margin_of_cells
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
 from tasks.lifecycle.description import Noise
+from tasks.lifecycle.manifest import read_law
 from tasks.pages import decimal, number
 
 SAME = (

@@ -14,10 +14,8 @@ from statistics import NormalDist
 from typing import Any
 
 from flows.reports.show.view import NotThere, Table, View
-from privacy.noise.exact import parse_exact
-from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error, margin_of_sum
-from privacy.noise.sampler import check_law
 
 EXACT = "These are exact counts without any noise. Never publish them."
 NO_ESTIMATES = " Estimates are left out: their margins are known at 95% alone."
@@ -105,18 +103,6 @@ def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> 
     if not level.is_released:
         text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
     return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped
-
-
-def read_law(entry: Mapping[str, Any]) -> Law:
-    """Return the law of an entry `law`, with its parameter. Raises ValueError for one that nobody could draw."""
-    gaussian = entry["law"] == "discrete Gaussian"
-    law: Law = (
-        DiscreteGaussian(parse_exact(entry["sigma_squared"]))
-        if gaussian
-        else TwoSidedGeometric(parse_exact(entry["scale"]))
-    )
-    check_law(law)
-    return law
 
 
 def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:

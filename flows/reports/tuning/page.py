@@ -7,12 +7,12 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any, get_args
 
-from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan, budgets_of
 from flows.reports.tuning.tuning import COUNTS_MET, SHARE_MET
 from privacy.accounting.composition import spend
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF
+from tasks.lifecycle.errors import refusing
 from tasks.pages import render
 
 

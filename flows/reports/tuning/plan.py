@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 
 from flows.reports.figures import digits, fraction, pair
-from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
 from privacy.analyses.margin_budgets import least_budget
@@ -17,7 +16,7 @@ from privacy.noise.laws import Definition
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.level_budgets import Setting, read_settings
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.population_groups.levels import Level, named_level, one_jurisdiction
 
 CHANCE = Fraction("0.9999")

@@ -14,7 +14,6 @@ import numpy as np
 
 from flows.reports.figures import digits, near, up
 from flows.reports.losses import PRODUCTION, read_households
-from flows.reports.terminal import refusing
 from privacy.accounting.composition import Spend, rounded_up
 from privacy.analyses.margin_budgets import least_budget
 from privacy.bottom_up.mechanism import sampled_epsilon
@@ -23,6 +22,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
 from tasks.bottom_up.domain import Domain, read_domain
+from tasks.lifecycle.errors import refusing
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.parameters import stability_parts
 from tasks.population_groups.reserve_budget import planned_spend

@@ -14,7 +14,6 @@ from math import log10
 from typing import Any
 
 from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, near, up
-from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from, spent
 from privacy.accounting.composition import LevelBudget, rounded_up
@@ -23,7 +22,7 @@ from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
 from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import ALL_LEVELS, Level, named_level
 

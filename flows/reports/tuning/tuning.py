@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import digits, near, up
-from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import LevelBudget, read_spend, spend
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
@@ -29,6 +28,7 @@ from privacy.noise.laws import UNITS
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, TABLE_NAMES
+from tasks.lifecycle.errors import refusing
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.levels import Level

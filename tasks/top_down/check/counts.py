@@ -19,7 +19,7 @@ from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
@@ -47,13 +47,6 @@ def check_counts(release: Path, manifest: Mapping[str, Any], product: ProductNam
 def histogram(path: Path) -> str:
     """Return the SELECT of a file of histograms as geounit, cell and count."""
     return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {parquet(path)}"
-
-
-def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
-    """Return the number of rows of one SELECT that the other lacks, or the other way, whichever is larger."""
-    pairs = ((one, other), (other, one))
-    found = [database.execute(f"SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))").fetchall()[0][0] for a, b in pairs]
-    return int(max(found))
 
 
 def _invariants(path: Path) -> str:

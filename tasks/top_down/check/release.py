@@ -20,14 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from privacy.noise.exact import parse_exact
-from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
-from privacy.noise.sampler import check_law
+from privacy.noise.laws import Definition, law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
-from tasks.lifecycle.check import Check, check_spend
-from tasks.lifecycle.manifest import noise_law
-from tasks.lifecycle.release_database import ReleaseDatabase, parquet
-from tasks.top_down.check.counts import check_counts, check_margins, differing
+from tasks.lifecycle.check import Check, check_spend, wrong_law
+from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet
+from tasks.top_down.check.counts import check_counts, check_margins
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
@@ -70,16 +68,12 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 
 def check_laws(product: str, entry: Mapping[str, Any]) -> Check:
     """Recompute every law from the budget and its shares of it (`spine.noise.parameter`)."""
-    faults = []
+    faults: list[str] = []
     for noise in entry["noise"]:
         query = f"{noise['query']} in level {noise['level']}"
-        gaussian = "sigma_squared" in noise
+        definition: Definition = "zcdp" if "sigma_squared" in noise else "puredp"
         part = parse_exact(entry["budget"]) * parse_exact(noise["share"]) * parse_exact(noise["alpha"])
-        law: Law = DiscreteGaussian(1 / part) if gaussian else TwoSidedGeometric(2 / part)
-        check_law(law)
-        for key, value in noise_law(law).items():
-            if noise.get(key) != value:
-                faults.append(f"{query}: {key} is {value}, not {noise.get(key)}")
+        faults += wrong_law(query, law(definition, part, 2), noise)
     return Check(f"laws of {product}", f"{len(entry['noise'])} queries", tuple(faults))
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from spine.declaration.declaration import Declaration, read_declaration
-from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.description import Column, Description, Table, integer, number
 from tasks.lifecycle.received import NotOfRelease
-from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column, integer, number
+from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"

@@ -26,7 +26,7 @@ from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
 from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
-from tasks.inputs.marks import mark_files, name_if_covered, read_mark
+from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, digest_records, open_records
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -43,11 +43,6 @@ RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
 
 
-def folder_of(data: str) -> str:
-    """Return the folder of the records, where their mark is."""
-    return data.rpartition("/")[0] or "."
-
-
 def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: Charging) -> None:
     """Refuse, before a record is read, data without the declared columns and an account that cannot be charged.
 
@@ -58,7 +53,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     _, findings = open_data(data, declared)
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
-    if read_mark(folder_of(data)) is None:
+    if read_mark(mark_folder(data)) is None:
         precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
 
 
@@ -80,10 +75,9 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
         if exists(data) and digest_by_workers(run, workers, file.path) != validated.records_digests[0]:
             raise Refused(f"the records of run {run.id} have changed; a new run spends budget again")
         return validated
-    for name in ("persons", "counts"):
-        remove(run / name)
+    remove(run / "persons", run / "counts")
     save_object(run / PUBLIC, public)
-    with unchanged([data, *mark_files(folder_of(data))]):
+    with unchanged([data, *mark_files(mark_folder(data))]):
         validated = _tabulate(run, workers, data)
     save_object(run / VALIDATED, validated)
     return validated
@@ -110,12 +104,11 @@ def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
             workers.map("histograms", run, sum_chunks, [()])
             findings += load_object(run / CONTRADICTIONS, list[Finding])
     if file is None or has_errors(findings):
-        for name in ("persons", "counts"):
-            remove(run / name)
+        remove(run / "persons", run / "counts")
         refuse(run, findings, what="table of records")
     keep_findings(run, findings)
     digest = digest_records(run, workers, file, reports)
-    mark = name_if_covered(read_mark(folder_of(data)), {file.name: digest})
+    mark = name_if_covered(read_mark(mark_folder(data)), {file.name: digest})
     input_digest = sha256(f"records {digest}\n".encode()).hexdigest()
     return Validated(input_digest, (digest,), mark, (ALL,), False, {})
 

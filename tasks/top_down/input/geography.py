@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spine.build import aian, conventional, optimized
-from spine.bypass import bypass
+from spine.build import measured_spine
 from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
@@ -53,12 +52,7 @@ class StateSummary:
 def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
     """Return the spine of one state's blocks below the nation, with shares: a forest of the state's parts."""
     settings, allocation = design.settings[product], design.allocations[product]
-    make = {"conventional": conventional, "aian": aian, "optimized": optimized}[design.kind]
-    spine = make(geography, settings)
-    spine = spine.with_shares(dict(allocation.on(spine.levels).levels))
-    if spine.levels[0] == US:
-        spine = spine.without_root()
-    return bypass(spine, settings) if design.kind == "optimized" else spine
+    return measured_spine(design.kind, geography, settings, allocation, root=settings.jurisdiction == "pr")
 
 
 def build_spines(source: Source, workers: Workers) -> None:

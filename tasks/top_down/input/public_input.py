@@ -7,7 +7,6 @@ total population by state, `state,pop`, two digits and persons.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,11 +20,11 @@ from spine.geocodes import digits
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.redistricting import TYPES
 from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import short_codes
+from tasks.inputs.block_codes import find_blocks, short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.files import file_name
 from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.tables import Column, check_mask, read_table
+from tasks.inputs.tables import Column, check_distinct, check_pattern, read_table
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 from tasks.top_down.source import Blocks
@@ -33,7 +32,7 @@ from tasks.top_down.source import Blocks
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
 TOTALS_COLUMNS = ("state", "pop")
-_COUNT = re.compile("[0-9]{1,9}")
+_COUNT = "[0-9]{1,9}"
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
@@ -49,8 +48,7 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     if geography is None or has_errors(findings):
         return None, np.zeros(0, np.int64), findings
     codes = short_codes(geography.geocode)
-    row = np.minimum(np.searchsorted(code, codes), len(code) - 1)
-    declared = code[row] == codes
+    row, declared = find_blocks(code, codes)
     living_quarters = np.zeros((len(codes), TYPES), np.int64)
     living_quarters[declared] = quarters[row[declared]]
     file = file_name(tables.quarters)
@@ -107,14 +105,10 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
     table, findings = read_table(path, file, columns, dictionary=True, delimiter=",")
     if table is None:
         return None, findings
-    keys = re.compile(key).fullmatch
     for name in columns:
-        good = Column(table[name]).where(keys if name == columns[0] else _COUNT.fullmatch)
-        findings += check_mask(file, table, name, f"Invalid values found in {name}", ~good)
+        findings += check_pattern(file, table, name, key if name == columns[0] else _COUNT)
     numbers = Column(table[columns[0]]).numbers
-    twice = np.ones(len(numbers), bool)
-    twice[np.unique(numbers, return_index=True)[1]] = False
-    findings += check_mask(file, table, columns[0], f"rows whose {columns[0]} appears twice", twice)
+    findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", numbers)
     return (None if has_errors(findings) else table), findings
 
 

@@ -57,8 +57,8 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
     """
     if (run / VALIDATED).exists():
         return _validated_before(run, workers, tables, design)
-    for name in ("prepared", "persons", "counts"):  # of an unfinished try: files may have been corrected since
-        remove(run / name)
+    # of an unfinished try: files may have been corrected since
+    remove(run / "prepared", run / "persons", run / "counts")
     save_object(run / "prepared/design", design)
     save_object(run / "prepared/tables", tables)
     keep_regions(run, tables.geography)
@@ -100,8 +100,7 @@ def _validate_records(
         workers.map("invariants", run, validate_state, pairs)
         findings += [finding for pair in pairs for finding in load_object(findings_path(run, *pair), list[Finding])]
     if blocks is None or has_errors(findings):
-        for name in ("persons", "counts"):
-            remove(run / name)
+        remove(run / "persons", run / "counts")
         refuse(run, findings)
     keep_findings(run, findings)
     public = public_digests(tables)

@@ -14,7 +14,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.files import digest_file
 from tasks.inputs.public_regions import keep_regions
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.manifest import MANIFEST, marked
 from tasks.lifecycle.process import code_digest, versions
 from tasks.lifecycle.received import path_in
@@ -124,10 +124,8 @@ def _of_release(given: Path) -> Published:
 
 def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> Published:
     """Return noisy measurement files of a jurisdiction, of those in a folder."""
-    try:
+    with refusing(str(folder)):
         footer = inventory.written_by
-    except ValueError as error:
-        raise Refused(f"{folder}: {error}") from None
     origin = Origin(None if footer is None else footer.run)
 
     def files(state: str) -> Any:

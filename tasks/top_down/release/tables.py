@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from spine.counts import Axis
 from spine.redistricting import HHGQ, PERSON_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Reference, Role, Table
+from tasks.lifecycle.description import Column, Description, Reference, Role, Table, integer, number
 from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.pages.words import level_title
 from tasks.top_down.areas import FOLDERS, TABULATED
@@ -39,7 +38,6 @@ BLOCK = (
     Column("TABBLK", "code", "block, 4 digits"),
 )
 EITHER = "persons or housing units"
-integer, number = partial(Column, type="integer"), partial(Column, type="number")
 RECORDS = integer("COUNT", "records", "how many records of the block are so", role="count")
 DECLARED = tuple(
     integer(name, unit, f"declared: {what}, without noise", role="declared")

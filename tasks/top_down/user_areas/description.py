@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.description import Column, Description, Table, integer, number
 
 AREA = Column("area", "text", "the name of the area")
 UNIT = "persons or housing units"
@@ -24,12 +24,12 @@ DESCRIPTION = Description(
             (
                 AREA,
                 Column("count", "text", "what is counted", overlap=True),
-                Column("blocks", "blocks", "with living quarters", type="integer"),
-                Column("groups_whole", "block groups", "of the spine, that the area holds in full", type="integer"),
-                Column("groups_cut", "block groups", "of the spine, that the area holds in part", type="integer"),
-                Column("published", UNIT, "the sum of published counts; empty where there are none", type="integer"),
-                Column("estimate", UNIT, "the unbiased estimate; may be negative", type="number", role="estimate"),
-                Column("standard_error", UNIT, "of the estimate", type="number", role="standard error", of="estimate"),
+                integer("blocks", "blocks", "with living quarters"),
+                integer("groups_whole", "block groups", "of the spine, that the area holds in full"),
+                integer("groups_cut", "block groups", "of the spine, that the area holds in part"),
+                integer("published", UNIT, "the sum of published counts; empty where there are none"),
+                number("estimate", UNIT, "the unbiased estimate; may be negative", role="estimate"),
+                number("standard_error", UNIT, "of the estimate", role="standard error", of="estimate"),
                 *_ends(UNIT, "integer", 90, 95),
             ),
             text="areas.csv",
@@ -41,14 +41,14 @@ DESCRIPTION = Description(
             "Deviations of districts from their mean",
             (
                 Column("district", "text", "the name of the district"),
-                Column("published", "persons", "its published total; empty where there is none", type="integer"),
-                Column("published_deviation", "persons", "that of its published total", type="number"),
-                Column("estimate", "persons", "the unbiased estimate of its total", type="number"),
-                Column("deviation", "persons", "of the estimate", type="number", role="estimate"),
-                Column("standard_error", "persons", "of the deviation", type="number", role="standard error"),
+                integer("published", "persons", "its published total; empty where there is none"),
+                number("published_deviation", "persons", "that of its published total"),
+                number("estimate", "persons", "the unbiased estimate of its total"),
+                number("deviation", "persons", "of the estimate", role="estimate"),
+                number("standard_error", "persons", "of the deviation", role="standard error"),
                 *_ends("persons", "number", 95),
-                Column("percent", "percent", "the deviation, of the mean", type="number"),
-                Column("percent_standard_error", "percent", "its standard error, of the mean", type="number"),
+                number("percent", "percent", "the deviation, of the mean"),
+                number("percent_standard_error", "percent", "its standard error, of the mean"),
             ),
             text="plan.csv",
             delimiter=",",
@@ -59,9 +59,9 @@ DESCRIPTION = Description(
             (
                 AREA,
                 Column("group", "text", "a race, Hispanic persons included; or Hispanic, of any race", overlap=True),
-                Column("published", "percent", "the share by published counts; empty without", type="number"),
-                Column("estimate", "percent", "a ratio of two estimates", type="number", role="estimate"),
-                Column("standard_error", "percent", "of the estimate", type="number", role="standard error"),
+                number("published", "percent", "the share by published counts; empty without"),
+                number("estimate", "percent", "a ratio of two estimates", role="estimate"),
+                number("standard_error", "percent", "of the estimate", role="standard error"),
                 *_ends("percent", "number", 95),
             ),
             text="shares.csv",
@@ -74,8 +74,8 @@ DESCRIPTION = Description(
             (
                 AREA,
                 Column("other", "text", "the name of the other area, or of the same"),
-                Column("total", "persons, squared", "the covariance of the two totals", type="number"),
-                Column("voting age", "persons, squared", "of the two counts of voting age", type="number"),
+                number("total", "persons, squared", "the covariance of the two totals"),
+                number("voting age", "persons, squared", "of the two counts of voting age"),
             ),
             text="covariances.csv",
             delimiter=",",

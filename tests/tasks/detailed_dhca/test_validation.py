@@ -50,6 +50,7 @@ from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.parameters import read_parameters
 from tasks.population_groups.run import PublicInput, SafeTabRun
@@ -313,7 +314,7 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []
-    assert not (run.validated_path).exists()
+    assert not (run / VALIDATED).exists()
 
 
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
@@ -588,7 +589,7 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
     run = new_run(tmp_path)
     with pytest.raises(Refused, match=r"person-records\.parquet changed while it was read"):
         validate(run, workers, str(params), str(data), "us")
-    assert not (run.validated_path).exists()
+    assert not (run / VALIDATED).exists()
 
 
 @pytest.mark.parametrize("name", ["person-records.txt", "GRF-C.txt"])
@@ -601,7 +602,7 @@ def test_a_data_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: 
     run = new_run(tmp_path)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
         validate(run, workers, str(params), str(data), "us")
-    assert not (run.validated_path).exists()
+    assert not (run / VALIDATED).exists()
     validated, _ = validate_here(run, params, data)  # the same run, when nobody meddles
     assert validated is not None
     assert validated.input_digest == _input_digest(

@@ -11,13 +11,14 @@ from typing import Any
 
 from flows.reports.show.database import Database
 from flows.reports.show.geography import PUERTO_RICO, Region
-from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
+from flows.reports.show.margins import confidence, margin_of_cells, most_cells
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.lifecycle.datapackage import Resource
 from tasks.lifecycle.description import Column, Reference
+from tasks.lifecycle.manifest import read_law
 from tasks.lifecycle.release_database import name_of, parquet, quoted, text_table
 
 CHOICES = 200  # values in a list to choose from
