@@ -290,6 +290,6 @@ def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> E
     first, last = plan.children_of(parents.level, parents.first, parents.last)
     fixed = plan.bounds.number(level)[first:last].copy()
     second = parents.dense(plan.product.cells)[:, 1]
-    first_child = plan.first_child[parents.level][parents.first : parents.last + 1] - first
+    first_child = plan.spine.first_child[parents.level][parents.first : parents.last + 1] - first
     second = units.children(second, first_child, fixed, *answers.second(level, first, last))
     return units.estimates(level, first, fixed, second)
