@@ -219,7 +219,7 @@ def test_the_majorizer_is_above_the_hessian() -> None:
         cho_factor(dense[np.ix_(a > 0, a > 0)])  # what kappa leaves is positive, or this raises
         x = np.random.default_rng(1).normal(size=x.shape)
         types = len(problem.parent.allowed)
-        scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63)), np.empty((types, 4))
+        scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63))
         place = kind * 252 + problem.parent.cells % 252
         objective = TreeMisfit(x, information.precision, information.linear, place, SIZES.signs, *scratch)
         gradient = np.empty(x.shape)
