@@ -1,6 +1,6 @@
 """Variances of the weighted least squares on a spine (paper, equation 19): one pass up, one down, linear in geounits.
 
-All query groups are small together on orthogonal parts of the histogram (`gls.split`): in each, the information of a
+All query groups are small together on orthogonal parts of the histogram (`split`): in each, the information of a
 level is one number, or a (d, d) matrix where groups of hhgq are asked. In a part the estimate of equation 18 is that of
 a Gaussian tree whose parents are the sums of their children, as in `gls`. Here nothing is declared of a geounit, so
 blocks of one parent with one share have one variance, and no variance is kept of a block by itself.
@@ -17,9 +17,9 @@ from scipy import sparse
 from spine.allocations import Allocation
 from spine.entities import Entities
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.split import Split, Tables, joint, split
 from spine.hierarchy import Spine, changes
 from spine.osed import Pairs
+from spine.split import Split, Tables, joint, split
 from spine.top_down.histogram import Product
 
 

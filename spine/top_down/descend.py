@@ -87,7 +87,10 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings)
     nearest = totals.totals(
         siblings.total[parts], weight / weight.max(), any_allowed, lower_bound[None].astype(float), supply
     )
-    return totals.to_integers(nearest, lower_bound, declared)
+    whole = units.whole(declared, np.full(len(parts), NO_LIMIT), nearest)
+    if whole.sum() != declared:
+        raise ValueError("the totals are no division of their sum")
+    return whole
 
 
 def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:

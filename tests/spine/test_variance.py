@@ -25,7 +25,7 @@ from spine.redistricting import PERSONS
 from spine.settings import settings_for
 from spine.variance import Root, cell_variance, downward, entity_sums, marginal_parts, upward
 
-MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")
+MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "hhinstlevels", "detailed")
 
 
 def spines(seed: int, definition: str, blocks: int = 7) -> tuple[Spine, Allocation]:
