@@ -41,8 +41,7 @@ def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
 def minimum_rule(spine: Spine, level: int) -> BoolArray:
     """Return which parents pass Theorem 2 as Algorithm 3 uses it: the least share of their c children is at least
     (c - 1) / 2 times their own."""
-    first_child = np.searchsorted(spine.parents[level + 1], np.arange(len(spine.starts[level])))
-    least: IntArray = np.minimum.reduceat(spine.shares[level + 1], first_child)
+    least: IntArray = np.minimum.reduceat(spine.shares[level + 1], spine.first_child[level][:-1])
     return 2 * least >= (spine.children(level) - 1) * spine.shares[level]
 
 

@@ -23,10 +23,9 @@ from spine.settings import SpineSettings
 def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Spine:
     """Return `spine` with Tract_Group between County and Tract: blocks in a new order, shares zero."""
     tract_level = spine.levels.index("Tract")
-    county_of_tract = spine.parents[tract_level]
-    group = np.empty(len(county_of_tract), np.int64)
-    bounds = np.searchsorted(county_of_tract, np.arange(len(spine.starts[tract_level - 1]) + 1))
-    for (first, last), objective in zip(pairwise(bounds.tolist()), objectives(spine, families, settings), strict=True):
+    group = np.empty(len(spine.starts[tract_level]), np.int64)
+    ranges = pairwise(spine.first_child[tract_level - 1].tolist())
+    for (first, last), objective in zip(ranges, objectives(spine, families, settings), strict=True):
         for members in county_groups(objective, settings):
             group[first + members] = first + members.min()
         objective.finish_county(group[first:last] - first)

@@ -50,9 +50,17 @@ class Spine:
         ]
         return (np.zeros(len(self.starts[0]), np.int64), *above)
 
+    @cached_property
+    def first_child(self) -> tuple[IntArray, ...]:
+        """For each level but the lowest the (geounits + 1,) first child of every geounit, and the end of the last's."""
+        return tuple(
+            np.append(np.searchsorted(down, up), len(down))
+            for up, down in zip(self.starts, self.starts[1:], strict=False)
+        )
+
     def children(self, level: int) -> IntArray:
         """Return the fan-out of each geounit of a level (not the lowest)."""
-        return np.bincount(self.parents[level + 1], minlength=len(self.starts[level]))
+        return np.diff(self.first_child[level])
 
     def geounit_of_block(self, level: int) -> IntArray:
         """Return for every block in spine order, the geounit of `level` that it lies in."""

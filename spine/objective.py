@@ -163,7 +163,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
     tract, entity, x, y = tract[order], entity[order], x[order], y[order]
     county = spine.parents[county_level + 1]
     bounds = np.searchsorted(county[tract], np.arange(len(spine.starts[county_level]) + 1))
-    first_tract = np.searchsorted(county, np.arange(len(spine.starts[county_level]) + 1))
+    first_tract = spine.first_child[county_level]
     met = _met(np.concatenate(sets[0]), np.concatenate(sets[1]), first_tract)
     for c in range(len(bounds) - 1):
         rows = slice(bounds[c], bounds[c + 1])

@@ -77,8 +77,8 @@ def _sum(group: IntArray, values: IntArray, groups: int) -> IntArray:
 class Pairs:
     """The pairs (geounit, entity) of one level that have blocks in common, sorted by geounit.
 
-    geounit, entity: (pairs,) indices. parent: (pairs,) the pair of the level above that each belongs to (all 0 at the
-    top level, where pairs are summed by entity instead).
+    geounit, entity: (pairs,) indices. parent: (pairs,) the pair of the level above that each belongs to; at the top
+    level the entity, by which pairs are summed there.
     """
 
     geounit: IntArray
@@ -98,5 +98,5 @@ def overlap(spine: Spine, of_block: IntArray, number: int) -> tuple[Pairs, ...]:
         above, parent = np.unique(key, return_inverse=True)
         levels.append(Pairs(geounit, entity, parent))
         geounit, entity = above // number, above % number
-    levels.append(Pairs(geounit, entity, np.zeros(len(geounit), np.int64)))
+    levels.append(Pairs(geounit, entity, entity))
     return tuple(reversed(levels))

@@ -102,9 +102,8 @@ def shares_of(spine: Spine, level: int) -> list[Fraction]:
 
 def root_of(spine: Spine, up: Upward, own: np.ndarray | None = None) -> Root:
     """The root above all top geounits; a spine with one top is its own root (`own` is then nothing)."""
-    tops = len(spine.starts[0])
-    below = up.from_subtree[0][0] if tops == 1 else np.linalg.inv(up.variance[0].sum(0))
-    return Root(np.zeros_like(below) if own is None else own, below, tops)
+    below = np.linalg.inv(up.variance[0].sum(0))
+    return Root(np.zeros_like(below) if own is None else own, below, len(spine.starts[0]))
 
 
 def blocks_table(seed: int = 0, states: tuple[int, ...] = (1, 55), per_state: int = 300) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from spine.declaration.product import COLUMNS, read_product
 from spine.settings import AS_READ, Definition
 from spine.top_down.histogram import DETAILED, TOTAL, Product
 from spine.top_down.plan import Passes
-from spine.top_down.queries import query_group
+from spine.top_down.queries import parent_of, query_group
 
 REST = "rest"
 TWO_PASSES = (("total",), ("rest",))
@@ -288,9 +288,7 @@ def _longest_chain(product: Product, bounded: list[str], asked: Iterable[str]) -
 
 def refines(product: Product, fine: str, coarse: str) -> bool:
     """Return whether every part of one query group lies in one part of another."""
-    one, other = query_group(product, fine), query_group(product, coarse)
-    pairs = one.coordinate * other.width + other.coordinate
-    return len(set(pairs.tolist())) == one.width
+    return parent_of(query_group(product, fine), query_group(product, coarse)) is not None
 
 
 def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]) -> tuple[set[str], Split]:

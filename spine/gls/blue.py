@@ -16,6 +16,7 @@ from spine.gls.grid import STATES, Blue, SiblingSums, Signs, grid, times
 from spine.gls.information import Information
 from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.plan import Plan
+from spine.variance import spread
 
 
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
@@ -35,7 +36,7 @@ def first_children(plan: Plan, level: int, first: int, last: int, below: int) ->
         declared = plan.bounds.totals[below]
         assert declared is not None
         return np.searchsorted(declared.group, np.arange(first, last + 1))
-    return plan.first_child[level][first : last + 1]
+    return plan.spine.first_child[level][first : last + 1]
 
 
 def _signs(plan: Plan) -> Signs | None:
@@ -99,13 +100,13 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
     geounit, signs = information.first + first, _signs(plan)
     parent = plan.spine.parents[information.level][geounit] - above.first
     begins = np.searchsorted(parent, np.arange(len(above)))
-    spread = tree.sums(variance, begins)
+    of_all = tree.sums(variance, begins)
     if plan.closed_form or plan.free:
-        below = np.linalg.pinv(spread, 1e-12, hermitian=True)
+        below = np.linalg.pinv(of_all, 1e-12, hermitian=True)
     else:
-        below = tree.inverse_declared(spread, np.maximum.reduceat(scale, begins))
+        below = tree.inverse_declared(of_all, np.maximum.reduceat(scale, begins))
     pull = times(below, above.x - tree.sums(z, begins), signs)[parent]
-    x, own = z + times(variance, pull, signs), _spread(variance, below[parent], above.variance[parent])
+    x, own = z + times(variance, pull, signs), spread(variance, variance, below[parent], above.variance[parent])
     unknown = (plan.spine.shares[information.level][geounit] == 0)[:, None, None, None]  # an only child: its parent
     x, own = np.where(unknown, above.x[parent], x), np.where(unknown, above.variance[parent], own)
     return Blue(STATES, int(group[0]), x, own)
@@ -132,14 +133,8 @@ def blue_children(plan: Plan, parents: Blue, information: Information) -> Blue:
     pull = times(given.below, parents.x, signs := _signs(plan)) - given.b
     above, is_only_child = given.parent, given.is_only_child[:, None, None, None]
     x = np.where(is_only_child, parents.x[above], given.z + times(given.variance, pull[above], signs))
-    spread = _spread(given.variance, given.below[above], parents.variance[above])
-    return Blue(information.level, information.first, x, np.where(is_only_child, parents.variance[above], spread))
-
-
-def _spread(variance: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-    """Return the variance of an estimate, alone of `variance`, given its parent's of variance `above`."""
-    weight = variance @ below
-    return variance - weight @ variance + weight @ above @ weight.swapaxes(-1, -2)
+    variance = spread(given.variance, given.variance, given.below[above], parents.variance[above])
+    return Blue(information.level, information.first, x, np.where(is_only_child, parents.variance[above], variance))
 
 
 __all__ = ["STATES", "Blue", "SiblingSums", "blue_children", "blue_level", "blue_nation", "blue_roots", "blue_states"]

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from spine.counts import Count, mask
 from spine.geography import FloatArray, IntArray
 from spine.gls.grid import Grid, Signs, grid_of, in_cells
-from spine.gls.split import joint, padded
+from spine.split import joint, padded
 from spine.top_down.histogram import Product
 
 

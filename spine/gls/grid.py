@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.split import Split, Tables, joint, padded, split
+from spine.split import Split, Tables, joint, padded, split
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Plan
 

@@ -202,13 +202,12 @@ def inverse(matrix: FloatArray, allowed: BoolArray, slots: IntArray, out: FloatA
 def add_times(matrix: FloatArray, x: FloatArray, signs: Signs, y: FloatArray) -> None:
     """Add to y the (components, slots x types, slots x types) matrix times x; x, y: (types, signs, races)."""
     types, number, races = x.shape
-    mean = np.empty((types, number))
+    mean = np.zeros((types, number))
     for t in range(types):
-        for s in range(number):
-            total = 0.0
-            for r in range(races):
-                total += x[t, s, r]
-            mean[t, s] = total / races
+        for r in range(races):  # the signs inside: additions that do not wait for each other
+            for s in range(number):
+                mean[t, s] += x[t, s, r]
+    mean /= races
     for copy in range(len(signs.part)):
         part, own = signs.part[copy], signs.copies[signs.copy[copy] : signs.copy[copy + 1]]
         for i in range(len(own) * types):

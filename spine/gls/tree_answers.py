@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from spine.compiled import compiled, implements
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.grid import Grid, Signs, grid, to_cells, total_of, total_variance
-from spine.gls.information import Information, estimates, transform
+from spine.gls.information import Information, add_times, estimates, transform
 from spine.gls.upward import pass_up
 from spine.top_down.least_squares import Parent, Solution, gradient, minimum
 from spine.top_down.own_answers import OwnAnswers, Siblings
@@ -30,7 +30,7 @@ class TreeMisfit(NamedTuple):
 
     table: (cells, children), see `gradient`. precision: (children, components, slots x types, slots x types), types
     being those of the parent's cells. linear: (cells, children) h. place: (cells,) of each cell in (types, signs,
-    races). x, image, mean: scratch, (types, signs, races) twice, and (types, signs).
+    races). x, image: scratch, (types, signs, races).
     """
 
     table: FloatArray
@@ -40,16 +40,13 @@ class TreeMisfit(NamedTuple):
     signs: Signs
     x: FloatArray
     image: FloatArray
-    mean: FloatArray
 
 
 @implements(gradient, TreeMisfit)
 def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
     """Write P x - h for every child: by component, in sums and contrasts, and only the parent's cells of it."""
     table, precision, linear, place = objective.table, objective.precision, objective.linear, objective.place
-    signs, x, image, mean = objective.signs, objective.x, objective.image, objective.mean
-    types, number, races = x.shape
-    cells, residual = len(place), precision.shape[1] - 1
+    signs, x, image, cells = objective.signs, objective.x, objective.image, len(objective.place)
     flat, flat_image = x.reshape(-1), image.reshape(-1)
     for c in range(len(precision)):
         flat[:] = 0.0
@@ -57,24 +54,7 @@ def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
         for i in range(cells):
             flat[place[i]] = table[i, c]
         transform(x, signs, False)
-        for t in range(types):
-            mean[t] = 0.0
-            for r in range(races):
-                for s in range(number):
-                    mean[t, s] += x[t, s, r]
-            for s in range(number):
-                mean[t, s] /= races
-        for copy in range(len(signs.part)):
-            part, own = signs.part[copy], signs.copies[signs.copy[copy] : signs.copy[copy + 1]]
-            for i in range(len(own) * types):
-                t, target = i % types, image[i % types, own[i // types]]
-                for j in range(len(own) * types):
-                    u, v = j % types, own[j // types]
-                    if precision[c, residual, t, t] > 0.0 and precision[c, residual, u, u] > 0.0:
-                        rest, source = precision[c, 2 * part + 1, i, j], x[u, v]
-                        shift = (precision[c, 2 * part, i, j] - rest) * mean[u, v]
-                        for r in range(races):
-                            target[r] += rest * source[r] + shift
+        add_times(precision[c], x, signs, image)
         transform(image, signs, True)
         for i in range(cells):
             out[i, c] = flat_image[place[i]] - linear[i, c]
@@ -150,13 +130,13 @@ class ChildInformation:
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
         (_, number, races), types = self.grid.shape, between.shape[2]
-        (x, image), mean = np.empty((2, types, number, races)), np.empty((types, number))
+        x, image = np.empty((2, types, number, races))
         sign, race = np.divmod(self.at, races)
         allowed = parent.allowed[parent.quarters_type]
         a = inverse_row_sums(between, self.kind, sign, race, self.grid.patterns[0], allowed)
         place = self.kind * (number * races) + self.at
         table = np.empty(self.linear.shape)
-        objective = TreeMisfit(table, precision, self.linear, place, self.grid.signs, x, image, mean)
+        objective = TreeMisfit(table, precision, self.linear, place, self.grid.signs, x, image)
         return minimum(objective, a, self.initial, parent, careful, stop)
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:

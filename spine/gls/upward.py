@@ -76,7 +76,7 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     """Return the information of the geounits first, ..., last - 1, from all their children's and their own answers."""
     level = children.level - 1
     plan.check_measured(level, first, last)
-    first_child = plan.first_child[level][first : last + 1] - children.first
+    first_child = plan.spine.first_child[level][first : last + 1] - children.first
     if plan.closed_form:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)

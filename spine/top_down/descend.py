@@ -87,7 +87,10 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings)
     nearest = totals.totals(
         siblings.total[parts], weight / weight.max(), any_allowed, lower_bound[None].astype(float), supply
     )
-    return totals.to_integers(nearest, lower_bound, declared)
+    whole = units.whole(declared, np.full(len(parts), NO_LIMIT), nearest)
+    if whole.sum() != declared:
+        raise ValueError("the totals are no division of their sum")
+    return whole
 
 
 def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:
@@ -290,6 +293,6 @@ def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> E
     first, last = plan.children_of(parents.level, parents.first, parents.last)
     fixed = plan.bounds.number(level)[first:last].copy()
     second = parents.dense(plan.product.cells)[:, 1]
-    first_child = plan.first_child[parents.level][parents.first : parents.last + 1] - first
+    first_child = plan.spine.first_child[parents.level][parents.first : parents.last + 1] - first
     second = units.children(second, first_child, fixed, *answers.second(level, first, last))
     return units.estimates(level, first, fixed, second)

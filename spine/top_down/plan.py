@@ -130,15 +130,6 @@ class Plan:
         return tuple(found)
 
     @cached_property
-    def first_child(self) -> tuple[IntArray, ...]:
-        """Return for each level except the lowest the (geounits + 1,) first child of every geounit."""
-        spine = self.spine
-        return tuple(
-            np.append(np.searchsorted(below, above), len(below))
-            for above, below in zip(spine.starts, spine.starts[1:], strict=False)
-        )
-
-    @cached_property
     def last_pass(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
         """Return for each level the query groups of the last pass, widest first, and their hierarchy.
 
@@ -179,12 +170,12 @@ class Plan:
 
     def children_of(self, level: int, first: int, last: int) -> tuple[int, int]:
         """Return the first child of the geounits first, ..., last - 1 of a level, and the one after their last."""
-        start, end = self.first_child[level][[first, last]].tolist()
+        start, end = self.spine.first_child[level][[first, last]].tolist()
         return start, end
 
     def batches(self, level: int, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Split the geounits first, ..., last - 1 of a level into ranges of about `rows` children."""
-        first_child = self.first_child[level]
+        first_child = self.spine.first_child[level]
         while first < last:
             end = int(np.searchsorted(first_child, first_child[first] + self.rows, side="right")) - 1
             end = min(max(end, first + 1), last)
@@ -196,7 +187,7 @@ class Plan:
 
         Its part of the parent's persons would not be determined.
         """
-        first_child = self.first_child[level][first : last + 1]
+        first_child = self.spine.first_child[level][first : last + 1]
         siblings = np.repeat(np.diff(first_child), np.diff(first_child))
         if ((self.spine.shares[level + 1][first_child[0] : first_child[-1]] == 0) & (siblings > 1)).any():
             raise ValueError(

@@ -60,26 +60,26 @@ def query_group(product: Product, name: str) -> QueryGroup:
 
 def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:
     """Return the hierarchy of these groups, widest first: each is summed from the narrowest one that refines it."""
-    finer, parent_of = [0], [np.zeros(0, np.int64)]
+    finer, parents = [0], [np.zeros(0, np.int64)]
     for at, group in enumerate(groups[1:], start=1):
         for before in range(at - 1, -1, -1):
-            if (found := _parent_of(groups[before], group)) is not None:
+            if (found := parent_of(groups[before], group)) is not None:
                 finer.append(before)
-                parent_of.append(found)
+                parents.append(found)
                 break
     return QueryHierarchy(
         np.cumsum([0, *(group.width for group in groups)]),
         np.array(finer, np.int64),
-        np.concatenate(parent_of),
-        np.cumsum([0, *map(len, parent_of)])[: len(groups)],
+        np.concatenate(parents),
+        np.cumsum([0, *map(len, parents)])[: len(groups)],
     )
 
 
-def _parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
+def parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
     """Return the coordinate of `coarse` that contains each coordinate of `fine`; None where several meet one."""
-    parent_of = np.zeros(fine.width, np.int64)
-    parent_of[fine.coordinate] = coarse.coordinate
-    return parent_of if np.array_equal(parent_of[fine.coordinate], coarse.coordinate) else None
+    found = np.zeros(fine.width, np.int64)
+    found[fine.coordinate] = coarse.coordinate
+    return found if np.array_equal(found[fine.coordinate], coarse.coordinate) else None
 
 
 def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:

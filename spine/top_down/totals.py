@@ -144,15 +144,3 @@ def totals_in_sets(y: FloatArray, s: FloatArray, parent: Parent, counts: FloatAr
     objective = Misfit(np.zeros(wanted.shape), sums, w, wanted)
     found: FloatArray = minimum(objective, a, np.zeros((n, children)), reduced, False, STEP).x.sum(axis=0)
     return found
-
-
-def to_integers(totals: FloatArray, lower_bound: IntArray, total: int) -> IntArray:
-    """Return integers next to `totals` that sum to `total`, by largest remainder; ties in spine order."""
-    whole: IntArray = np.maximum(np.floor(totals + 1e-9).astype(np.int64), lower_bound)
-    missing = total - int(whole.sum())
-    if missing:
-        order = np.argsort(-(totals - whole), kind="stable")
-        if not 0 <= missing <= len(order):
-            raise ValueError("the totals are no division of their sum")
-        whole[order[:missing]] += 1
-    return whole

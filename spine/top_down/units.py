@@ -37,7 +37,7 @@ def children(occupied: IntArray, first: IntArray, units: IntArray, target: Float
             result[start] = occupied[p]
         else:
             share = divided(occupied[p], units[start:end], target[start:end], weight[start:end])
-            whole(occupied[p], units[start:end], share, result[start:end])
+            result[start:end] = whole(occupied[p], units[start:end], share)
     return result
 
 
@@ -79,13 +79,16 @@ def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray)
 
 
 @compiled
-def whole(total: int, units: IntArray, share: FloatArray, result: IntArray) -> None:
-    """Round into `result`: the largest fractions go up; ties, and what rounding errors leave, in spine order."""
-    n, left = len(units), total
-    fraction = np.empty(n)
+def whole(total: int, most: IntArray, share: FloatArray) -> IntArray:
+    """Return integers next to the shares of a total, each at most `most`: the largest fractions go up.
+
+    Ties, and what rounding errors leave, in spine order.
+    """
+    n, left = len(most), total
+    result, fraction = np.empty(n, np.int64), np.empty(n)
     for c in range(n):
-        result[c] = min(units[c], int(np.floor(share[c] + 1e-9)))
-        fraction[c] = share[c] - result[c] if result[c] < units[c] else -np.inf
+        result[c] = min(most[c], int(np.floor(share[c] + 1e-9)))
+        fraction[c] = share[c] - result[c] if result[c] < most[c] else -np.inf
         left -= result[c]
     for _ in range(left):
         best = 0
@@ -93,4 +96,5 @@ def whole(total: int, units: IntArray, share: FloatArray, result: IntArray) -> N
             if fraction[c] > fraction[best]:
                 best = c
         result[best] += 1
-        fraction[best] = -np.inf if result[best] == units[best] else fraction[best] - 1.0
+        fraction[best] = -np.inf if result[best] == most[best] else fraction[best] - 1.0
+    return result

@@ -62,9 +62,8 @@ class StateSummary:
     """The facts about a state that the root needs; all of it is small.
 
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
-    number of geounits with 0, 1, 2... children. tops: by spine and marginal, a part after the other, the (d, d)
-    information on the only top geounit of a rooted spine, else the sum of all tops' variances. numbers: for each level
-    of the optimized spine the largest number in a geocode.
+    number of geounits with 0, 1, 2... children. tops: by spine and marginal, a part after the other, the (d, d) sum of
+    the variances of all top geounits. numbers: for each level of the optimized spine the largest number in a geocode.
     """
 
     blocks: int
@@ -95,7 +94,7 @@ def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
     for which, spine in spines.items():
         for marginal, parts in plan.parts(which).items():
             ups = [upward(spine, part, plan.power) for part in parts]
-            tops[which, marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
+            tops[which, marginal] = [up.variance[0].sum(axis=0) for up in ups]
     return StateSummary(
         blocks=len(geography),
         codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},

@@ -99,11 +99,9 @@ def geounit_errors(spine: Spine, parts: Sequence[Part], ups: Sequence[Upward], r
     """Return by level the (geounits,) standard errors of a marginal's cell; parts: of the marginal."""
     totals: list[Any] = [0.0] * len(spine.levels)
     for part, up, root in zip(parts, ups, roots, strict=True):
-        *variances, by_kind = downward(spine, up, root.outside(up.variance[0]))
-        variances.append(by_kind)
+        variances = downward(spine, up, root)
         totals = [total + cell_variance(part, variance) for total, variance in zip(totals, variances, strict=True)]
-        kind = up.kind_of_block
-    totals[-1] = totals[-1][spine.parents[-1], kind]
+    totals[-1] = totals[-1][ups[0].row_of_block]
     return dict(zip(spine.levels, map(np.sqrt, totals), strict=True))
 
 
@@ -180,7 +178,7 @@ def measure(
             for marginal, of_parts in parts.items():
                 sums = [entity_sums(spine, up, family, pairs) for up in ups[marginal]]
                 found.variance[which, marginal] = sum(
-                    cell_variance(part, root.entities(each))
+                    cell_variance(part, each.under(root))
                     for part, each, root in zip(of_parts, sums, roots[which, marginal], strict=True)
                 )
                 found.sums[which, marginal] = [_rows(each, found.shared) for each in sums]

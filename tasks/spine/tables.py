@@ -59,7 +59,7 @@ def _variance(
         variance[shared] = 0
         for i, (part, root) in enumerate(under):
             sums = _add([family.sums[which, marginal][i] for family in families], own, int(shared.sum()))
-            variance[shared] += cell_variance(part, root.entities(sums))
+            variance[shared] += cell_variance(part, sums.under(root))
     return variance
 
 

@@ -93,19 +93,16 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
 
 
 def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
-    """Return the root above all states."""
+    """Return the root above all states, which of a rooted spine is its only top geounit."""
     root_of: dict[tuple[str, str], list[Root]] = {}
     for which, levels in plan.levels.items():
-        share = float(plan.allocation.levels[levels[0]]) ** plan.power
+        share = 0.0 if plan.rooted else float(plan.allocation.levels[levels[0]]) ** plan.power
         tops = sum(state.geounits[which][0] for state in states)
         for marginal, parts in plan.parts(which).items():
             of_states = zip(*(state.tops[which, marginal] for state in states), strict=True)
-            below = [np.sum(each, axis=0) for each in of_states]
             root_of[which, marginal] = [
-                Root(np.zeros_like(each), each, 1)
-                if plan.rooted
-                else Root(share * part.information[levels[0]], np.linalg.inv(each), tops)
-                for part, each in zip(parts, below, strict=True)
+                Root(share * part.information[levels[0]], np.linalg.inv(sum(variances)), tops)
+                for part, variances in zip(parts, of_states, strict=True)
             ]
     return root_of
 

@@ -25,7 +25,7 @@ from spine.redistricting import PERSONS
 from spine.settings import settings_for
 from spine.variance import Root, cell_variance, downward, entity_sums, marginal_parts, upward
 
-MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")
+MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "hhinstlevels", "detailed")
 
 
 def spines(seed: int, definition: str, blocks: int = 7) -> tuple[Spine, Allocation]:
@@ -59,11 +59,10 @@ def test_every_geounit_and_entity_has_the_variance_of_the_dense_inverse(seed: in
         for part in marginal_parts(marginal, SMALL, allocation):
             up = upward(spine, part, 1 if definition == "zcdp" else 2)
             root = root_of(spine, up)
-            *levels, blocks = downward(spine, up, root.outside(up.variance[0]))
-            for total, variance in zip(geounits, levels, strict=False):
+            *levels, blocks = downward(spine, up, root)
+            for total, variance in zip(geounits, [*levels, blocks[up.row_of_block]], strict=True):
                 total += cell_variance(part, variance)
-            geounits[-1] += cell_variance(part, blocks[spine.parents[-1], up.kind_of_block])
-            entities += cell_variance(part, root.entities(entity_sums(spine, up, family, pairs)))
+            entities += cell_variance(part, entity_sums(spine, up, family, pairs).under(root))
         for level, total in enumerate(geounits):
             np.testing.assert_allclose(total, cell_variances(dense, matrix(spine, level), marginal), rtol=1e-8)
         np.testing.assert_allclose(entities, cell_variances(dense, members, marginal), rtol=1e-8)
@@ -82,13 +81,10 @@ def test_a_forest_under_a_root_is_the_whole_spine(seed: int) -> None:
         assert isinstance(root, Root)
         pairs = overlap(spine, family.of_block, len(family.codes)), overlap(forest, family.of_block, len(family.codes))
         np.testing.assert_allclose(
-            root.entities(entity_sums(forest, up, family, pairs[1])),
-            root_of(spine, whole).entities(entity_sums(spine, whole, family, pairs[0])),
+            entity_sums(forest, up, family, pairs[1]).under(root),
+            entity_sums(spine, whole, family, pairs[0]).under(root_of(spine, whole)),
         )
-        np.testing.assert_allclose(
-            downward(forest, up, root.outside(up.variance[0]))[0],
-            downward(spine, whole, np.zeros((1, *own.shape)))[1],
-        )
+        np.testing.assert_allclose(downward(forest, up, root)[0], downward(spine, whole, root_of(spine, whole))[1])
 
 
 def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:

@@ -39,7 +39,7 @@ from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.queries import weights
 from spine.top_down.solve_parent import solve
-from spine.variance import downward, marginal_parts, upward
+from spine.variance import cell_variance, downward, marginal_parts, upward
 
 
 def six_blocks(seed: int) -> tuple[Plan, Measure, np.ndarray]:
@@ -184,9 +184,9 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
     total = [np.zeros(len(starts)) for starts in spine.starts]
     for part in marginal_parts("total", PERSONS, alloc):
         up = upward(spine, part, 1)
-        *above, blocks = downward(spine, up, root_of(spine, up).outside(up.variance[0]))
-        for level, variance in enumerate([*above, blocks[spine.parents[-1], up.kind_of_block]]):
-            total[level] += np.einsum("ik,uij,jk->u", part.cell, variance, part.cell)
+        *above, blocks = downward(spine, up, root_of(spine, up))
+        for level, variance in enumerate([*above, blocks[up.row_of_block]]):
+            total[level] += cell_variance(part, variance)
     for blue, expected in zip(by_level, total, strict=True):
         np.testing.assert_allclose(totals(blue)[1] ** 2, expected, rtol=1e-9)
 
@@ -219,7 +219,7 @@ def test_the_majorizer_is_above_the_hessian() -> None:
         cho_factor(dense[np.ix_(a > 0, a > 0)])  # what kappa leaves is positive, or this raises
         x = np.random.default_rng(1).normal(size=x.shape)
         types = len(problem.parent.allowed)
-        scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63)), np.empty((types, 4))
+        scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63))
         place = kind * 252 + problem.parent.cells % 252
         objective = TreeMisfit(x, information.precision, information.linear, place, SIZES.signs, *scratch)
         gradient = np.empty(x.shape)
@@ -234,7 +234,7 @@ def test_with_nothing_below_the_kernel_is_the_program_s() -> None:
     measure = measuring(plan, case.persons, 4)
     truth = summed(case.persons, plan.spine)
     for level, parent in ((1, 0), (2, 0), (3, 1)):
-        first, last = plan.first_child[level - 1][[parent, parent + 1]].tolist()
+        first, last = plan.spine.first_child[level - 1][[parent, parent + 1]].tolist()
         cells, counts = truth[level - 1].of(parent)
         queries, hierarchy = plan.all_queries[level]
         given = measure(level, first, last)
@@ -291,7 +291,7 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
         cells = np.zeros((1, 2016))
         cells[0, problem.parent.cells] = problem.parent.counts
         parent = Blue(0, part, in_cells(np.eye(4), SIZES.signs).T @ cells.reshape(1, 8, 4, 63), np.zeros((1, 8, 8, 8)))
-        first, last = plan.first_child[0][[part, part + 1]].tolist()
+        first, last = plan.spine.first_child[0][[part, part + 1]].tolist()
         children = blue_children(plan, parent, result[1].only(first, last))
         expected = to_cells(children.x, SIZES)[:, problem.parent.cells].T
         assert expected[problem.allowed_cells].min() > 50

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spine.top_down.totals import to_integers, totals, totals_in_groups
+from spine.top_down.bounds import NO_LIMIT
+from spine.top_down.totals import totals, totals_in_groups
+from spine.top_down.units import whole
 
 
 def problem(seed: int) -> tuple[np.ndarray, ...]:
@@ -86,7 +88,6 @@ def test_integers_sum_to_the_total(values: list[float]) -> None:
     target = np.array(values)
     total = round(target.sum())
     target *= total / target.sum() if target.sum() else 0.0
-    least = np.zeros(len(target), np.int64)
-    integers = to_integers(target, least, total)
+    integers = whole(total, np.full(len(target), NO_LIMIT), target)
     assert integers.sum() == total
     assert (np.abs(integers - target) < 1 + 1e-6).all()

@@ -31,8 +31,7 @@ def test_one_parent_is_the_nearest_point(seed: int) -> None:
         constraints={"type": "eq", "fun": lambda o: o.sum() - total},
     )  # fmt: skip
     assert (weight * (nearest - target) ** 2).sum() <= other.fun + 1e-7
-    result = np.zeros(n, np.int64)
-    whole(total, hu, nearest, result)
+    result = whole(total, hu, nearest)
     assert result.sum() == total
     assert (result >= 0).all()
     assert (result <= hu).all()
@@ -40,9 +39,7 @@ def test_one_parent_is_the_nearest_point(seed: int) -> None:
 
 
 def test_ties_go_up_in_spine_order() -> None:
-    result = np.zeros(4, np.int64)
-    whole(2, np.full(4, 3), np.full(4, 0.5), result)
-    assert result.tolist() == [1, 1, 0, 0]
+    assert whole(2, np.full(4, 3), np.full(4, 0.5)).tolist() == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("parts", [1, 2])

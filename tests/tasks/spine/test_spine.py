@@ -137,9 +137,8 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
             variance = np.zeros(len(family.codes))
             for part in marginal_parts("total", PRODUCTS["pl94-persons"], allocation):
                 up = upward(measured, part, 1)
-                variance += cell_variance(
-                    part, root_of(measured, up).entities(entity_sums(measured, up, family, pairs))
-                )
+                sums = entity_sums(measured, up, family, pairs)
+                variance += cell_variance(part, sums.under(root_of(measured, up)))
             np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
 
 

@@ -138,7 +138,7 @@ def below_tracts(source: Source, product: ProductName, state: str, first: int, l
     tract = plan.spine.levels.index("Tract")
     _, counties = _parts_and_counties(source, product, state, plan)
     county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
-    tracts_of_counties = plan.first_child[tract - 1][county]
+    tracts_of_counties = plan.spine.first_child[tract - 1][county]
     of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
     tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
     of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
