@@ -74,7 +74,7 @@ def _interval(level: str, unit: str) -> tuple[Column, ...]:
     return (
         number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from"),
         number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to"),
-        Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title="Kind"),
+        Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title=f"{at}: kind"),
     )
 
 

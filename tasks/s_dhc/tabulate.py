@@ -78,18 +78,18 @@ def tabulate(run: RunDirectory, workers: Workers) -> Input:
     workers.map("tabulate", run, tabulate_bucket, [(bucket,) for bucket in range(sources.buckets)])
     folders = [run / f"counts/{bucket:05d}" for bucket in range(sources.buckets)]
     faults = np.sum([open_array(folder, "faults") for folder in folders], axis=0)
-    rules = plan_of(run).configuration.household_rules
-    findings = [*load_findings(run), *_findings(faults, sources.files, rules)]
+    configuration = plan_of(run).configuration
+    sums = [read_object(folder.with_suffix(".sums"), dict[str, tuple[int, ...]]) for folder in folders]
+    findings = [*load_findings(run), *_findings(faults, sources.files, configuration.household_rules)]
+    if not any(state in configuration.states for of_bucket in sums for state in of_bucket):
+        findings.append(Finding(sources.files["persons"].name, "no persons in the states of the run"))
     if has_errors(findings):
         refuse(run, findings)
     keep_findings(run, findings)
     remove(run / EXACT)
     save_arrays(run / EXACT, {"counts": np.sum([open_array(folder, "counts") for folder in folders], axis=0)})
     encoded = load_object(run / ENCODED, Input)
-    of_states = digests(
-        "persons of the S-DHC",
-        [read_object(folder.with_suffix(".sums"), dict[str, tuple[int, ...]]) for folder in folders],
-    )
+    of_states = digests("persons of the S-DHC", sums)
     tabulated = replace(encoded, records_digests=(*encoded.records_digests[:2], *of_states))
     save_object(run / VALIDATED, tabulated)
     remove(run / "rows")

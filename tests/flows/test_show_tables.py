@@ -154,6 +154,7 @@ def test_codes_have_the_words_of_what_they_refer_to(released: Path, top_down_rel
 def test_a_table_with_points_has_a_map_of_its_sums(released: Path) -> None:
     shown = view(released, "table/t1-county-2", by_ITERATION_CODE="2001")
     assert shown.map == "table-map/t1-county-2&by_ITERATION_CODE=2001"
+    assert view(released, "table/t1-county-2").map == ""  # of all iterations there is no map
     map_of = view(released, "table-map/t1-county-2", by_ITERATION_CODE="2001")
     assert isinstance(map_of, MapView)
     rows = pd.read_parquet(released / "parquet/t1/county-2.parquet")

@@ -129,6 +129,14 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     assert "has no margin of error" in release.region(Region("TRACT", "46003000100"), {}).margin
 
 
+@pytest.mark.parametrize(("folder", "is_named"), [("measurements/", True), ("nmf/", True), ("mdf/", False)])
+def test_a_page_without_margins_names_das_tda_areas_where_the_release_has_measurements(place, folder, is_named):
+    pages = open_release(place)
+    kept = [name for name in pages.manifest["files"] if not name.startswith("measurements/")]
+    pages.manifest = {**pages.manifest, "files": [*kept, f"{folder}some.parquet"]}
+    assert ("das tda areas" in pages.region(Region("TRACT", "46003000100"), {}).margin) == is_named
+
+
 def test_geounits_are_found_by_code_and_name(release):
     def found(text: str) -> list[str]:
         (geounits,) = release.find(text).kinds

@@ -275,7 +275,7 @@ class TopDownPages(ReleasePages):
             return ""
         if given and not confidence().is_released:
             return f"A margin is {deviations():.2f} standard errors of the unbiased estimate from all noisy answers."
-        has_answers = any(name.startswith("measurements/") for name in self.manifest["files"])
+        has_answers = any(name.startswith(("measurements/", "nmf/")) for name in self.manifest["files"])
         return WITH_MARGINS if given else NO_MARGIN + ANSWERS * has_answers
 
     # -- what is around -----------------------------------------------------------------------------------------------

@@ -178,6 +178,7 @@ def test_identical_persons_and_equal_totals(tmp_path: Path) -> None:
 
 
 RULES = {
+    "other states": ("persons", "no persons in the states of the run"),
     "a unit twice": ("units", "occur more than once"),
     "geo twice": ("geo", "occur more than once"),
     "unit without geo": ("units", "not in geo"),
@@ -210,6 +211,7 @@ def broken(rule: str) -> Country:
     )
     persons, units, geo = made.persons, made.units, made.geo
     edits = {
+        "other states": lambda: [row.update(TABBLKST="31") for row in geo],
         "a unit twice": lambda: units.append(units[0]),
         "geo twice": lambda: geo.append(geo[0]),
         "unit without geo": lambda: geo.pop(2),
@@ -248,7 +250,7 @@ def test_each_rule_across_files_and_of_households(tmp_path: Path, rule: str, cap
     assert not any(each.values or each.lines for each in found)  # not even the curator's report says which unit
 
 
-@pytest.mark.parametrize("rule", [*list(RULES)[7:], *WARNINGS])
+@pytest.mark.parametrize("rule", [*list(RULES)[8:], *WARNINGS])
 def test_household_rules_may_be_warnings(tmp_path: Path, rule: str) -> None:
     rules = {"household_rules": "warn"} if rule in RULES else {}
     settings = settings_of(tmp_path, broken(rule), states=["44"], config=rules)

@@ -354,7 +354,7 @@ class TableViews:
             sum=None if why else total,
             summed=_in_words(total, why) if total else "",
             map=""
-            if selection.several or not is_mapped(table, self.places)
+            if table.overlap(selection) or not is_mapped(table, self.places)
             else link(f"table-map/{resource.name}", **as_options(by, query)),
             missing=missing,
             links=[self.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
