@@ -137,7 +137,7 @@ def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
     found: dict[tuple[str, str], list[int]] = {}
     for each in plan.configuration.queries():
         margin = manifest["queries"][each.query.name.removeprefix("sdhc/")]["margin"]
-        found.setdefault((each.table.name, each.region_type), []).append(margin)
+        found.setdefault((f"{each.table.name}: {each.table.title}", each.region_type), []).append(margin)
     rows = [
         [table, "nation" if kind == "USA" else "state", f"{min(margins):,}", f"{max(margins):,}"]
         for (table, kind), margins in found.items()

@@ -17,10 +17,10 @@ TWICE = (
     "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "
     "each other."
 )
-POOLED = {True: "The estimates pool both.", False: "`das ddhcb run --estimates` pools them."}
+POOLED = {True: "The estimates pool both.", False: "das ddhcb run --estimates pools them."}
 COTERMINOUS = {
     True: "Regions made of the same blocks have one and the same count.",
-    False: "Regions made of the same blocks have independent noise too: --coterminous was off.",
+    False: "Regions made of the same blocks have independent noise too: this run did not equate them.",
 }
 
 

@@ -71,6 +71,7 @@ NO_MARGIN = (
     "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
     "sums from level to level and rounding, and the law of its error is not known."
 )
+NONE_HERE = "The release has margins for other areas, but not for this one."
 ANSWERS = (
     " das tda areas makes unbiased estimates with standard errors and intervals, of any areas, from the noisy answers."
 )
@@ -219,8 +220,8 @@ class TopDownPages(ReleasePages):
         view = super().view(asked)
         if view.view != self.first_page:
             return view
-        given = any(name.startswith("margins/") for name in self.manifest["files"])
-        return replace(view, reading=caveat(self.manifest, f"{OVERVIEW} {self._on_margins(given=given)}"))
+        on_margins = self._on_margins(given=self._has("margins/"))
+        return replace(view, reading=caveat(self.manifest, f"{OVERVIEW} {on_margins}"))
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield how the release was made."""
@@ -275,8 +276,12 @@ class TopDownPages(ReleasePages):
             return ""
         if given and not confidence().is_released:
             return f"A margin is {deviations():.2f} standard errors of the unbiased estimate from all noisy answers."
-        has_answers = any(name.startswith(("measurements/", "nmf/")) for name in self.manifest["files"])
-        return WITH_MARGINS if given else NO_MARGIN + ANSWERS * has_answers
+        none = NONE_HERE if self._has("margins/") else NO_MARGIN
+        return WITH_MARGINS if given else none + ANSWERS * self._has("measurements/", "nmf/")
+
+    def _has(self, *folders: str) -> bool:
+        """Return whether the release has files in any of these folders."""
+        return any(name.startswith(folders) for name in self.manifest["files"])
 
     # -- what is around -----------------------------------------------------------------------------------------------
 

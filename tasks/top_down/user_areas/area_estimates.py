@@ -138,7 +138,7 @@ def estimate_file(
         if len(file.names) > 1:
             notes.append(f"blocks of the state that are in no area: {len(left):,}, the row {UNASSIGNED}")
         remark = (
-            f"Of the {len(universe):,} blocks with living quarters {len(left):,} are in no district ({_shown(left)}): "
+            f"In no district are {len(left):,} of the {len(universe):,} blocks with living quarters ({_shown(left)}): "
             "assign them. Until then the ideal is the mean of the districts."
         )
     estimated: dict[ProductName, ProductEstimates] = {}
@@ -155,8 +155,8 @@ def estimate_file(
     unjudged = ""
     if divided and not judged and len(left) < len(universe) / 2:
         unjudged = (
-            f"Not judged as a plan: {len(left):,} blocks with living quarters, more than {MISSED:.0%} of the state's, "
-            f"are in no district ({_shown(left)}). Assign them and ask again."
+            f"Not judged as a plan: in no district are {len(left):,} of the {len(universe):,} blocks with living "
+            f"quarters ({_shown(left)}), more than {MISSED:.0%}. Assign them and ask again."
         )
     return AreaEstimates(
         source,
