@@ -38,8 +38,7 @@ from tasks.lifecycle.files import (
     stamp,
 )
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import VALIDATED as VALIDATED
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     """Return the columns that name the geounits of a level: those of its own and of the levels above."""
     columns = []
     for each in declaration.levels:
-        same = {each.name: f"the {each.name}"}
-        columns += [Column(name, "code", same.get(name, f"{name} of the {each.name}")) for name in each.columns]
+        for name in each.columns:
+            columns.append(Column(name, "code", f"the {name}" if name == each.name else f"{name} of the {each.name}"))
         columns += [Column(each.name, "number", f"the {each.name} within the level above")] if each.made else []
         if each.name == level:
             break

@@ -22,6 +22,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.choices import ESTIMATORS, Estimator
@@ -40,7 +41,7 @@ from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import LARGEST_NATION, ORIGIN, read_level
 from tasks.top_down.release.description import UNREADABLE
-from tasks.top_down.source import VALIDATED, Origin, Validated
+from tasks.top_down.source import Origin, Validated
 
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
 

@@ -31,11 +31,12 @@ from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, diges
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.input.counting import count_records, load_counted, records_name, save_chunk
-from tasks.top_down.source import VALIDATED, Validated, save_histograms
+from tasks.top_down.source import Validated, save_histograms
 from tasks.top_down.spend import declared_spend
 
 FEW = 8  # values of an axis that a finding names

@@ -22,8 +22,9 @@ from spine.top_down import Bounds
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp
 from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import VALIDATED, Source
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan

@@ -19,13 +19,14 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_open, precheck
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.counting import count_records, records_name
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run_plan import Design, ProductName, Tables, public_digests
-from tasks.top_down.source import VALIDATED, Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.spend import planned_spend
 
 

@@ -21,6 +21,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.received import path_in
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
@@ -43,7 +44,7 @@ from tasks.top_down.release.description import (
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import VALIDATED, Blocks
+from tasks.top_down.source import Blocks
 
 JOIN = "\x1f"  # between the codes of a geounit that has several
 LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer

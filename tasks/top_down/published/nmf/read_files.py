@@ -23,6 +23,7 @@ from tasks.inputs.findings import Finding, gather, has_errors, keep_findings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import make_spine, save_spine
 from tasks.top_down.input.public_input import read_totals
@@ -45,7 +46,7 @@ from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import VALIDATED, Origin, Validated
+from tasks.top_down.source import Origin, Validated
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
