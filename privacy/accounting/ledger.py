@@ -395,6 +395,7 @@ class Ledger:
         if not (before or (empty and create)):
             if empty:
                 self._check_not_lost()
+                raise LedgerUnusable(f"the ledger {self.path} is empty: open an account with das ledger open")
             raise LedgerUnusable(
                 f"{self.path} is not a ledger of this version of das-flows (its schema is {schema}, not {SCHEMA}): use "
                 "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "

@@ -494,7 +494,7 @@ def test_the_terminal_has_the_same_views(released, release, counts):
     ("words", "said"),
     [
         (["--region", "Atlantis"], "no region matches 'Atlantis'$"),
-        (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
+        (["--iteration", "Klingon"], r"no iteration matches 'Klingon'; it has \d+, among them: 1\d\d\d \w+"),
         (
             ["--region", "county", "--iteration", "1002"],
             "several regions match 'county': COUNTY/01001.*; give the code of one, as",

@@ -172,18 +172,24 @@ class Index:
         return self._only("region", text, self.regions_named, lambda one: (one.key, self.regions.get(one, "")))
 
     def code(self, text: str, what: str = "code") -> Code:
-        """Return the only code that a text names. Raises NotThere as `region`."""
-        return self._only(what, text, self.codes_named, lambda one: (one.code, self.codes[one]))
+        """Return the only code that a text names. Raises NotThere as `region`; where none is near, with the first."""
+        return self._only(what, text, self.codes_named, lambda one: (one.code, self.codes[one]), list(self.codes))
 
     def _only(
-        self, what: str, text: str, search: Callable[[str], Sequence[Found]], name: Callable[[Found], tuple[str, str]]
+        self,
+        what: str,
+        text: str,
+        search: Callable[[str], Sequence[Found]],
+        name: Callable[[Found], tuple[str, str]],
+        known: Sequence[Found] = (),
     ) -> Found:
         found = search(text)
         if len(found) == 1:
             return found[0]
         if not found:
             nearest = search(self.vocabulary.corrected(text))
-            hint = f"; nearest: {'; '.join(' '.join(name(one)) for one in nearest[:FEW])}" if nearest else ""
+            first, how = (nearest, "nearest") if nearest else (known, f"it has {len(known):,}, among them")
+            hint = f"; {how}: {'; '.join(' '.join(name(one)) for one in first[:FEW])}" if first else ""
             if not hint and not (self.regions or self.codes):
                 hint = "; this release names its units by columns of its own: give --table, or open it without"
             raise NotThere(f"no {what} matches {text!r}{hint}")

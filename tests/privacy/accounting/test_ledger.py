@@ -459,6 +459,15 @@ def test_a_ledger_of_another_version_is_refused(ledger: Ledger, change: str, mes
     assert ledger.path.read_bytes() == before
 
 
+def test_an_empty_file_is_called_no_ledger_yet(tmp_path: Path) -> None:
+    empty = Ledger(tmp_path / "ledger.sqlite")
+    empty.path.touch()  # as an account that was being opened leaves it
+    with pytest.raises(LedgerUnusable, match="is empty: open an account with das ledger open"):
+        empty.reserve(request(), never)
+    empty.open_account(Account("census", "zcdp", Fraction(1)))
+    assert [account.name for account in empty.accounts()] == ["census"]
+
+
 # Any sequence of requests
 
 STEP = st.tuples(
