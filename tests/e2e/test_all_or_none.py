@@ -165,6 +165,7 @@ def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
     assert (home.released("a"), home.charged()) == (["pr"], ["a-us", "a-pr"])
 
 
+@pytest.mark.ci
 def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charged(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,8 +92,10 @@ def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
     return place
 
 
-def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str, client: Client) -> None:
-    assert digest(released(prepare("two"), Workers(client))) == expected
+def test_two_workers(
+    prepare: Callable[..., DetailedDhcaSettings], smaller: dict[str, str], expected_smaller: str, client: Client
+) -> None:
+    assert digest(released(prepare("two", **smaller), Workers(client))) == expected_smaller
 
 
 @pytest.mark.slow
@@ -116,7 +118,10 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize(
+    "cluster",
+    [pytest.param(CLUSTERS[name], id=name, marks=[pytest.mark.ci] * (name[0] == "p")) for name in CLUSTERS],
+)
 def test_threads_and_processes(
     prepare: Callable[..., DetailedDhcaSettings],
     smaller: dict[str, str],
@@ -130,22 +135,26 @@ def test_threads_and_processes(
 
 @pytest.mark.parametrize(
     ("blocks_each", "groups_each", "every"),
-    [(1, 100, True), pytest.param(17, 1, False, marks=pytest.mark.slow), (10_000, 1, False)],
+    [
+        (1, 100, False),
+        (10_000, 1, False),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((17, 1, False), (1, 100, True))),
+    ],
 )
 def test_partitions_and_pieces_of_any_size(
     prepare: Callable[..., DetailedDhcaSettings],
-    expected: str,
+    request: pytest.FixtureRequest,
     smaller: dict[str, str],
-    expected_smaller: str,
     monkeypatch: pytest.MonkeyPatch,
     blocks_each: int,
     groups_each: int,
     every: bool,
 ) -> None:
     """Of every level, or of a few."""
+    expected = request.getfixturevalue("expected" if every else "expected_smaller")
     monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
     made = released(prepare("parts", blocks_each=blocks_each, **({} if every else smaller)), HERE)
-    assert digest(made) == (expected if every else expected_smaller)
+    assert digest(made) == expected
 
 
 def deadly() -> None:
@@ -214,6 +223,7 @@ def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("chunk_bytes", [4_999, pytest.param(40_000, marks=pytest.mark.slow)])
+@pytest.mark.ci
 def test_text_in_chunks_of_any_size(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:

@@ -295,6 +295,7 @@ def test_forgeries_do_not_hide_each_other(das: Das, release: Path) -> None:
 
 
 @of_releases("release", ["top_down_released"])
+@pytest.mark.ci
 def test_a_count_that_was_moved_to_a_neighbour_is_found(das: Das, release: Path) -> None:
     """No sum of a level changes."""
     path = release / "histograms/persons/Block/23.parquet"
@@ -391,7 +392,7 @@ def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(
     assert "checks found a fault; while files are not its own" in err
 
 
-@of_releases("release", ["few_levels", "bottom_up_released", "top_down_released"])
+@of_releases("release", ["few_levels", "bottom_up_released", slow("top_down_released")])
 def test_a_line_that_names_no_region_is_found(das: Das, release: Path) -> None:
     with (release / "names.csv").open("a") as table:
         table.write("STATE|no code|1\n")

@@ -121,6 +121,7 @@ def test_sliders_move_the_numbers_to_what_python_says(fresh):
     assert_shows(fresh, replace(plan, target=Fraction(10), relative=False))
 
 
+@pytest.mark.ci
 def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
     slide(fresh, by_id(fresh, "definition"), "puredp")
     values = [
@@ -148,6 +149,7 @@ def test_a_wrong_number_is_marked_and_changes_nothing(fresh):
     assert_shows(fresh, first_plan(None, None, None, None))
 
 
+@pytest.mark.ci
 def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     """Margins, sizes and thresholds the same; probabilities, biases and epsilons to 1e-11."""
     choose = random.Random(20)

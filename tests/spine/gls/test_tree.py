@@ -298,6 +298,7 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
         np.testing.assert_allclose(x, expected, atol=1e-3)
 
 
+@pytest.mark.ci
 def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the band of 0.1 persons; without it the same minimum takes several times the iterations."""
     case = small_state(2, parts=2)

@@ -35,7 +35,7 @@ def objective(problem: ParentProblem, x: np.ndarray) -> float:
     return total
 
 
-@pytest.mark.parametrize("solver", ["piqp", "clarabel"])
+@pytest.mark.parametrize("solver", ["piqp", pytest.param("clarabel", marks=pytest.mark.ci)])
 def test_the_minimum_is_a_general_solver_s(problems: list[ParentProblem], solver: QPSolver) -> None:
     chosen = [d for d in problems if len(d.parent.counts) and d.allowed_cells.size < 600][::8]
     assert len(chosen) > 10

@@ -119,6 +119,7 @@ def again(run: DetailedRun, out: Path) -> None:
     stage_release(run, HERE, "us", out, {"estimates": True, "coterminous": True}, "no spine")
 
 
+@pytest.mark.ci
 def test_pieces_change_nothing(made: tuple[DetailedRun, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domain, "GROUPS_EACH", 1)  # a region each
     _, place = stage_here(tmp_path, country(), coterminous=True, estimates=True)
@@ -335,12 +336,12 @@ def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "changes",
     [
-        {"thresholds_p": thresholds([0, 1, 2])},
+        pytest.param({"thresholds_p": thresholds([0, 1, 2])}, marks=pytest.mark.slow),
         pytest.param({"thresholds_p": thresholds([5, 5, 5])}, marks=pytest.mark.slow),
-        {"thresholds_p": thresholds([float("inf")] * 3)},
+        pytest.param({"thresholds_p": thresholds([float("inf")] * 3)}, marks=pytest.mark.ci),
         {"privacy_defn": "puredp", "privacy_budget_p_stage_1_fraction": 0.9, **dict.fromkeys(BUDGETS, 20), **FEW},
         pytest.param({"privacy_budget_p_stage_1_fraction": 0.001}, marks=pytest.mark.slow),
-        dict.fromkeys(BUDGETS, 4000) | FEW,  # next to no noise
+        pytest.param(dict.fromkeys(BUDGETS, 4000) | FEW, marks=pytest.mark.ci),  # next to no noise
         {"privacy_budget_p_level_2_aiannh": 1, "privacy_budget_p_level_2_usa": 0, "privacy_budget_p_level_1_state": 0},
     ],
     ids=lambda changes: ",".join(map(str, changes))[:40],
