@@ -17,9 +17,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import BUDGETS, stage_here
 from hostile_releases import HOSTILE, leaves
-from show_release import described_anew, inputs
+from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
@@ -43,14 +42,6 @@ def gls_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TopDown release of a state, with margins."""
     folder = tmp_path_factory.mktemp("gls")
     return finish(begin(folder, country(folder, ("23",)), design(products=("units",), estimator="gls")), folder)
-
-
-@pytest.fixture(scope="module")
-def few_levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of the Detailed DHC-A with the nation's levels: a check takes as long as it has levels."""
-    made = inputs()
-    made.config |= dict.fromkeys(BUDGETS[2:], 0)
-    return stage_here(tmp_path_factory.mktemp("few"), made)[1]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
 
 TABLES = (".csv", ".parquet", ".txt")
-NAMES = ("released", "top_down_released", "bottom_up_released")
+NAMES = ("few_levels", "top_down_released", "bottom_up_released")
 RELEASES = pytest.mark.parametrize("kind", NAMES)
 SMALLER = pytest.mark.parametrize("kind", [NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.ci), NAMES[2]])
 

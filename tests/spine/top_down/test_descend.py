@@ -279,15 +279,6 @@ def test_estimation_imports_nothing_that_draws_or_reads() -> None:
     assert not {m.split(".")[0] for m in modules} & {"privacy", "tasks", "flows", "prefect", "dask", "distributed"}
 
 
-@pytest.mark.ci
-def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
-    case = small_state(4)
-    alloc = allocation("pl94-persons", "us")
-    plan = plan_of(case, replace(alloc, budget=alloc.budget * 10**9))
-    estimates, _ = everything(plan, measuring(plan, case.persons, 4))
-    assert same(estimates, summed(case.persons, plan.spine))
-
-
 def test_state_code_must_be_declared() -> None:
     case = small_state(1)
     with pytest.raises(ValueError, match="no total population is declared for state 44"):
