@@ -267,7 +267,7 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
 
 
 def test_a_run_that_is_killed_goes_on_from_what_is_done(
-    example: Path, tmp_path: Path, forked_commands: ForkedCommands
+    example: Path, tmp_path: Path, forked_commands: ForkedCommands, shared_cluster: None
 ) -> None:
     """`das run` on a cluster and under Prefect, killed once its groups are counted, among its noise and in its commit.
 

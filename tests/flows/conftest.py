@@ -15,7 +15,6 @@ import e2e_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import lacking
 from dhca_inputs import BUDGETS, HERE, stage_here
 from show_release import inputs, serving
 from typer.testing import CliRunner
@@ -25,6 +24,7 @@ from privacy.accounting.composition import spend
 from tasks.bottom_up.description import description
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import FORMAT
+from tests.conftest import lacking
 
 Das = Callable[..., tuple[int, str, str]]
 Refuse = Callable[..., str]

@@ -178,6 +178,7 @@ def test_a_target_in_counts_and_the_budget_that_meets_it(das):
     assert "never" in text
 
 
+@pytest.mark.ci
 def test_pure_dp_has_production_s_margins(das):
     data, gaussian = json_of(das, "--definition", "puredp"), json_of(das)
     assert level(data, "Nation, Detailed")["margins"]["count"] == 3

@@ -169,8 +169,8 @@ def first(geography: Geography, blocks: int | None) -> Geography:
     [
         ("ri", "pl94-persons"),
         ("pr", "pl94-units"),
-        *(pytest.param("ri", product, marks=pytest.mark.slow) for product in ("pl94-units", "dhc-persons")),
-        *(pytest.param("pr", product, marks=pytest.mark.slow) for product in ("pl94-persons", "dhc-persons")),
+        *(pytest.param("ri", product, marks=pytest.mark.ci) for product in ("pl94-units", "dhc-persons")),
+        *(pytest.param("pr", product, marks=pytest.mark.ci) for product in ("pl94-persons", "dhc-persons")),
     ],
 )
 def test_every_block_and_geounit_of_a_state(das_data: Path, name: str, product: str, blocks: int | None) -> None:
