@@ -76,7 +76,6 @@ def short_folder() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "place", [pytest.param("safetab.count_population_groups", marks=slow), "stages.measure_sex_by_age"]
 )
-@pytest.mark.ci
 def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     example: Path, tmp_path: Path, short_folder: Path, place: str
 ) -> None:

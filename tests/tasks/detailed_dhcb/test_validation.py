@@ -151,7 +151,8 @@ def test_every_fault_of_a_household_is_one_finding(tmp_path: Path, fault: str) -
 
 def test_columns_are_found_by_name(tmp_path: Path) -> None:
     """The program reads columns by their order, whatever the header says."""
-    inputs = HouseholdInputs(households=households(30, 9))
+    config = configuration(**{name: 0 for name in BUDGETS if not name.endswith("level_2_county")})
+    inputs = HouseholdInputs(households=households(30, 9), config=config)
     place = truth_here(tmp_path / "one", *inputs.write(tmp_path / "one"))
     params, data = inputs.write(tmp_path / "two")
     path = data / "household-records.txt"
