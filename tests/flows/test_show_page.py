@@ -64,7 +64,7 @@ SCREENS = ((1400, "light", "screen"), (400, "dark", "screen"), (1070, "light", "
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(("screen", "views"), zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True))
+@pytest.mark.parametrize(("screen", "views"), [*zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)])
 def test_pages_are_accessible_and_fit(page, sized, screen, views):
     browser = sized(*screen)
     enter(browser, page)
