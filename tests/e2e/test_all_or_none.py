@@ -91,6 +91,7 @@ def test_faults_of_one_leave_neither_released_nor_charged(
     assert (home.released("a"), home.charged(), home.directories()) == ([], [], [f"a-{bad}"])
 
 
+@pytest.mark.ci
 def test_one_reading_validates_both_and_each_is_digested_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[Any] = []
     monkeypatch.setattr(validation, "digest_by_workers", lambda *_: again.append(1))

@@ -79,7 +79,14 @@ def add_one(path: Path, column: str) -> None:
     pq.write_table(table.set_column(at, table.field(at), values), path)
 
 
-@of_releases("release", ["released", "top_down_released", "bottom_up_released", "clipped", slow("gls_released")])
+@of_releases(
+    "release",
+    [
+        *("few_levels", "top_down_released", "bottom_up_released", "clipped"),
+        pytest.param("released", marks=pytest.mark.ci),
+        slow("gls_released"),
+    ],
+)
 def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
     assert faults(das, release) == []
 

@@ -58,6 +58,7 @@ def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das)
         assert words in page
 
 
+@pytest.mark.ci
 def test_table_7(das):
     _, out, _ = das("--paper", "production", "--format", "csv")
     geometric, gaussian, losses = sections(out)

@@ -93,6 +93,7 @@ def test_it_starts_with_production(fresh):
     assert read(fresh)[1:] == [{"added_or_removed": 4.944, "replaced": 9.888}, "25.363"]
 
 
+@pytest.mark.ci
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
     plan = first_plan(None, None, None, None)
     slide(fresh, by_id(fresh, "race-codes"), 3)

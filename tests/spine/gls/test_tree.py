@@ -88,6 +88,7 @@ def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]
     return result, by_level
 
 
+@pytest.mark.ci
 def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)

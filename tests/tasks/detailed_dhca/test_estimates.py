@@ -155,6 +155,7 @@ def test_tables_join_and_add_up(made: tuple[DetailedRun, Path]) -> None:
     assert parquet["ESTIMATE"].tolist() == t1[t1["FILE"] == "county-2"]["ESTIMATE"].tolist()
 
 
+@pytest.mark.ci
 def test_a_clipped_release(tmp_path: Path) -> None:
     """Each estimate after all sums, as counts are."""
     inputs = country(allow_negative_counts=False, **FEW)
@@ -185,6 +186,7 @@ def of_one_size(tmp_path: Path, definition: str, regions: int, levels: dict[str,
 @pytest.mark.parametrize(
     "threshold", [0, pytest.param(-100_000, marks=pytest.mark.slow)], ids=["at a threshold", "far from one"]
 )
+@pytest.mark.ci
 def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> None:
     """20,000 groups and more of size 0: bias, error and coverage given the detail are those of the exact sums.
 
@@ -263,6 +265,7 @@ def test_a_regional_ethnicity_and_its_parts(made: tuple[DetailedRun, Path]) -> N
     assert read_manifest(place)["estimates"]["(STATE, 1)"]["sums"] == {"3001": ["3002", "3003"]}
 
 
+@pytest.mark.ci
 def test_with_one_race_code_races_are_sums_too(tmp_path: Path) -> None:
     persons = [person(races=[code]) for code in ("1100", "1110", "1200", "1300")]
     run, _ = stage_here(
@@ -287,6 +290,7 @@ def test_a_group_that_is_there_is_seldom_dropped(tmp_path: Path) -> None:
     assert final.dropped.mean() <= 0.00135 + 4 * (0.00135 / n) ** 0.5
 
 
+@pytest.mark.ci
 def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a test that nobody passes: groups without a table whose iteration the ancestor has, below state."""
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -(10**9)))
@@ -300,6 +304,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert np.array_equal(part.dropped, tested), level
 
 
+@pytest.mark.ci
 def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """County 003 of state 01 is one tract: what is dropped of the county is dropped of the tract."""
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -30))

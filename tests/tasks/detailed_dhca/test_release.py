@@ -114,7 +114,8 @@ def test_the_truth_equals_the_production_program(tmp_path: Path, das_data: Path)
     assert [Counter(rows) for rows in naive] == [Counter(rows) for rows in expected]
 
 
-@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_toy_files(tmp_path: Path, das_data: Path, definition: str) -> None:
     toy = das_data / "toy"
     inputs = read_inputs(toy / f"input_dir_{definition}", toy)

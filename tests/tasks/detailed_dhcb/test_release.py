@@ -145,7 +145,8 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     assert "built-in" not in report
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.ci), 1])
+@pytest.mark.ci
+@pytest.mark.parametrize("seed", range(2))
 def test_estimates_are_unbiased_and_their_margins_cover_where_more_was_measured(tmp_path: Path, seed: int) -> None:
     """Regional ethnicities with all their parts, coterminous regions, and all others, over many groups."""
     inputs = HouseholdInputs(households=households(300, seed))

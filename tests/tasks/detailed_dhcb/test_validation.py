@@ -224,6 +224,7 @@ def as_private(release: Path) -> Path:
     return release
 
 
+@pytest.mark.ci
 def test_totals_of_a_release_are_those_of_its_text(tmp_path: Path, dhca: Path) -> None:
     as_private(dhca)
     totals = [

@@ -350,6 +350,7 @@ def test_a_recipient_has_its_donors_margin(tmp_path: Path) -> None:
     assert ["COUNTY 01003", "TRACT 01003000100"] in read_manifest(place)["coterminous_sets"]
 
 
+@pytest.mark.ci
 def test_a_level_without_budget_takes_no_part(tmp_path: Path) -> None:
     """Without a budget at county level the tract keeps its own noise, and no county table appears."""
     inputs = Inputs(persons=people(100))

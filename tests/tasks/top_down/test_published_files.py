@@ -208,6 +208,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
         assert [finding for finding in findings if fault in finding.rule and not finding.warning]
 
 
+@pytest.mark.ci
 def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path, noisy_gls: Path) -> None:
     """The spine is read again, not made: of blocks alone, without a geography, none could be."""
     data = sample / "noisy"
