@@ -91,6 +91,7 @@ def test_faults_of_one_leave_neither_released_nor_charged(
     assert (home.released("a"), home.charged(), home.directories()) == ([], [], [f"a-{bad}"])
 
 
+@pytest.mark.ci
 def test_one_reading_validates_both_and_each_is_digested_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[Any] = []
     monkeypatch.setattr(validation, "digest_by_workers", lambda *_: again.append(1))
@@ -165,6 +166,7 @@ def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
     assert (home.released("a"), home.charged()) == (["pr"], ["a-us", "a-pr"])
 
 
+@pytest.mark.ci
 def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charged(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

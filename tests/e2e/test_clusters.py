@@ -18,7 +18,6 @@ from typing import Any
 import dask
 import pytest
 import yaml
-from conftest import lacking
 from e2e_runs import ACCOUNT, das, digest, directory, open_account, prepared, real_data, reconfigure
 from slurm_node import missing, slurm_node
 
@@ -26,6 +25,7 @@ from benchmarks.two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_clust
 from flows.execution import safetab
 from flows.execution.cluster import FORKED, QUIET, ClusterSettings, open_cluster
 from flows.execution.fork_server import ENVIRONMENT
+from tests.conftest import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTERS = ROOT / "deploy/clusters"

@@ -267,7 +267,7 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
 
 
 def test_a_run_that_is_killed_goes_on_from_what_is_done(
-    example: Path, tmp_path: Path, forked_commands: ForkedCommands
+    example: Path, tmp_path: Path, forked_commands: ForkedCommands, shared_cluster: None
 ) -> None:
     """`das run` on a cluster and under Prefect, killed once its groups are counted, among its noise and in its commit.
 
@@ -278,7 +278,8 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
     reconfigure(home / "params", run_us=False, **FEW_LEVELS)
     ledger, settings = open_account(home), settings_for(home)
     run, state = directory(settings), Path(settings.state)
-    where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run", "--no-spine")
+    where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run")
+    where += ("--no-spine", "--workers", 1)
     resume = ("run", "--resume", run.id, "--state", state)
 
     def dies_at(function: str, *words: object) -> None:
@@ -409,7 +410,9 @@ def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
     assert not home.place.parent.exists()
 
 
-@pytest.mark.parametrize("name", ["account", "coterminous", "out", "params"])
+@pytest.mark.parametrize(
+    "name", ["coterminous", "params", *(pytest.param(name, marks=pytest.mark.slow) for name in ("account", "out"))]
+)
 def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
     home.come_to("totals")
     other = False if name == "coterminous" else str(home.folder / "other")
@@ -454,11 +457,11 @@ def test_without_a_ledger_there_is_no_secret(home: Home) -> None:
 def test_runs_that_race_for_the_rest_of_an_account_pass_it_never(home: Home) -> None:
     lose_ledger(home)
     open_account(home.folder, total=COSTS * 2 + 1)
-    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(6)]
+    racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(3)]
     for settings in racing:
         home.go(settings=settings, before="reserve budget")
     codes = at_once(reserve, [(settings,) for settings in racing])
-    assert sorted(code == 0 for code in codes) == [False] * 4 + [True] * 2
+    assert sorted(code == 0 for code in codes) == [False, True, True]
     assert home.charges() == 2
     assert [code == 0 for code in codes] == [(directory(settings) / SECRET).exists() for settings in racing]
 
@@ -521,16 +524,24 @@ def test_a_released_run_gives_back_its_release(home: Home) -> None:
     assert home.charges() == 1
 
 
-@pytest.mark.parametrize("ended", [False, True])
-@pytest.mark.parametrize("change", [other_parameters, lambda home, patch: None], ids=["parameters", "options"])
+@pytest.mark.parametrize(
+    ("change", "ended"),
+    [
+        (other_parameters, True),
+        (None, False),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((other_parameters, False), (None, True))),
+    ],
+)
 def test_a_released_run_is_not_given_back_for_another_request(
-    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], ended: bool
+    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None] | None, ended: bool
 ) -> None:
+    """For other parameters, or other options where the parameters are the same."""
     home.come_to("commit")
     home.go() if ended else home.seal()
     before = (home.folder / "params/config.json").read_text()
-    change(home, monkeypatch)
-    options = {} if change is other_parameters else {"coterminous": False}
+    if change:
+        change(home, monkeypatch)
+    options = {} if change else {"coterminous": False}
     with pytest.raises(Refused, match="another configuration"):
         home.go(settings=home.settings.model_copy(update=options))
     assert home.place.exists() == ended
@@ -581,7 +592,11 @@ def worked_on(home: Home) -> Iterator[None]:
         process.join()
 
 
-@pytest.mark.parametrize("gone", [("params",), ("data",), ("params", "data")], ids=" and ".join)
+@pytest.mark.parametrize(
+    "gone",
+    [("params", "data"), *(pytest.param((name,), marks=pytest.mark.slow) for name in ("params", "data"))],
+    ids=" and ".join,
+)
 def test_a_run_goes_on_from_its_own_copy_when_its_inputs_are_gone(home: Home, gone: tuple[str, ...]) -> None:
     home.come_to("totals")
     for name in gone:
@@ -596,7 +611,7 @@ def finish(settings: DetailedDhcaSettings) -> None:
     go(settings, HERE)
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Home, runs: int) -> None:
     racing = [home.settings.model_copy(update={"run_id": f"run-{number}"}) for number in range(runs)]
     for settings in racing:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dhca_inputs import HERE, read_release, settings_here
+from dhca_inputs import HERE, read_release
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
@@ -30,11 +30,9 @@ from e2e_runs import (
 
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.runner import release_truth
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.prefect_flows import detailed_dhca
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import records
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
@@ -45,10 +43,10 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def country(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The synthetic example, at a path that stays the same."""
+    """The synthetic example, at a path that stays the same; of few levels, for runs take as long as they have tasks."""
     folder = tmp_path_factory.mktemp("determinism") / "country"
     shutil.copytree(example, folder)
-    reconfigure(folder / "params", run_pr=False)
+    reconfigure(folder / "params", run_pr=False, **FEW_LEVELS)
     return folder
 
 
@@ -68,22 +66,6 @@ def prepare(country: Path, tmp_path: Path) -> Callable[..., DetailedDhcaSettings
 def expected(country: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The digest of the release that the secret gives, made in one process and the plainest way."""
     return digest(released(with_secret(settings_in(tmp_path_factory.mktemp("expected"), country)), HERE))
-
-
-@pytest.fixture(scope="module")
-def smaller(country: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The example with few levels, for runs on clusters of their own, which take as long as they have tasks."""
-    folder = tmp_path_factory.mktemp("smaller")
-    shutil.copytree(country / "params", folder / "params")
-    reconfigure(folder / "params", **FEW_LEVELS)
-    return {"params": str(folder / "params")}
-
-
-@pytest.fixture(scope="module")
-def expected_smaller(country: Path, smaller: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """As `expected`, of these levels."""
-    settings = settings_in(tmp_path_factory.mktemp("expected-smaller"), country, **smaller)
-    return digest(released(with_secret(settings), HERE))
 
 
 def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
@@ -116,36 +98,32 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize(
+    "cluster",
+    [pytest.param(CLUSTERS[name], id=name, marks=[pytest.mark.ci] * (name[0] == "p")) for name in CLUSTERS],
+)
 def test_threads_and_processes(
     prepare: Callable[..., DetailedDhcaSettings],
-    smaller: dict[str, str],
-    expected_smaller: str,
+    expected: str,
     tmp_path: Path,
     cluster: ClusterSettings,
 ) -> None:
     with small_pieces(), open_cluster(cluster, tmp_path / "dask") as client:
-        assert digest(released(prepare("threads", blocks_each=7, **smaller), Workers(client))) == expected_smaller
+        assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
 
 
 @pytest.mark.parametrize(
-    ("blocks_each", "groups_each", "every"),
-    [(1, 100, True), pytest.param(17, 1, False, marks=pytest.mark.slow), (10_000, 1, False)],
+    ("blocks_each", "groups_each"), [(1, 100), pytest.param(17, 1, marks=pytest.mark.slow), (10_000, 1)]
 )
 def test_partitions_and_pieces_of_any_size(
     prepare: Callable[..., DetailedDhcaSettings],
     expected: str,
-    smaller: dict[str, str],
-    expected_smaller: str,
     monkeypatch: pytest.MonkeyPatch,
     blocks_each: int,
     groups_each: int,
-    every: bool,
 ) -> None:
-    """Of every level, or of a few."""
     monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
-    made = released(prepare("parts", blocks_each=blocks_each, **({} if every else smaller)), HERE)
-    assert digest(made) == (expected if every else expected_smaller)
+    assert digest(released(prepare("parts", blocks_each=blocks_each), HERE)) == expected
 
 
 def deadly() -> None:
@@ -159,20 +137,19 @@ def deadly() -> None:
 
 
 def test_one_worker_that_is_killed_while_it_draws(
-    prepare: Callable[..., DetailedDhcaSettings], smaller: dict[str, str], expected_smaller: str, tmp_path: Path
+    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path
 ) -> None:
     with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
         (before,) = client.run(os.getpid).values()
         client.run(deadly)
-        assert digest(released(prepare("one", **smaller), Workers(client))) == expected_smaller
+        assert digest(released(prepare("one"), Workers(client))) == expected
         (after,) = client.run(os.getpid).values()
     assert before != after, "the worker was never killed"
 
 
 def test_a_task_that_fails_and_is_tried_again(
     prepare: Callable[..., DetailedDhcaSettings],
-    smaller: dict[str, str],
-    expected_smaller: str,
+    expected: str,
     prefect_server: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -187,14 +164,14 @@ def test_a_task_that_fails_and_is_tried_again(
             raise Failed("sex by age: the workers were lost")
 
     monkeypatch.setattr(flow, "measure_sex_by_age", fails_once)
-    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2), **smaller))
+    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
     assert failed
     assert place is not None
-    assert digest(Path(place)) == expected_smaller
+    assert digest(Path(place)) == expected
 
 
-def test_a_fresh_secret_gives_other_noise(country: Path, smaller: dict[str, str], tmp_path: Path) -> None:
-    first, second = (released(settings_in(tmp_path / name, country, **smaller), HERE) for name in ("first", "second"))
+def test_a_fresh_secret_gives_other_noise(country: Path, tmp_path: Path) -> None:
+    first, second = (released(settings_in(tmp_path / name, country), HERE) for name in ("first", "second"))
     assert (first / "manifest.json").read_text() != (second / "manifest.json").read_text()
     one, other = (
         {row[:3]: int(row[3]) for row in read_release(place, "t1") if row[1] in ("USA", "STATE")}
@@ -211,25 +188,3 @@ def test_a_prepared_secret_is_never_used_on_real_data(example: Path, tmp_path: P
     go(with_secret(settings), HERE, before="totals")
     assert (directory(settings) / SECRET).read_bytes() != KEY
     assert len(ledger.rows(ACCOUNT)) == 1
-
-
-@pytest.mark.parametrize("chunk_bytes", [4_999, pytest.param(40_000, marks=pytest.mark.slow)])
-def test_text_in_chunks_of_any_size(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
-) -> None:
-    """Exact tables, for the digest of the input, and with it the noise, is over chunks of one fixed size."""
-    real_data(example, tmp_path)
-    reconfigure(tmp_path / "params", **FEW_LEVELS)
-
-    def truth(name: str) -> str:
-        run = DetailedRun(tmp_path / name / "runs/truth-us")
-        run.create()
-        options = {"out": str(tmp_path / name / "out"), "ledger": str(tmp_path / "none"), "coterminous": False}
-        settings = settings_here(tmp_path / name, tmp_path / "params", tmp_path / "data", name="truth", **options)
-        place = release_truth(settings, HERE, curator=True)
-        assert place is not None
-        return digest(place)
-
-    whole = truth("whole")
-    monkeypatch.setattr(records, "CHUNK_BYTES", chunk_bytes)
-    assert truth("cut") == whole

@@ -155,7 +155,7 @@ def test_a_place_that_another_run_fills_meanwhile_is_charged_nothing(
     ("name", "trouble", "says"),
     [
         ("out", Disks.read_only, "{out} cannot be written"),
-        ("state", Disks.full, "cannot be written: No space left on device"),
+        slow("state", Disks.full, "cannot be written: No space left on device"),
     ],
     ids=["out", "state"],
 )

@@ -15,8 +15,7 @@ import e2e_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import lacking
-from dhca_inputs import HERE, stage_here
+from dhca_inputs import BUDGETS, HERE, stage_here
 from show_release import inputs, serving
 from typer.testing import CliRunner
 
@@ -25,6 +24,7 @@ from privacy.accounting.composition import spend
 from tasks.bottom_up.description import description
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import FORMAT
+from tests.conftest import lacking
 
 Das = Callable[..., tuple[int, str, str]]
 Refuse = Callable[..., str]
@@ -119,6 +119,14 @@ def all_inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A staged release of synthetic data. Copy before you change it."""
     return stage_here(tmp_path_factory.mktemp("show"), inputs(), coterminous=True)[1]
+
+
+@pytest.fixture(scope="session")
+def few_levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `released`, with the nation's levels: a check takes as long as it has levels. Copy before you change it."""
+    made = inputs()
+    made.config |= dict.fromkeys(BUDGETS[2:], 0)
+    return stage_here(tmp_path_factory.mktemp("few"), made)[1]
 
 
 @pytest.fixture(scope="session")

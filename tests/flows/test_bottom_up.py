@@ -89,6 +89,7 @@ def test_curve_has_the_closed_forms(das):
     assert text.splitlines() == ["epsilon,L1,L2,A1,A2", "1,0.85092,1.8413,0.99421,0.99998"]
 
 
+@pytest.mark.ci
 def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
     for name in ("curve.svg", "curve.png"):
         assert das("curve", *COUNTS, "--plot", tmp_path / name)[0] == 0

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import das_flows as das
@@ -28,6 +28,7 @@ def test_examples() -> None:
     assert doctest.testmod(module).failed == 0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.fractions(Fraction(1, 1000), 1), max_size=20))
 def test_no_sequence_of_charges_passes_the_budget(amounts: list[Fraction]) -> None:
     budget, paid = das.Budget(puredp="2"), Fraction(0)

@@ -17,9 +17,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import BUDGETS, stage_here
 from hostile_releases import HOSTILE, leaves
-from show_release import described_anew, inputs
+from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
@@ -43,14 +42,6 @@ def gls_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TopDown release of a state, with margins."""
     folder = tmp_path_factory.mktemp("gls")
     return finish(begin(folder, country(folder, ("23",)), design(products=("units",), estimator="gls")), folder)
-
-
-@pytest.fixture(scope="module")
-def few_levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of the Detailed DHC-A with the nation's levels: a check takes as long as it has levels."""
-    made = inputs()
-    made.config |= dict.fromkeys(BUDGETS[2:], 0)
-    return stage_here(tmp_path_factory.mktemp("few"), made)[1]
 
 
 @pytest.fixture
@@ -88,7 +79,14 @@ def add_one(path: Path, column: str) -> None:
     pq.write_table(table.set_column(at, table.field(at), values), path)
 
 
-@of_releases("release", ["released", "top_down_released", "bottom_up_released", "clipped", slow("gls_released")])
+@of_releases(
+    "release",
+    [
+        *("few_levels", "top_down_released", "bottom_up_released", "clipped"),
+        pytest.param("released", marks=pytest.mark.ci),
+        slow("gls_released"),
+    ],
+)
 def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
     assert faults(das, release) == []
 
@@ -295,6 +293,7 @@ def test_forgeries_do_not_hide_each_other(das: Das, release: Path) -> None:
 
 
 @of_releases("release", ["top_down_released"])
+@pytest.mark.ci
 def test_a_count_that_was_moved_to_a_neighbour_is_found(das: Das, release: Path) -> None:
     """No sum of a level changes."""
     path = release / "histograms/persons/Block/23.parquet"
@@ -391,7 +390,7 @@ def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(
     assert "checks found a fault; while files are not its own" in err
 
 
-@of_releases("release", ["few_levels", "bottom_up_released", "top_down_released"])
+@of_releases("release", ["few_levels", "bottom_up_released", slow("top_down_released")])
 def test_a_line_that_names_no_region_is_found(das: Das, release: Path) -> None:
     with (release / "names.csv").open("a") as table:
         table.write("STATE|no code|1\n")

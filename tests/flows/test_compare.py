@@ -58,6 +58,7 @@ def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das)
         assert words in page
 
 
+@pytest.mark.ci
 def test_table_7(das):
     _, out, _ = das("--paper", "production", "--format", "csv")
     geometric, gaussian, losses = sections(out)
@@ -68,6 +69,7 @@ def test_table_7(das):
     assert (total["total, printed"], total["total, recipe"]) == ("4.944", "4.9418")
 
 
+@pytest.mark.ci
 def test_own_targets_gamma_and_stability(das):
     asked = ("--target", "nation , detailed=3", "--target", "COUNTY, 2=11", "--gamma", ".2", "--stability", 4, "--json")
     code, out, _ = das(*asked)
@@ -109,6 +111,7 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     )
 
 
+@pytest.mark.ci
 def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
     _, out, _ = das(write_config(tmp_path, privacy_defn="puredp"), "--json")
     (us,) = json.loads(out)["regions"]

@@ -67,9 +67,6 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
     assert das("check", tmp_path / "again/declared")[0] == 0
-    assert das("tda", "estimate", release, tmp_path / "tree", "--estimator", "gls", "--workers", 1)[0] == 0
-    assert (tmp_path / "tree/declared/margins/zona.parquet").exists()
-    assert das("check", tmp_path / "tree/declared")[0] == 0
     refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
     page = (release / "report.html").read_text()
     for words in ("comuna", "ocupacion", "dwellings", "epsilon 10", "exact: declared"):

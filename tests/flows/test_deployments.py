@@ -112,6 +112,7 @@ def test_a_dry_run_has_an_id_of_its_own(tmp_path: Path) -> None:
     assert (settings.directory / SECRET).exists()
 
 
+@pytest.mark.ci
 def test_logs_are_one_json_document_a_line(tmp_path: Path) -> None:
     program = (
         "from prefect.logging.configuration import setup_logging; setup_logging()\n"

@@ -38,7 +38,9 @@ from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
 
 TABLES = (".csv", ".parquet", ".txt")
-RELEASES = pytest.mark.parametrize("kind", ["released", "top_down_released", "bottom_up_released"])
+NAMES = ("few_levels", "top_down_released", "bottom_up_released")
+RELEASES = pytest.mark.parametrize("kind", NAMES)
+SMALLER = pytest.mark.parametrize("kind", [NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.ci), NAMES[2]])
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def columns_of(path: Path) -> list[str]:
         return file.readline().rstrip("\n").split("|")
 
 
-@RELEASES
+@SMALLER
 def test_the_description_keeps_the_published_profile(release: Path) -> None:
     import jsonschema
 
@@ -118,7 +120,7 @@ def test_others_read_the_tables_by_the_description(release: Path) -> None:
             assert task.stats["rows"] == len((release / resource.path).read_text().splitlines()) - 1
 
 
-@RELEASES
+@SMALLER
 def test_keys_references_and_codes_hold_in_every_table(release: Path) -> None:
     by_name = {resource.name: resource for resource in read_package(release, read_manifest(release)["files"])}
     for resource in by_name.values():

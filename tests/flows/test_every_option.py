@@ -204,7 +204,7 @@ def examples(count: int) -> settings:
     )
 
 
-@examples(50)
+@examples(20)
 @given(words=st.sampled_from(FAST).flatmap(lambda command: st.tuples(st.just(command), cases(command))))
 def test_options_of_every_command(call: Callable[..., None], words: tuple[str, Words]) -> None:
     call(words[0], *words[1])

@@ -43,6 +43,7 @@ def test_estimates_stand_in_the_rows_of_their_counts(released: Path, tmp_path: P
     assert len(there) < len(table)
 
 
+@pytest.mark.ci
 def test_margins_stand_in_the_rows_of_their_statistics(top_down_released: Path, tmp_path: Path) -> None:
     shutil.copytree(top_down_released, tmp_path / "margins")
     table = read_release(with_margins(tmp_path / "margins"), "County")

@@ -178,7 +178,9 @@ def others(model: BaseModel, name: str) -> Iterator[BaseModel]:
             yield changed
 
 
-@pytest.mark.parametrize("flow", ALLOWED)
+@pytest.mark.parametrize(
+    "flow", [pytest.param(flow, marks=[pytest.mark.ci] * (at % 3 > 0)) for at, flow in enumerate(ALLOWED)]
+)
 def test_under_the_example_a_caller_sets_only_what_it_lists(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(POLICY, str(EXAMPLE))
     model, listed = under_policy(ALLOWED[flow], flow), set(json.loads(EXAMPLE.read_text())[flow].get("may_set", ()))

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from dhca_faults import CANARY, FAULTS, INVALID, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
-from e2e_runs import ACCOUNT, das_process, open_account, reconfigure
+from e2e_runs import ACCOUNT, FEW_LEVELS, das_process, open_account, reconfigure
 from pydantic import ValidationError
 
 from flows.execution.cluster import ClusterSettings
@@ -159,6 +159,7 @@ def test_das_truth_refuses_bad_input(tmp_path: Path, refused: Refuse, inputs: tu
 def test_das_truth_is_for_synthetic_data_or_the_curator(
     das: Das, refused: Refuse, inputs: tuple[Path, Path], out: Path, state_home: Path, no_umask: None
 ) -> None:
+    reconfigure(inputs[0], **FEW_LEVELS)
     refused("only its curator may see its exact counts (--i-am-the-curator)", "truth", *inputs, out)
     assert not out.exists()
     assert [folder.stat().st_mode & 0o777 for folder in (state_home.parent, state_home)] == [0o777, 0o700]

@@ -82,6 +82,7 @@ def check_states_side_by_side(release: Path) -> None:
     assert (column.name, column.chosen, column.next_to) == ("REGION_ID", "44", "09")
 
 
+@pytest.mark.ci
 def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
     for options in ((), ("--untruncated",)):
         out = tmp_path / f"truth{len(options)}"

@@ -90,8 +90,9 @@ def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
 
 def test_margins_and_laws_are_those_of_the_published_rows(release, published):
     names = {"total": "total", "age4": "sex by 4 ages", "age9": "sex by 9 ages", "age23": "sex by 23 ages"}
-    assert {row.shape for row in published} == set(names.values())
-    for row in published:
+    some = published[::7]
+    assert {row.shape for row in some} == set(names.values())
+    for row in some:
         kind, region, code = row.parts
         shape = next(name for name, words in names.items() if words == row.shape)
         law, cells = read_law(row.noise), row.noise["cells"]
@@ -183,7 +184,7 @@ def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, relea
     state, level = (open_release(released, Scope.named(name)) for name in ("Alabama", "county-2"))
     assert {region.id[:2] for region in state.regions if region.type != "USA"} == {"01"}
     assert {region.type for region in level.regions} == {"COUNTY"}
-    for code in release.iterations:
+    for code in list(release.iterations)[::3]:
         assert state.group_view(COUNTY, code) == release.group_view(COUNTY, code)
         if release.iterations[code].level == 2:
             assert level.group(COUNTY, code).count == release.group(COUNTY, code).count
@@ -345,7 +346,7 @@ def test_a_name_that_two_have_leads_to_either(page, released, tmp_path):
 
 def test_a_comparison_answers_which_of_the_two_has_more(release, published):
     draw = random.Random(2)
-    for a, b in zip(draw.sample(published, 60), draw.sample(published, 60), strict=True):
+    for a, b in zip(draw.sample(published, 20), draw.sample(published, 20), strict=True):
         view = release.compare(a.key, b.key, "", "")
         apart, margin = a.count - b.count, view.total.margin
         question, chance = view.answer
@@ -356,7 +357,7 @@ def test_a_comparison_answers_which_of_the_two_has_more(release, published):
 
 
 def test_a_region_has_a_page_of_every_iteration_also_of_one_without_a_row_there(release):
-    for region in sorted(release.regions)[::5]:
+    for region in sorted(release.regions)[::20]:
         views = [
             release.view({"view": f"region/{region.key}", "by_ITERATION_CODE": code}) for code in release.iterations
         ]

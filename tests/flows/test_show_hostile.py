@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPConnection
 from io import StringIO
 from itertools import islice
@@ -132,6 +133,7 @@ def test_the_address_is_for_the_user_alone(
     assert len(tokens) == 2
 
 
+@pytest.mark.ci
 def test_a_browser_comes_in_by_the_file_that_is_opened(
     page: str, chromium: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,26 +202,27 @@ def piped(_: Path, release: Path, name: str) -> None:
 
 
 # A release, what is done to it, and what is said of it; True where das show refuses it, and does not only warn.
-LEADS: list[tuple[str, Callable[[Path, Path, str], None], str, str, bool]] = [
-    ("released", linked, "report.html", "report.html is a link", False),
-    ("released", linked, "names.csv", "names.csv is", True),
-    ("released", linked, "tabulated/regions.csv", "tabulated/regions.csv is a link", True),
-    ("released", linked, "parquet/t1/usa-1.parquet", "parquet/t1/usa-1.parquet is a link", True),
-    ("released", linked, "manifest.json", "manifest.json is a link", True),
-    ("released", linked, "more", "more is not of this release", False),
-    ("released", linked_folder, "parquet", "parquet is a link or no folder", True),
-    ("released", named, "/proc/self/mem", "'/proc/self/mem' is outside of the release", False),
-    ("released", named, "../state/secret", "'../state/secret' is outside of the release", False),
-    ("released", named, "t1/../../state/secret", "is outside of the release", False),
-    ("released", named, "\x1b[2J", "is outside of the release", False),
-    ("released", named, "t1", "t1 is a link, a folder or a device, not a file", False),
-    ("released", piped, "t1/usa-1.csv", "t1/usa-1.csv is a link, a folder or a device", True),
-    ("released", piped, "manifest.json", "manifest.json is a link, a folder or a device", True),
-    ("released", sparse, "manifest.json", "manifest.json has 3,221,225,472 bytes, more than the 33,554,432", True),
-    ("released", sparse, "report.html", "report.html has 3,221,225,472 bytes", False),
-    ("released", sparse, "tabulated/iterations.csv", "iterations.csv", True),
+slow = partial(pytest.param, marks=pytest.mark.slow)
+LEADS = [
+    ("few_levels", linked, "report.html", "report.html is a link", False),
+    ("few_levels", linked, "names.csv", "names.csv is", True),
+    slow("few_levels", linked, "tabulated/regions.csv", "tabulated/regions.csv is a link", True),
+    ("few_levels", linked, "parquet/t1/usa-1.parquet", "parquet/t1/usa-1.parquet is a link", True),
+    ("few_levels", linked, "manifest.json", "manifest.json is a link", True),
+    ("few_levels", linked, "more", "more is not of this release", False),
+    ("few_levels", linked_folder, "parquet", "parquet is a link or no folder", True),
+    ("few_levels", named, "/proc/self/mem", "'/proc/self/mem' is outside of the release", False),
+    ("few_levels", named, "../state/secret", "'../state/secret' is outside of the release", False),
+    slow("few_levels", named, "t1/../../state/secret", "is outside of the release", False),
+    ("few_levels", named, "\x1b[2J", "is outside of the release", False),
+    ("few_levels", named, "t1", "t1 is a link, a folder or a device, not a file", False),
+    ("few_levels", piped, "t1/usa-1.csv", "t1/usa-1.csv is a link, a folder or a device", True),
+    ("few_levels", piped, "manifest.json", "manifest.json is a link, a folder or a device", True),
+    ("few_levels", sparse, "manifest.json", "manifest.json has 3,221,225,472 bytes, more than the 33,554,432", True),
+    slow("few_levels", sparse, "report.html", "report.html has 3,221,225,472 bytes", False),
+    slow("few_levels", sparse, "tabulated/iterations.csv", "iterations.csv", True),
     ("top_down_released", linked, "histograms/units/State/46.parquet", "State/46.parquet is a link", True),
-    ("top_down_released", sparse, "measurements/design.json", "design.json has 3,221,225,472 bytes", False),
+    slow("top_down_released", sparse, "measurements/design.json", "design.json has 3,221,225,472 bytes", False),
     ("bottom_up_released", linked, "parquet/total.parquet", "total.parquet is a link", True),
 ]
 
@@ -258,8 +261,8 @@ def test_nothing_leads_out_of_a_release(
     ("where", "words"),
     [
         (("states",), ["../../../state", "23"]),
-        (("products", "persons", "geounits"), {"../../../state": 1}),
-        (("products",), {"../persons": {"geounits": {"Block": 1}}}),
+        slow(("products", "persons", "geounits"), {"../../../state": 1}),
+        slow(("products",), {"../persons": {"geounits": {"Block": 1}}}),
     ],
 )
 def test_no_level_or_state_leads_out_of_a_release(

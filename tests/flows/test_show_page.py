@@ -63,16 +63,8 @@ VIEWS = (
 SCREENS = ((1400, "light", "screen"), (400, "dark", "screen"), (1070, "light", "print"))
 
 
-@pytest.mark.parametrize(
-    ("screen", "views"),
-    [
-        (SCREENS[0], VIEWS[1::2]),
-        *(
-            pytest.param(*each, marks=pytest.mark.ci)
-            for each in zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)
-        ),
-    ],
-)
+@pytest.mark.ci
+@pytest.mark.parametrize(("screen", "views"), [*zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)])
 def test_pages_are_accessible_and_fit(page, sized, screen, views):
     browser = sized(*screen)
     enter(browser, page)
@@ -81,6 +73,7 @@ def test_pages_are_accessible_and_fit(page, sized, screen, views):
         assert (view, faults(browser)) == (view, [])
 
 
+@pytest.mark.ci
 def test_pages_of_a_bottom_up_release_are_accessible_and_fit(bottom_up_released, sized):
     with serving(bottom_up_released) as page:
         enter(sized(1400), page)
@@ -171,6 +164,7 @@ def test_reports_are_one_file_and_have_words(written, sized):
     assert "Maine, South Dakota" in browser.title
 
 
+@pytest.mark.ci
 def test_by_keyboard_alone(page, sized):
     browser = sized(1300)
     enter(browser, page)

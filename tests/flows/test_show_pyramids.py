@@ -68,7 +68,8 @@ def test_the_median_age_is_interpolated_and_may_lie_in_the_open_group():
     assert median_age(table(old, AGES[AGE4], 3, 5).ages, 30).words.startswith("not known")
 
 
-@pytest.mark.parametrize(("a_year", "sigma_squared"), [(40, 100), (3, 60)])
+@pytest.mark.parametrize(("a_year", "sigma_squared"), [pytest.param(40, 100, marks=pytest.mark.slow), (3, 60)])
+@pytest.mark.ci
 def test_intervals_and_margins_cover_what_noise_hides(a_year, sigma_squared):
     """2,000 runs of noise: each covers 95%, less 5 standard deviations of the share (false alarm < 1e-6 each)."""
     law = DiscreteGaussian(Fraction(sigma_squared))

@@ -57,7 +57,7 @@ def test_tables_are_those_of_the_microdata(release, place):
     persons, units = microdata(place, "persons"), microdata(place, "units")
     blocks = sorted({block for block in units.block if block[:2] == "46"})
     for kind, width in WIDTHS.items():
-        for code in sorted({block[:width] for block in blocks}):
+        for code in sorted({block[:width] for block in blocks})[:6]:
             region = Region(kind, code)
             own, homes = (one[one.block.str[:width] == code] for one in (persons, units))
             hispanic, adult = own.CENHISP == "2", own.VOTING_AGE == "2"

@@ -29,7 +29,7 @@ from tests.flows.test_check import rewrite as rewrite_release
 
 RECORDS = {"added_or_removed": "X", "replaced": "2X"}
 RELATIONS = {  # by release: which relations it may name, X being what is charged
-    "released": RECORDS,
+    "few_levels": RECORDS,
     "bottom_up_released": RECORDS,
     "top_down_released": {
         "both_replaced": "X",
@@ -138,9 +138,9 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
 
 
 def test_a_release_of_the_first_format_is_refused_with_the_way_out(
-    released: Path, tmp_path: Path, refused: Refuse
+    few_levels: Path, tmp_path: Path, refused: Refuse
 ) -> None:
-    old = {name: value for name, value in read_manifest(released).items() if name != "format"}
+    old = {name: value for name, value in read_manifest(few_levels).items() if name != "format"}
     (tmp_path / MANIFEST).write_text(json.dumps(old))
     says = "manifest.json is of an earlier version of das-flows: read the release with that version"
     for command in ("check", "show"):
@@ -238,12 +238,12 @@ def test_a_stranger_s_signatures_are_not_the_publisher_s(das: Das, tmp_path: Pat
 
 @pytest.mark.parametrize("change", ["spend", "charge"])
 def test_a_release_that_claims_another_relation_than_was_reserved_is_found(
-    released: Path, tmp_path: Path, das: Das, change: str
+    few_levels: Path, tmp_path: Path, das: Das, change: str
 ) -> None:
     """The release and its manifest are whole; only the ledger knows what was approved."""
     import shutil
 
-    place = shutil.copytree(released, tmp_path / "us")
+    place = shutil.copytree(few_levels, tmp_path / "us")
     rewrite_release(place, lambda manifest: manifest.pop("SYNTHETIC", None))
     manifest = read_manifest(place)
     known = spend_of_release(place)

@@ -39,6 +39,7 @@ def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path, das: Das, ref
 
 
 @pytest.mark.e2e
+@pytest.mark.ci
 def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, prefect_server: None) -> None:
     from flows.execution.cluster import ClusterSettings
     from flows.geographic_spine import SpineRun, geographic_spine

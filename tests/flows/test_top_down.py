@@ -234,6 +234,7 @@ def test_das_tda_from_synthetic_records_to_truth(
     assert [finding["file"] for finding in invalid["findings"]] == ["states.csv"]
 
 
+@pytest.mark.ci
 def test_other_commands_do_not_import_numba() -> None:
     program = "import sys, flows.cli, flows.execution.systems, flows.top_down; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -88,8 +88,8 @@ def test_own_levels_multiplicity_total_and_switches(das):
     ("question", "stage", "cells"),
     [
         ("County, Detailed: total of 23 ages <= 20", "stage_2", 46),
-        ("county-2: T1 at age4 ≤ 20", "stage_2", 8),
-        ("(County, Detailed): step 1 total <= 33", "stage_1", 1),
+        pytest.param("county-2: T1 at age4 ≤ 20", "stage_2", 8, marks=pytest.mark.slow),
+        pytest.param("(County, Detailed): step 1 total <= 33", "stage_1", 1, marks=pytest.mark.ci),
         ("USA, 1: TotalOnly total <= 3", "total_only", 1),
     ],
 )
@@ -178,6 +178,7 @@ def test_a_target_in_counts_and_the_budget_that_meets_it(das):
     assert "never" in text
 
 
+@pytest.mark.ci
 def test_pure_dp_has_production_s_margins(das):
     data, gaussian = json_of(das, "--definition", "puredp"), json_of(das)
     assert level(data, "Nation, Detailed")["margins"]["count"] == 3

@@ -93,6 +93,7 @@ def test_it_starts_with_production(fresh):
     assert read(fresh)[1:] == [{"added_or_removed": 4.944, "replaced": 9.888}, "25.363"]
 
 
+@pytest.mark.ci
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
     plan = first_plan(None, None, None, None)
     slide(fresh, by_id(fresh, "race-codes"), 3)
@@ -121,6 +122,7 @@ def test_sliders_move_the_numbers_to_what_python_says(fresh):
     assert_shows(fresh, replace(plan, target=Fraction(10), relative=False))
 
 
+@pytest.mark.ci
 def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
     slide(fresh, by_id(fresh, "definition"), "puredp")
     values = [
@@ -148,6 +150,7 @@ def test_a_wrong_number_is_marked_and_changes_nothing(fresh):
     assert_shows(fresh, first_plan(None, None, None, None))
 
 
+@pytest.mark.ci
 def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     """Margins, sizes and thresholds the same; probabilities, biases and epsilons to 1e-11."""
     choose = random.Random(20)

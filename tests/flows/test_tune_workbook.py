@@ -10,13 +10,13 @@ from fractions import Fraction
 
 import openpyxl
 import pytest
-from conftest import lacking
 
 from flows.reports.tuning.plan import first_plan
 from flows.reports.tuning.tuning import answers, tables
 from flows.reports.tuning.workbook import workbook
 from privacy.noise.laws import law
 from tasks.population_groups.levels import named_level
+from tests.conftest import lacking
 
 
 @pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])

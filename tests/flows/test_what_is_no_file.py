@@ -63,7 +63,9 @@ def inputs(all_inputs: Path, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize(
+    "kind", ["pipe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("device", "folder"))]
+)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in INPUTS]
 )

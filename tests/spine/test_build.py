@@ -46,7 +46,7 @@ def check_partitions(spine: Spine) -> None:
     assert len(spine.starts[-1]) == spine.blocks
 
 
-@pytest.mark.parametrize("variant", ["production", "paper"])
+@pytest.mark.parametrize("variant", ["production", pytest.param("paper", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("product", PRODUCTS)
 @examples(max_examples=6, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(3, 250))

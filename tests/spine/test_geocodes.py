@@ -164,8 +164,15 @@ def first(geography: Geography, blocks: int | None) -> Geography:
 
 
 @pytest.mark.parametrize("blocks", [6000, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
-@pytest.mark.parametrize("product", ["pl94-persons", "pl94-units", "dhc-persons"])
-@pytest.mark.parametrize("name", ["ri", "pr"])
+@pytest.mark.parametrize(
+    ("name", "product"),
+    [
+        ("ri", "pl94-persons"),
+        ("pr", "pl94-units"),
+        *(pytest.param("ri", product, marks=pytest.mark.ci) for product in ("pl94-units", "dhc-persons")),
+        *(pytest.param("pr", product, marks=pytest.mark.ci) for product in ("pl94-persons", "dhc-persons")),
+    ],
+)
 def test_every_block_and_geounit_of_a_state(das_data: Path, name: str, product: str, blocks: int | None) -> None:
     """Rhode Island and Puerto Rico, 25,649 and 41,987 blocks with made-up group quarters."""
     asked = settings_for(product, "pr" if name == "pr" else "us", geocode_widths="run")

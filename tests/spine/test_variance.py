@@ -87,6 +87,7 @@ def test_a_forest_under_a_root_is_the_whole_spine(seed: int) -> None:
         np.testing.assert_allclose(downward(forest, up, root)[0], downward(spine, whole, root_of(spine, whole))[1])
 
 
+@pytest.mark.ci
 def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:
     from spine.production import allocation_for
 

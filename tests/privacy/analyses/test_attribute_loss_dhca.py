@@ -129,7 +129,7 @@ SETS = [frozenset(chosen) for size in range(6) for chosen in combinations(FIELDS
 CROSSES = frozenset({"COUNTY", "PLACE"})
 
 
-@pytest.mark.parametrize("definition", NORMS)
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])
 @pytest.mark.parametrize(
     "region_type", [pytest.param("USA", marks=pytest.mark.slow), "COUNTY", pytest.param("PLACE", marks=pytest.mark.ci)]
 )

@@ -193,7 +193,7 @@ def persons(draw) -> Person:
     return Person("x", age, relation, size, relation in RELATIVES or children or draw(st.booleans()), children)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=20, derandomize=True, deadline=None)
 @given(persons(), st.sampled_from(METHODS))
 def test_a_loss_is_monotone_in_attributes_from_nothing_to_the_whole_record(person, method):
     losses = {attributes: loss(person, attributes, DECK, method) for attributes in SUBSETS}

@@ -2,6 +2,7 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import mpmath
@@ -25,6 +26,7 @@ def paper_levels(definition, budget=recipe_budget):
     ]
 
 
+@cache
 def found(definition, budget=recipe_budget):
     return {
         analysis.name: analysis for analysis in analyses(definition, paper_levels(definition, budget), GAMMA, DELTA)
@@ -130,7 +132,7 @@ def test_corollary_2_of_the_comparison_is_false(target, beyond):
     assert (recipe_margin(noise), margin_of_error(noise)) == (target, target + 1)
 
 
-@pytest.mark.parametrize("epsilon", [0.03, 0.4755, 3.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.03, marks=pytest.mark.slow), 0.4755, 3.0])
 @pytest.mark.parametrize("alpha", [1.01, 5.0, 40.0])
 def test_divergences_by_their_definitions(epsilon, alpha):
     with mpmath.workdps(40):
@@ -221,6 +223,7 @@ def test_gaussian_loss_distributions_against_a_plain_sum(total_only):
     assert exact[0] <= delta < exact[1]
 
 
+@pytest.mark.ci
 def test_bounded_figures_are_those_of_twice_the_groups():
     for definition in ("puredp", "zcdp"):
         levels = [LevelBudget(Fraction(1), 4), LevelBudget(Fraction(1, 4), 3)]

@@ -37,7 +37,7 @@ def of_ratios(weights: dict[Fraction, float]) -> list[float]:
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("noisy", [(0, 0, 0), (-4, 9, 3), (30, 2, 4), (1, 2, 12)])
-@pytest.mark.parametrize(("least", "most"), [(1, 10), (2, 6)])
+@pytest.mark.parametrize(("least", "most"), [pytest.param(1, 10, marks=pytest.mark.slow), (2, 6)])
 def test_a_ratio_is_the_triple_loop(law: Law, noisy: tuple[int, int, int], least: int, most: int) -> None:
     noise = density(law, 1e-9)
     reach, noises = len(noise) // 2, Lattice(noise)

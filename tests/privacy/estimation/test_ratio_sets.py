@@ -22,7 +22,10 @@ def noisy(law: Law, numerator: int, denominator: int, draws: int = 1) -> NoisyRa
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(("n", "d"), [(0, 0), (0, 5), (11, 5), (100, 40), (25_000, 10_000)])
+@pytest.mark.parametrize(
+    ("n", "d"),
+    [(0, 0), (0, 5), (11, 5), *(pytest.param(*each, marks=pytest.mark.ci) for each in ((100, 40), (25_000, 10_000)))],
+)
 def test_coverage_by_exact_sums(law: Law, n: int, d: int) -> None:
     """P(the true ratio is in the set), summed over both noises; d = 0: it must be for every ratio."""
     x, y = lattice(law), lattice(law)
@@ -91,6 +94,7 @@ def test_fieller_at_weak_denominators() -> None:
     assert normal_interval(10_000, 100, (1, 1), 1.645, 1, 10) == (10, 10)
 
 
+@pytest.mark.ci
 def test_coverage_by_simulation_where_the_delta_method_fails() -> None:
     """d = 40 with a deviation of 41: the delta method covers .85; the set its .9, its ends never false."""
     law = DiscreteGaussian(Fraction(1709))

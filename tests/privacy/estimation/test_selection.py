@@ -1,5 +1,7 @@
 """Given the detail an estimate is unbiased, and its margin covers: by exact sums over both answers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from estimation_cases import answers, estimator, exact, sizes
@@ -10,11 +12,19 @@ from privacy.estimation.pooling import pool
 from privacy.estimation.selection import correct
 
 NATION = "nation/state"
-CASES = [("zcdp", NATION, cells) for cells in (1, 8, 46)] + [("puredp", NATION, cells) for cells in (8, 46)]
-GAMMAS = [("puredp", ".2"), ("puredp", ".5"), ("puredp", ".9"), ("zcdp", ".02"), ("zcdp", ".9")]
+ci = partial(pytest.param, marks=pytest.mark.ci)
+CASES = [("zcdp", NATION, 46), ("puredp", NATION, 8)]
+CASES += [ci(*case) for case in (("zcdp", NATION, 1), ("zcdp", NATION, 8), ("puredp", NATION, 46))]
+GAMMAS = [
+    ("puredp", ".9"),
+    ("zcdp", ".02"),
+    *(ci(*case) for case in (("puredp", ".2"), ("puredp", ".5"), ("zcdp", ".9"))),
+]
 
 
-@pytest.mark.parametrize(("definition", "level", "cells"), [*CASES, ("zcdp", "sub-state", 46)])
+@pytest.mark.parametrize(
+    ("definition", "level", "cells"), [*CASES, pytest.param("zcdp", "sub-state", 46, marks=pytest.mark.slow)]
+)
 def test_above_a_threshold(definition, level, cells):
     pooled = estimator(definition, level, cells)
     second = pooled.answers.deviations[1]
@@ -139,6 +149,7 @@ def test_where_the_margin_far_away_would_not_do():
     assert law.covered >= 0.95
 
 
+@pytest.mark.ci
 def test_wide_noise_is_solved_in_coarser_units():
     """Regional levels: the table is of half the noise, and read between its entries."""
     pooled = estimator("zcdp", "L1", 46)
@@ -149,7 +160,10 @@ def test_wide_noise_is_solved_in_coarser_units():
         assert law.covered >= 0.95
 
 
-@pytest.mark.parametrize(("definition", "width", "weight"), [("puredp", 2, 0), ("puredp", 301, 0), ("zcdp", 301, 1)])
+@pytest.mark.parametrize(
+    ("definition", "width", "weight"),
+    [("puredp", 2, 0), ("puredp", 301, 0), ci("zcdp", 301, 1)],
+)
 def test_a_narrow_window_under_wide_noise(definition, width, weight):
     """Regional levels: where T tells nothing within the window, or its table would be too large, the count stands."""
     pooled = make_estimator(answers(definition, "L1", 8), 0, width)

@@ -24,7 +24,7 @@ FULL = (1 << 64) - 1
 boundaries = lru_cache(make_boundaries)
 
 by_name = pytest.mark.parametrize("law", [*LAWS[:-1], pytest.param(LARGE[1], marks=pytest.mark.slow)], ids=str)
-small_ones = pytest.mark.parametrize("law", [*SMALL, *MEDIUM, LARGE[0]], ids=str)
+small_ones = pytest.mark.parametrize("law", [*SMALL, *MEDIUM, pytest.param(LARGE[0], marks=pytest.mark.ci)], ids=str)
 
 
 def no_refinement(position, round):
@@ -180,7 +180,7 @@ def test_tables_are_made_once_and_cannot_be_changed():
         first._boundaries[0] = 1
 
 
-@pytest.mark.parametrize("exponent", [-90, -30, -9, -6, -5, 5, 6, 9, 90])
+@pytest.mark.parametrize("exponent", [-90, -30, -9, -6, -5, 5, 6, pytest.param(9, marks=pytest.mark.ci), 90])
 @pytest.mark.parametrize("kind", [DiscreteGaussian, TwoSidedGeometric])
 def test_a_law_is_refused_at_once_or_can_be_drawn_from(kind, exponent):
     """Whatever the budget: no long arithmetic, and no law that passes here and fails when the noise is drawn."""

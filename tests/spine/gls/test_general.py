@@ -117,7 +117,7 @@ def dense_solution(plan: Plan, measure: Measure) -> tuple[np.ndarray, np.ndarray
     return leaf, cell, start + inverse @ (linear - hessian @ start), inverse
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(products(), st.sampled_from([None, 0, 1, 2, 3]), st.integers(0, 99))
 def test_the_two_passes_are_the_dense_solution(
     made: tuple[Product, list[str]], totals_of: int | None, seed: int

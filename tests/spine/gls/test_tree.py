@@ -88,6 +88,7 @@ def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]
     return result, by_level
 
 
+@pytest.mark.ci
 def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)
@@ -298,6 +299,7 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
         np.testing.assert_allclose(x, expected, atol=1e-3)
 
 
+@pytest.mark.ci
 def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the band of 0.1 persons; without it the same minimum takes several times the iterations."""
     case = small_state(2, parts=2)

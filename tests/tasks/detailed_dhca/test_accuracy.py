@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dhca_inputs import HERE, SameNoise, new_run, settings_here, truth_here
+from e2e_runs import FEW_LEVELS
 from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,12 @@ def changed(example: Path, place: Path, **changes: object) -> Path:
     config = place / "params/config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | changes))
     return place
+
+
+@pytest.fixture(scope="module")
+def few_levels(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example with levels of its states and counties alone: a run takes as long as it has levels."""
+    return changed(example, tmp_path_factory.mktemp("few") / "example", **FEW_LEVELS)
 
 
 @pytest.fixture(scope="module")
@@ -227,21 +234,21 @@ def test_each_run_has_noise_of_its_own(repeated: Report) -> None:
     assert (repeated.accuracy.errors.groupby(BY)["number"].sum() % RUNS).any()
 
 
-def test_fresh_secrets(example: Path, tmp_path: Path) -> None:
+def test_fresh_secrets(few_levels: Path, tmp_path: Path) -> None:
     """No secret given: two calls draw other noise."""
-    first, second = (measured(new_run(tmp_path, name), example).errors for name in "ab")
+    first, second = (measured(new_run(tmp_path, name), few_levels).errors for name in "ab")
     assert not first.equals(second)
     groups = [each[(each["statistic"] == 0)].groupby("level")["number"].sum().tolist() for each in (first, second)]
     assert groups[0] == groups[1]
 
 
-def test_the_truth_has_no_error(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_truth_has_no_error(few_levels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.population_groups.trials.reserve_budget", lambda *_, **__: None)  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()
     (trial / "TRUTH").touch()
-    report = make_report(measured(run, example))
+    report = make_report(measured(run, few_levels))
     assert set(report.accuracy.errors["error"]) == {0}
     assert set(report.errors["COVERAGE"]) == {1}
 

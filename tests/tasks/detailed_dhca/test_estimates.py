@@ -119,6 +119,7 @@ def again(run: DetailedRun, out: Path) -> None:
     stage_release(run, HERE, "us", out, {"estimates": True, "coterminous": True}, "no spine")
 
 
+@pytest.mark.ci
 def test_pieces_change_nothing(made: tuple[DetailedRun, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domain, "GROUPS_EACH", 1)  # a region each
     _, place = stage_here(tmp_path, country(), coterminous=True, estimates=True)
@@ -154,6 +155,7 @@ def test_tables_join_and_add_up(made: tuple[DetailedRun, Path]) -> None:
     assert parquet["ESTIMATE"].tolist() == t1[t1["FILE"] == "county-2"]["ESTIMATE"].tolist()
 
 
+@pytest.mark.ci
 def test_a_clipped_release(tmp_path: Path) -> None:
     """Each estimate after all sums, as counts are."""
     inputs = country(allow_negative_counts=False, **FEW)
@@ -184,6 +186,7 @@ def of_one_size(tmp_path: Path, definition: str, regions: int, levels: dict[str,
 @pytest.mark.parametrize(
     "threshold", [0, pytest.param(-100_000, marks=pytest.mark.slow)], ids=["at a threshold", "far from one"]
 )
+@pytest.mark.ci
 def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> None:
     """20,000 groups and more of size 0: bias, error and coverage given the detail are those of the exact sums.
 
@@ -262,6 +265,7 @@ def test_a_regional_ethnicity_and_its_parts(made: tuple[DetailedRun, Path]) -> N
     assert read_manifest(place)["estimates"]["(STATE, 1)"]["sums"] == {"3001": ["3002", "3003"]}
 
 
+@pytest.mark.ci
 def test_with_one_race_code_races_are_sums_too(tmp_path: Path) -> None:
     persons = [person(races=[code]) for code in ("1100", "1110", "1200", "1300")]
     run, _ = stage_here(
@@ -286,6 +290,7 @@ def test_a_group_that_is_there_is_seldom_dropped(tmp_path: Path) -> None:
     assert final.dropped.mean() <= 0.00135 + 4 * (0.00135 / n) ** 0.5
 
 
+@pytest.mark.ci
 def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a test that nobody passes: groups without a table whose iteration the ancestor has, below state."""
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -(10**9)))
@@ -299,6 +304,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert np.array_equal(part.dropped, tested), level
 
 
+@pytest.mark.ci
 def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """County 003 of state 01 is one tract: what is dropped of the county is dropped of the tract."""
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -30))
@@ -335,12 +341,12 @@ def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "changes",
     [
-        {"thresholds_p": thresholds([0, 1, 2])},
+        pytest.param({"thresholds_p": thresholds([0, 1, 2])}, marks=pytest.mark.slow),
         pytest.param({"thresholds_p": thresholds([5, 5, 5])}, marks=pytest.mark.slow),
-        {"thresholds_p": thresholds([float("inf")] * 3)},
+        pytest.param({"thresholds_p": thresholds([float("inf")] * 3)}, marks=pytest.mark.ci),
         {"privacy_defn": "puredp", "privacy_budget_p_stage_1_fraction": 0.9, **dict.fromkeys(BUDGETS, 20), **FEW},
         pytest.param({"privacy_budget_p_stage_1_fraction": 0.001}, marks=pytest.mark.slow),
-        dict.fromkeys(BUDGETS, 4000) | FEW,  # next to no noise
+        pytest.param(dict.fromkeys(BUDGETS, 4000) | FEW, marks=pytest.mark.ci),  # next to no noise
         {"privacy_budget_p_level_2_aiannh": 1, "privacy_budget_p_level_2_usa": 0, "privacy_budget_p_level_1_state": 0},
     ],
     ids=lambda changes: ",".join(map(str, changes))[:40],

@@ -53,6 +53,8 @@ T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
 NEVER, ALWAYS = 10**6, -(10**6)
 DETAIL = [[NEVER] * 3, [ALWAYS, NEVER, NEVER], [ALWAYS, ALWAYS, NEVER], [ALWAYS] * 3]  # thresholds that force a detail
 CELLS = list(CELLS_OF.values())
+NATION = dict.fromkeys(BUDGETS[2:], 0)  # the nation's levels alone: a run takes as long as it has levels
+NATION_AND_STATES = dict.fromkeys(BUDGETS[4:], 0)
 
 
 def check_equal(place: Path, expected: Sequence[list[tuple[str, ...]]]) -> None:
@@ -71,12 +73,12 @@ def thresholds(numbers: list[int]) -> dict[str, list[int]]:
     "changes",
     [
         {"privacy_defn": "puredp", "zero_suppression_chance": 0},
-        {"allow_negative_counts": False, "state_filter_us": ["01"]},
+        pytest.param({"allow_negative_counts": False, "state_filter_us": ["01"]}, marks=pytest.mark.slow),
         {"state_filter_us": ["11", "02"], "privacy_budget_p_level_2_county": 0, "privacy_budget_p_level_1_usa": 0},
-        {"thresholds_p": thresholds([0, 1, 2])},
+        pytest.param({"thresholds_p": thresholds([0, 1, 2])}, marks=pytest.mark.slow),
         {"thresholds_p": thresholds([2, 4, 6]), "max_race_codes": 3},
-        {"thresholds_p": thresholds([5, 5, 5])},
-        dict.fromkeys(BUDGETS, float("inf")),
+        pytest.param({"thresholds_p": thresholds([5, 5, 5])}, marks=pytest.mark.slow),
+        pytest.param(dict.fromkeys(BUDGETS, float("inf")), marks=pytest.mark.slow),
     ],
     ids=lambda changes: ",".join(map(str, changes))[:40],
 )
@@ -96,8 +98,9 @@ def test_the_truth_of_puerto_rico(tmp_path: Path) -> None:
     check_equal(truth_here(tmp_path, *inputs.write(tmp_path), "pr"), release(inputs, "pr"))
 
 
+@pytest.mark.slow
 @given(inputs=countries())
-@settings(PROPERTY, max_examples=5)
+@settings(PROPERTY, max_examples=25)
 def test_the_truth_of_any_country(inputs: Inputs) -> None:
     with TemporaryDirectory() as folder:
         check_equal(truth_here(Path(folder), *inputs.write(Path(folder))), release(inputs, "us"))
@@ -111,6 +114,7 @@ def test_the_truth_equals_the_production_program(tmp_path: Path, das_data: Path)
     assert [Counter(rows) for rows in naive] == [Counter(rows) for rows in expected]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_toy_files(tmp_path: Path, das_data: Path, definition: str) -> None:
     toy = das_data / "toy"
@@ -121,11 +125,12 @@ def test_toy_files(tmp_path: Path, das_data: Path, definition: str) -> None:
     assert read_manifest(place)["spent"]["definition"] == definition
 
 
-def test_the_truth_is_marked(tmp_path: Path) -> None:
+def test_the_truth_is_marked_and_has_no_margin(tmp_path: Path) -> None:
     place = truth_here(tmp_path, *Inputs().write(tmp_path))
     manifest = read_manifest(place)
     assert manifest["NOT_PRIVATE"]
     assert manifest["spent"] is None
+    assert {m for path in (place / "parquet").rglob("*.parquet") for m in pq.read_table(path)["MOE"].to_pylist()} == {0}
 
 
 # Formats
@@ -194,7 +199,8 @@ def test_tables_have_a_row_for_each_cell_and_sex_that_add_up(noisy: tuple[Inputs
 
 
 def test_total_only_groups_have_no_table(tmp_path: Path) -> None:
-    inputs = Inputs(config=configuration(thresholds_p=thresholds([ALWAYS] * 3)), persons=people(200))
+    config = configuration(thresholds_p=thresholds([ALWAYS] * 3), **NATION_AND_STATES)
+    inputs = Inputs(config=config, persons=people(200))
     _, place = stage_here(tmp_path, inputs)
     total_only = {row[0] for row in (*inputs.race, *inputs.ethnicity) if row[-3] == "True"}
     assert total_only == {"2007", "2008", "3003"}
@@ -237,7 +243,7 @@ def noise_law(inputs: Inputs, query: str) -> Law:
     return TwoSidedGeometric(9 / budget)
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])
 def test_parquet_is_the_text_with_margins(tmp_path: Path, noisy: tuple[Inputs, Path], definition: str) -> None:
     inputs, place = noisy
     if inputs.config["privacy_defn"] != definition:
@@ -257,11 +263,6 @@ def test_parquet_is_the_text_with_margins(tmp_path: Path, noisy: tuple[Inputs, P
             if len(row) == 7:
                 cells = cells // 2 if row[3] == "*" else 1
             assert margin == margin_of_error(law, cells)
-
-
-def test_the_truth_has_no_margin(tmp_path: Path) -> None:
-    place = truth_here(tmp_path, *Inputs().write(tmp_path))
-    assert {m for path in (place / "parquet").rglob("*.parquet") for m in pq.read_table(path)["MOE"].to_pylist()} == {0}
 
 
 # Noise
@@ -306,7 +307,7 @@ def test_noise_changes_with_data_and_configuration(tmp_path: Path) -> None:
     for number, (persons, changes) in enumerate(
         [([person()], {}), ([person(QAGE="31")], {}), ([person()], {"reader": "cef"})]
     ):
-        inputs = Inputs(config=configuration(**changes), persons=persons)
+        inputs = Inputs(config=configuration(**changes, **NATION), persons=persons)
         del inputs.config["zero_suppression_chance"]
         _, place = stage_here(tmp_path, inputs, name=str(number))
         errors.append([row[3] for row in read_release(place, "t1")])
@@ -331,8 +332,10 @@ def within(observed: float, expected: float, deviation: float) -> bool:
 @pytest.mark.parametrize(
     ("definition", "detail"),
     [
-        *(("zcdp", detail) for detail in range(4)),
-        *(pytest.param("puredp", detail, marks=[pytest.mark.slow] * (detail in (1, 2))) for detail in range(4)),
+        ("zcdp", 3),
+        ("puredp", 0),
+        *(pytest.param(*each, marks=pytest.mark.ci) for each in (("zcdp", 0), ("zcdp", 1), ("zcdp", 2), ("puredp", 3))),
+        *(pytest.param("puredp", detail, marks=pytest.mark.slow) for detail in (1, 2)),
     ],
 )
 def test_the_noise_has_the_law_that_the_manifest_states(tmp_path: Path, definition: str, detail: int) -> None:
@@ -370,7 +373,7 @@ def test_stage_1_chooses_with_its_own_noise(tmp_path: Path) -> None:
     assert within(mean, 0, (8 * noise_law(inputs, "stage_2").variance() / len(chosen)) ** 0.5)
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])
 def test_zeros_are_suppressed_at_the_stated_chance(tmp_path: Path, definition: str) -> None:
     inputs = many_tracts(privacy_defn=definition, thresholds_p=thresholds(DETAIL[0]), zero_suppression_chance=0.9)
     _, place = stage_here(tmp_path, inputs)
@@ -418,7 +421,8 @@ def test_negatives_are_clipped_after_all_sums(tmp_path: Path) -> None:
 
 
 def test_clipping_is_what_the_configuration_says(tmp_path: Path) -> None:
-    inputs = Inputs(config=configuration(allow_negative_counts=False, thresholds_p=thresholds([ALWAYS, 20, 40])))
+    changes = {"allow_negative_counts": False, "thresholds_p": thresholds([ALWAYS, 20, 40]), **NATION_AND_STATES}
+    inputs = Inputs(config=configuration(**changes))
     _, place = stage_here(tmp_path, inputs)
     counts = [int(row[-1]) for table in ("t1", "t2") for row in read_release(place, table)]
     assert min(counts) == 0
@@ -480,8 +484,7 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
             return super().draw_run(start, stop, asked)
 
     monkeypatch.setattr(authorization, "QueryNoise", Watched)
-    inputs = Inputs()
-    run, _ = stage_here(tmp_path, inputs)
+    run, _ = stage_here(tmp_path, Inputs(config=configuration(**NATION_AND_STATES)))
     kinds = Counter[bool]()
     for level in run.parameters.configuration.levels("us"):
         domain = load_domain(run, level)

@@ -1,5 +1,7 @@
 """The rules of the tabulation system, on made-up tables and on a release."""
 
+import shutil
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -20,13 +22,18 @@ NAMES = {
 }
 
 
-@pytest.fixture
-def release_of_noise(tmp_path):
-    """A staged release, in which small groups are published, some of them negative."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     inputs = Inputs(persons=people(60))
     inputs.config["thresholds_p"] = {level: [-(10**6), 20, 40] for level in inputs.config["thresholds_p"]}
     del inputs.config["zero_suppression_chance"]
-    return stage_here(tmp_path, inputs)[1]
+    return stage_here(tmp_path_factory.mktemp("made"), inputs)[1]
+
+
+@pytest.fixture
+def release_of_noise(made, tmp_path):
+    """A staged release, in which small groups are published, some of them negative."""
+    return shutil.copytree(made, tmp_path / "noise")
 
 
 def test_an_iteration_alone_has_the_one_in_any_combination_as_its_partner():

@@ -26,14 +26,20 @@ from tasks.population_groups.group_tables import load_final
 from tasks.population_groups.levels import Level
 
 SOME_OFF = {name: 0 for name in BUDGETS if name.endswith(("t3_level_1_usa", "level_2_place", "t4_level_1_tract"))}
+PURE, CLIPPED = {"privacy_defn": "puredp", **SOME_OFF}, {"max_race_codes": 3, "allow_negative_counts": False}
 PR_TOO = households(80, 5, [*BLOCKS[:6], *BLOCKS[7:]])
 
 
-@pytest.mark.parametrize("jurisdiction", ["us", "pr"])
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"privacy_defn": "puredp", **SOME_OFF}, {"max_race_codes": 3, "allow_negative_counts": False}],
-    ids=["zcdp", "puredp", "clipped"],
+    ("changes", "jurisdiction"),
+    [
+        pytest.param({}, "us", id="zcdp-us"),
+        pytest.param(PURE, "pr", id="puredp-pr"),
+        pytest.param({}, "pr", id="zcdp-pr", marks=pytest.mark.ci),
+        pytest.param(PURE, "us", id="puredp-us", marks=pytest.mark.ci),
+        pytest.param(CLIPPED, "us", id="clipped-us", marks=pytest.mark.ci),
+        pytest.param(CLIPPED, "pr", id="clipped-pr", marks=pytest.mark.slow),
+    ],
 )
 def test_without_noise_the_release_is_the_naive_one(
     tmp_path: Path, jurisdiction: Jurisdiction, changes: dict[str, Any]
@@ -52,7 +58,7 @@ def test_without_noise_the_release_is_the_naive_one(
 
 def test_noise_has_an_address_and_estimates_change_no_count(tmp_path: Path) -> None:
     """A group's noise does not depend on which other groups the totals hold, nor on estimates."""
-    inputs = HouseholdInputs(households=households(200))
+    inputs = HouseholdInputs(households=households(60))
     assert inputs.totals is not None
     run, staged = stage_here(tmp_path, inputs, "all", estimates=True)
     fewer = replace(inputs, totals=inputs.totals[::2])
@@ -139,6 +145,7 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     assert "built-in" not in report
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(2))
 def test_estimates_are_unbiased_and_their_margins_cover_where_more_was_measured(tmp_path: Path, seed: int) -> None:
     """Regional ethnicities with all their parts, coterminous regions, and all others, over many groups."""
@@ -213,7 +220,7 @@ def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(
     assert margin(groups[:-1], "part") == alone > whole
 
 
-@pytest.mark.parametrize("codes", [5, 8])
+@pytest.mark.parametrize("codes", [5, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_manifest_says_how_many_groups_of_each_kind_a_household_is_in(tmp_path: Path, codes: int) -> None:
     inputs = HouseholdInputs()
     inputs.config["max_race_codes"] = codes

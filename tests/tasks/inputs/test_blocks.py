@@ -6,6 +6,7 @@ import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,10 @@ def layers_zip(folder: Path, table: pd.DataFrame) -> Path:
     return write_zip(folder / "BlockAssign_ST55_WI.zip", assignment(table, "55", "WI"))
 
 
+def further(*forms: Form) -> list[Any]:
+    return [pytest.param(form, marks=pytest.mark.ci) for form in forms]
+
+
 def test_the_fields_of_a_geographic_header_stand_where_the_bureau_puts_them() -> None:
     """Their numbers in real rows of the 2020 files; the other tests write their rows by the same list that is read."""
     numbers = {"SUMLEV": 3, "LOGRECNO": 8, "GEOCODE": 10, "STATE": 13, "COUNTY": 15, "COUSUB": 18, "PLACE": 30}
@@ -86,7 +91,7 @@ def test_the_fields_of_a_geographic_header_stand_where_the_bureau_puts_them() ->
     assert len(PL94_FIELDS) == len(set(PL94_FIELDS)) == 97
 
 
-@pytest.mark.parametrize("form", [geo, geo_gzip, geo_zip, geo_folder, layers, layers_folder, layers_zip])
+@pytest.mark.parametrize("form", [geo_gzip, geo_zip, layers_folder, *further(geo, geo_folder, layers, layers_zip)])
 def test_every_form_gives_the_spine_the_same_blocks(tmp_path: Path, table: pd.DataFrame, form: Form) -> None:
     (tmp_path / "other").mkdir()
     expected, _ = read_geography(grfc(tmp_path / "other", table), PERSONS)
@@ -97,7 +102,7 @@ def test_every_form_gives_the_spine_the_same_blocks(tmp_path: Path, table: pd.Da
     assert (geography.population is not None) == form.__name__.startswith("geo")
 
 
-@pytest.mark.parametrize("form", [geo, geo_gzip, geo_zip, geo_folder])
+@pytest.mark.parametrize("form", [geo_zip, *further(geo, geo_gzip, geo_folder)])
 def test_every_form_gives_synthetic_persons_the_same_blocks(tmp_path: Path, table: pd.DataFrame, form: Form) -> None:
     blocks = read_blocks(form(tmp_path, table))
     assert blocks.population.tolist() == table["POP"].astype(int).tolist()
@@ -179,6 +184,7 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
         read_geography(write_zip(tmp_path / "wi.zip", {"readme.txt": b""}), PERSONS)
 
 
+@pytest.mark.ci
 def test_rhode_island_as_it_is_downloaded(das_data: Path, tmp_path: Path) -> None:
     """The table at hand in the Bureau's two formats: the same blocks, persons and geography as from the CSV."""
     csv = das_data / "ri_blocks_2020.csv.gz"

@@ -39,6 +39,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.ci
 def test_threads_read_headers_at_once(tmp_path: Path, restless: None) -> None:
     array = np.arange(10)
     save_arrays(tmp_path / "arrays", {"a": array})

@@ -74,7 +74,7 @@ def naive_sets(inputs: Inputs, jurisdiction: str = "us") -> Sets:
 @example(
     inputs=Inputs(blocks=[("01", "001", "000100", "1000", "99999", "9999")], persons=people(2, blocks=BLOCKS[6:7]))
 )
-@PROPERTY
+@settings(PROPERTY, max_examples=8)
 def test_sets_are_the_regions_with_the_same_land_blocks(inputs: Inputs) -> None:
     with TemporaryDirectory() as folder:
         assert found_sets(valid_run(Path(folder), inputs)[0]) == naive_sets(inputs)
@@ -264,7 +264,7 @@ def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple
 
 
 @given(inputs=countries(), seed=st.integers(0, 10**6), jurisdiction=st.sampled_from(["us", "pr"]))
-@settings(PROPERTY, max_examples=10)
+@settings(PROPERTY, max_examples=4)
 def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
     if jurisdiction == "pr":
         inputs.config |= {"run_us": False, "run_pr": True}
@@ -350,6 +350,7 @@ def test_a_recipient_has_its_donors_margin(tmp_path: Path) -> None:
     assert ["COUNTY 01003", "TRACT 01003000100"] in read_manifest(place)["coterminous_sets"]
 
 
+@pytest.mark.ci
 def test_a_level_without_budget_takes_no_part(tmp_path: Path) -> None:
     """Without a budget at county level the tract keeps its own noise, and no county table appears."""
     inputs = Inputs(persons=people(100))

@@ -64,7 +64,7 @@ def kept(run: DetailedRun) -> tuple[list[Finding], dict[str, Any]]:
 OF_DATA = [fault for fault in FAULTS if fault.name.startswith(("person", "grf"))]
 
 
-@pytest.mark.parametrize("fault", [None, *OF_DATA[::20]], ids=lambda fault: fault.name if fault else "none")
+@pytest.mark.parametrize("fault", [None, *OF_DATA[::40]], ids=lambda fault: fault.name if fault else "none")
 def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int], fault: Fault | None) -> None:
     params, data = country(tmp_path)
     if fault:

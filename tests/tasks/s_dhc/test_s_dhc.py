@@ -105,9 +105,9 @@ def exact(made: Country) -> dict[bool, Counter[Key]]:
     [
         ({}, True),
         ({}, False),
-        ({"delimiter": "|"}, True),
-        ({"form": "parquet"}, True),
-        ({"form": "parquet", "integers": True}, True),
+        pytest.param({"delimiter": "|"}, True, marks=pytest.mark.slow),
+        pytest.param({"form": "parquet"}, True, marks=pytest.mark.ci),
+        pytest.param({"form": "parquet", "integers": True}, True, marks=pytest.mark.slow),
     ],
 )
 def test_noise_off_is_the_naive_program(
@@ -133,6 +133,7 @@ def test_puerto_rico_and_pure_dp(tmp_path: Path) -> None:
     assert {key[1:3] for key in found} == {("STATE", "72")}
 
 
+@pytest.mark.ci
 def test_order_chunks_and_readers_change_nothing(
     tmp_path: Path, made: Country, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -603,7 +604,7 @@ def test_data_that_changed_after_it_was_encoded_is_refused_before_the_charge(tmp
     assert Ledger(tmp_path / "ledger.sqlite").rows("census") == []
 
 
-@pytest.mark.parametrize("budget", ["1", "0.001"])
+@pytest.mark.parametrize("budget", [pytest.param("1", marks=pytest.mark.slow), "0.001"])
 def test_a_changed_variance_is_found_and_those_of_a_release_are_right(
     tmp_path: Path, made: Country, budget: str
 ) -> None:

@@ -68,7 +68,7 @@ def test_every_column_of_a_spine_is_described(spine: tuple[Path, SpineSummary]) 
         assert list(table) == [column.name for column in by_name[name].columns]
 
 
-@pytest.mark.parametrize("states", [(), (55,)])
+@pytest.mark.parametrize("states", [pytest.param((), marks=pytest.mark.ci), (55,)])
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: str, states: tuple[int, ...]) -> None:
     settings = settings_for(product)
@@ -142,7 +142,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
             np.testing.assert_allclose(mine[f"se_total_{make.__name__}"], np.sqrt(variance), rtol=1e-6)
 
 
-@pytest.mark.parametrize("variant", ["production", "paper"])
+@pytest.mark.parametrize("variant", ["production", pytest.param("paper", marks=pytest.mark.ci)])
 def test_pure_dp_with_split_counties_and_tract_groups(grfc: Path, tmp_path: Path, variant: Any) -> None:
     words = {"definition": "puredp", "tract_groups": "true", "fanout_cutoff": "1", "exact_bypass": "true"}
     settings = read_settings("pl94-persons", "us", variant, words)

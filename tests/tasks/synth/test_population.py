@@ -249,6 +249,7 @@ def segments(table: pd.DataFrame, counts: np.ndarray, units: np.ndarray) -> dict
     return files
 
 
+@pytest.mark.ci
 def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Path) -> None:
     """P1 to P5 of every block exactly; H1 but where it contradicts the persons; a false table is refused."""
     random = np.random.default_rng(8)

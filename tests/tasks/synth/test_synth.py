@@ -207,6 +207,7 @@ def test_bytes_depend_on_the_seed_alone(tmp_path: Path, small_chunks: None) -> N
     assert first != make("other", 2, 1)
 
 
+@pytest.mark.ci
 def test_parquet_holds_the_same_persons(tmp_path: Path, small_chunks: None) -> None:
     text = synthesize_example(tmp_path / "text", Options(seed=4))
     parquet = synthesize_example(tmp_path / "parquet", Options(seed=4, form="parquet"))

@@ -90,7 +90,7 @@ def blocks(release: Path, product: str) -> set[tuple[str, int, int]]:
     return set(zip(table["geounit"], table["cell"].tolist(), table["count"].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+@pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.ci)])
 def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, estimator: str) -> None:
     release = of_sample(tmp_path, sample, "exact", estimator=estimator, asked={"check_spine": True})
     truth = true_blocks(sample)
@@ -128,6 +128,7 @@ def test_estimates_and_standard_errors_are_those_of_the_dense_solution(noisy_gls
     assert compared == 25 * sum(len(expected["person"][level]) for level in LEVELS[:-1]) - missing_units(expected)
 
 
+@pytest.mark.slow
 def test_answers_stay_mapped_for_one_batch_of_rows(
     tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
         assert [finding for finding in findings if fault in finding.rule and not finding.warning]
 
 
+@pytest.mark.ci
 def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path, noisy_gls: Path) -> None:
     """The spine is read again, not made: of blocks alone, without a geography, none could be."""
     data = sample / "noisy"
@@ -239,6 +241,7 @@ def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, s
     assert not out.exists()
 
 
+@pytest.mark.ci
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
     for product, folder in (("persons", PERSONS), ("units", UNITS)):
         place = tmp_path / product
@@ -252,6 +255,7 @@ def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
         assert not [check for check in checks(release, manifest) if check.faults]
 
 
+@pytest.mark.slow
 def test_budgets_of_no_known_design(tmp_path: Path, sample: Path, noisy_gls: Path) -> None:
     """Twice the variance everywhere: shares are ratios, estimates the same, standard errors larger."""
     nmf = tmp_path / "nmf"
@@ -310,6 +314,7 @@ def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Pa
     assert any("the US level is left out" in note for note in read_manifest(release)["source"]["notes"])
 
 
+@pytest.mark.ci
 def test_puerto_rico_beside_the_states(tmp_path: Path, sample: Path) -> None:
     """The sample without its AIAN part, as Puerto Rico's: its own shares, no total of State, the total declared."""
     nmf, truth = tmp_path / "nmf", np.load(sample / "exact/truth.npz")
@@ -359,6 +364,7 @@ def test_puerto_rico_beside_the_states(tmp_path: Path, sample: Path) -> None:
     assert len(truth["code16"]) > len({code for code, _, _ in there["persons"]})
 
 
+@pytest.mark.ci
 def test_blocks_in_water_are_counted_where_the_tables_have_them(
     tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +395,7 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
+@pytest.mark.slow
 def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:
     """A county without a number of its own, and so another width on every level; totals of 2010 must be given."""
     nmf = tmp_path / "nmf"
@@ -406,6 +413,7 @@ def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:
         estimated(tmp_path / "again", nmf, None)
 
 
+@pytest.mark.ci
 def test_a_part_of_one_block_is_measured_in_its_state_alone(tmp_path: Path, sample: Path) -> None:
     """All shares moved to State: sigma^2 is .44 there, and the variance of the discrete law is another number."""
     nmf, truth = tmp_path / "nmf", np.load(sample / "exact/truth.npz")
@@ -706,7 +714,9 @@ BAD: dict[str, Break] = {
 }
 
 
-@pytest.mark.parametrize("rule", BAD)
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, marks=[pytest.mark.ci] * (at % 3 > 0)) for at, rule in enumerate(BAD)]
+)
 def test_a_fault_is_a_finding_and_nothing_is_released(tmp_path: Path, sample: Path, rule: str) -> None:
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "exact/nmf", nmf)

@@ -110,7 +110,7 @@ def case_digests(folder: Path, case: str) -> dict[str, str]:
     return table_digests(folder, data, options)
 
 
-FURTHER = ("conventional gls", "aian", "aian gls")
+FURTHER = ("optimized gls", "conventional", "aian", "aian gls")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,14 @@ def in_counts(folder: Path, data: Path, number: int) -> None:
     pd.DataFrame(rows).to_csv(path, mode="a", header=not path.exists(), index=False)
 
 
-@pytest.mark.parametrize("form", [in_files, in_folders, converted, in_counts])
+@pytest.mark.parametrize(
+    "form",
+    [
+        in_files,
+        pytest.param(in_folders, marks=pytest.mark.slow),
+        *(pytest.param(form, marks=pytest.mark.ci) for form in (converted, in_counts)),
+    ],
+)
 def test_every_form_of_replicates_has_the_same_counts(
     tmp_path: Path, data: Path, form: Callable[[Path, Path, int], None]
 ) -> None:
@@ -198,6 +205,7 @@ def test_converted_replicates_that_were_tampered_with_are_refused(tmp_path: Path
         read_replicates(run, HERE, source)
 
 
+@pytest.mark.ci
 def test_counts_that_no_level_tests_give_no_verdict(tmp_path: Path, data: Path) -> None:
     """Counts of counties alone, all far from the truth: of a state without the US level no county is tested."""
     run = begin(tmp_path, data)

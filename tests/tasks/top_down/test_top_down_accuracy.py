@@ -29,6 +29,7 @@ def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measure
     return measure_errors(settings.directory, HERE, seeds)
 
 
+@pytest.mark.ci
 def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: Path) -> None:
     data = country(tmp_path, ("46",))
     found, margins = {}, {}

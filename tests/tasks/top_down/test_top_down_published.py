@@ -23,7 +23,12 @@ from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
 
 CASES = [
-    ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "nmf"}),
+    pytest.param(
+        "us",
+        ("23", "46"),
+        {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "nmf"},
+        marks=pytest.mark.ci,
+    ),
     ("us", ("46",), {"kind": "optimized"}),
     pytest.param(
         "pr",

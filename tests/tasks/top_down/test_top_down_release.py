@@ -31,13 +31,13 @@ from tasks.top_down.spend import planned_spends
 
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
-    ("us", "aian", "zcdp", ("23", "46"), True, "topdown"),
+    pytest.param("us", "aian", "zcdp", ("23", "46"), True, "topdown", marks=pytest.mark.ci),
     ("us", "conventional", "puredp", ("46",), False, "topdown"),
     pytest.param("us", "optimized", "puredp", ("23", "46"), True, "topdown", marks=pytest.mark.ci),
-    ("pr", "optimized", "zcdp", ("72",), None, "topdown"),
+    pytest.param("pr", "optimized", "zcdp", ("72",), None, "topdown", marks=pytest.mark.ci),
     pytest.param("pr", "conventional", "puredp", ("72",), None, "topdown", marks=pytest.mark.ci),
-    ("us", "optimized", "zcdp", ("23", "46"), False, "gls"),
-    ("us", "aian", "puredp", ("23", "46"), True, "gls"),
+    pytest.param("us", "optimized", "zcdp", ("23", "46"), False, "gls", marks=pytest.mark.ci),
+    pytest.param("us", "aian", "puredp", ("23", "46"), True, "gls", marks=pytest.mark.ci),
     ("pr", "conventional", "zcdp", ("72",), None, "gls"),
 ]
 
@@ -295,6 +295,7 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
         assert whole.charged == asked.cost("persons", nation=True) + asked.cost("units", nation=True)
 
 
+@pytest.mark.ci
 def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) -> None:
     """Of the estimator gls: the counts are the release's own, the estimates add up, no margin where none holds."""
     run = begin(tmp_path, two_states, design(estimator="gls", nation=True))

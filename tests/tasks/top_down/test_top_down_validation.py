@@ -106,8 +106,14 @@ def test_fault_is_a_finding(
         assert matching[0].first == line
 
 
-@pytest.mark.parametrize("name", ["persons.parquet", "units.parquet"])
-@pytest.mark.parametrize("kind", ["pipe", "folder", "cut", "pages"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("persons.parquet", "pipe"),
+        ("units.parquet", "pages"),
+        *(pytest.param("persons.parquet", kind, marks=pytest.mark.ci) for kind in ("folder", "cut")),
+    ],
+)
 def test_records_in_parquet_that_are_none_are_a_finding(tmp_path: Path, name: str, kind: str) -> None:
     data = country(tmp_path, form="parquet")
     path = data / name
