@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.execution.systems import SYSTEMS
+from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Refused
 
 POLICY = "DAS_POLICY"
@@ -85,8 +86,13 @@ def under_policy(settings: M, *flows: str) -> M:
         for name in flows:
             rules.add(policy[name], names, names)
         return _restricted(settings, rules)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+    except (TypeError, AttributeError):
+        raise Refused(
+            f"the policy of this worker, {path}, cannot be used: it is an object of sections, each an object of "
+            "may_set (a list of names), fixed (values by name) and one_of (lists of values by name)"
+        ) from None
+    except (OSError, ValueError) as error:
+        why = first_fault(error) if isinstance(error, ValidationError) else error
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
 
 
