@@ -16,18 +16,12 @@ from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import served
 from flows.execution.progress import bars
-from flows.execution.settings import (
-    ClusterSettings,
-    RunSettings,
-    keep_settings,
-    load_settings,
-    no_directory,
-    run_directory,
-)
+from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
     findings_table,
+    no_directory,
     other_data,
     other_data_warning,
     run_directories,

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
-from flows.execution.settings import load_settings, no_directory, run_directory
-from flows.reports.curator import findings_data, findings_table
+from flows.execution.settings import load_settings, run_directory
+from flows.reports.curator import findings_data, findings_table, no_directory
 from flows.reports.terminal import Json, show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.inputs.findings import Finding

@@ -86,13 +86,10 @@ def under_policy(settings: M, *flows: str) -> M:
         for name in flows:
             rules.add(policy[name], names, names)
         return _restricted(settings, rules)
-    except (TypeError, AttributeError):
-        raise Refused(
-            f"the policy of this worker, {path}, cannot be used: it is an object of sections, each an object of "
-            "may_set (a list of names), fixed (values by name) and one_of (lists of values by name)"
-        ) from None
-    except (OSError, ValueError) as error:
-        why = first_fault(error) if isinstance(error, ValidationError) else error
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        why = first_fault(error) if isinstance(error, ValidationError) else str(error)
+        if isinstance(error, TypeError | AttributeError):
+            why = "it is an object of sections, each an object of may_set (a list), fixed and one_of (objects)"
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
 
 

@@ -16,7 +16,6 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.population_groups.configuration import SafeTabConfiguration
     from tasks.population_groups.run import PublicInput, SafeTabRun
 
 SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
@@ -54,10 +53,8 @@ class SafeTabSettings(RunSettings):
         run, params, data = cls.run_class(), values["params"], values["data"]
         parameters, findings = read_parameters(params, run.CONFIGURATION)
         if parameters is None:
-            raise NotValid(
-                f"the parameters in {params} do not pass validation",
-                gather(findings + check_data_alone(run.KIND, data)),
-            )
+            why = f"the parameters in {params} do not pass validation"
+            raise NotValid(why, gather(findings + check_data_alone(run.KIND, data)))
         asked = parameters.configuration.jurisdictions
         return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
 
@@ -71,21 +68,20 @@ class SafeTabSettings(RunSettings):
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""
-        from tasks.population_groups.reserve_budget import planned_spend
-
-        return {self.folder.upper(): planned_spend(self._configuration(), self.jurisdiction)}
-
-    def charged_states(self) -> tuple[str, ...]:
-        """Return the states that the run charges."""
-        return self._configuration().states(self.jurisdiction)
-
-    def _configuration(self) -> SafeTabConfiguration:
         from tasks.population_groups.parameters import read_configuration
+        from tasks.population_groups.reserve_budget import planned_spend
 
         configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
         if configuration is None:
             raise Refused(f"{self.params} changed while it was read")
-        return configuration
+        return {self.folder.upper(): planned_spend(configuration, self.jurisdiction)}
+
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges."""
+        from tasks.population_groups.parameters import read_configuration
+
+        configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
+        return configuration.states(self.jurisdiction) if configuration else ()
 
     def check_out(self) -> None:
         """Raise Refused for an output folder that holds anything but the releases of this command."""

@@ -8,7 +8,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -18,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from flows.execution.crash_report import set_crash_folder
 from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
+from privacy.accounting.states import EVERYWHERE
 from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -42,14 +42,6 @@ def run_directory(home: Path, run_id: str) -> RunDirectory:
     if not re.fullmatch(RUN_ID, run_id):
         raise Refused(f"{run_id!r} is not a run id: use letters, digits, dots, dashes and underscores")
     return RunDirectory(home / "runs" / run_id)
-
-
-def no_directory(run: RunDirectory) -> str:
-    """Return that a run has no directory where it was looked for, and which run may be meant."""
-    there = [path.name for path in run.path.parent.glob("*")]
-    near = [name for name in there if name.startswith(run.id)] or get_close_matches(run.id, there, 1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"run {run.id} has no confidential directory in {run.path.parent}{meant}"
 
 
 def _absolute(path: str) -> str:
@@ -196,8 +188,8 @@ class RunSettings(BaseModel, ABC):
         return {}
 
     def charged_states(self) -> tuple[str, ...]:
-        """Return the states that the run charges; none where its data decides."""
-        return ()
+        """Return the states that the run charges, by default all; none where its data decides."""
+        return EVERYWHERE
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
         """Return what the terminal shows of a release besides its spend and its place."""

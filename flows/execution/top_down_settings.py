@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
-from privacy.accounting.states import EVERYWHERE, STATES_PR
+from privacy.accounting.states import STATES_PR
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
 from tasks.lifecycle.errors import Refused
@@ -193,10 +193,6 @@ class DeclaredSettings(RunSettings):
 
         declaration = read_declared(self.declaration, self.directory)[1].declaration
         return {declaration.form.name: declared_spend(declaration)}
-
-    def charged_states(self) -> tuple[str, ...]:
-        """Return the states that the run charges: all."""
-        return EVERYWHERE
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents the first method did not solve."""
