@@ -142,7 +142,7 @@ def ended_zombies() -> Automation:
                 state=StateType.CRASHED,
                 name="Crashed",
                 message=f"no heartbeat for {HEARTBEATS * each} s, so its process is gone; "
-                "one charge at most; Retry continues with the same noise",
+                "one charge at most; Retry, or what das runs show ID says, continues with the same noise",
             )
         ],
     )

@@ -7,9 +7,11 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from flows.commands import accuracy, attribute_loss, bottom_up, ledger, runs
 from flows.commands.check import check
@@ -26,6 +28,7 @@ from flows.commands.tda import areas, compare_gls, declared, inputs, published
 from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
+from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
@@ -51,8 +54,20 @@ def show_version(asked: bool) -> None:
         raise typer.Exit
 
 
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; a value that its option does not take is refused in our words, not in pydantic's."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):
+                error.message = first_fault(error.__cause__)
+            raise
+
+
 app = typer.Typer(
     name="das",
+    cls=_Commands,
     help="Disclosure avoidance for census tables: SafeTab-P, the TopDown Algorithm, and their privacy analyses.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -5,11 +5,13 @@ parameters and account -> the stages before the reservation -> what it would spe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from prefect import flow, runtime
 from prefect.artifacts import create_table_artifact
+from pydantic import ValidationError, WrapValidator
 
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
@@ -23,10 +25,25 @@ from tasks.lifecycle.run_directory import locked
 
 SPEND = "a run would spend"
 
+
+def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
+    """Return settings of any system; faults are those of the system that has most of the names given."""
+    try:
+        return read(values)
+    except ValidationError:
+        if not isinstance(values, Mapping):
+            raise
+        kinds: list[type[RunSettings]] = [system.part("settings_class") for system in SYSTEMS.values()]
+        return max(kinds, key=lambda kind: len(kind.model_fields.keys() & values.keys())).model_validate(values)
+
+
 if TYPE_CHECKING:
     AnySettings = RunSettings
 else:  # the settings of a system have names that no other's have, by which they are told apart
-    AnySettings = Union[tuple(system.part("settings_class") for system in SYSTEMS.values())]  # noqa: UP007
+    AnySettings = Annotated[
+        Union[tuple(system.part("settings_class") for system in SYSTEMS.values())],  # noqa: UP007
+        WrapValidator(_of_a_system),
+    ]
 
 
 @flow(name=DRY_RUN, **flow_options(4))

@@ -23,8 +23,8 @@ from tasks.top_down.spend import planned_spend
 
 def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
-    settings.design()  # refuses choices that contradict each other
-    check_public(settings.directory, settings.tables, settings.charging)
+    design = settings.design()  # refuses choices that contradict each other
+    check_public(settings.directory, settings.tables, settings.charging, design, settings.charged_states())
     return True
 
 

@@ -154,7 +154,7 @@ CONFIG_FAULTS = [
             f"gamma {gamma}",
             CONFIG,
             _config(privacy_budget_p_stage_1_fraction=gamma),
-            f"Input should be {bound}",
+            f"{gamma} should be {bound}",
             "privacy_budget_p_stage_1_fraction",
         )
         for gamma, bound in ((0, "greater than 0"), (1, "less than 1"))

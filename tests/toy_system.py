@@ -20,7 +20,7 @@ from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
-from privacy.accounting.composition import spend
+from privacy.accounting.composition import Spend, spend
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.authorization import is_truth, read_drawing
@@ -28,7 +28,7 @@ from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.manifest import made_by, noise_law
-from tasks.lifecycle.reservation import Charging, Input, authorize, check_open
+from tasks.lifecycle.reservation import Charging, Input, authorize, check_account
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -107,6 +107,9 @@ class ToySettings(RunSettings):
 
     data: Location
 
+    def spends(self) -> dict[str, Spend]:
+        return {"TOY": SPEND}
+
     def configuration_digest(self) -> str:
         return CONFIGURATION
 
@@ -117,7 +120,7 @@ def toy(settings: ToySettings) -> Any:
 
 
 def check(settings: ToySettings) -> bool:
-    check_open(settings.charging)
+    check_account(settings.directory, settings.charging, [SPEND], ("44",))
     return True
 
 

@@ -21,6 +21,7 @@ from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
     findings_table,
+    no_directory,
     other_data,
     other_data_warning,
     run_directories,
@@ -28,11 +29,12 @@ from flows.reports.curator import (
     spend_table,
 )
 from flows.reports.terminal import err, interruptible, labelled, out, show
+from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
-from tasks.lifecycle.run_directory import locked
+from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
 S = TypeVar("S", bound=RunSettings)
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
@@ -76,7 +78,7 @@ def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings
     run = run_directory(options.home, str(options.resume))
     settings = load_settings(run)
     if settings is None:
-        _say_released(run.id, options)
+        _say_released(run, options)
         return None
     command = settings.system.command
     if command != SYSTEMS[kind.SYSTEM].command:
@@ -86,17 +88,16 @@ def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings
     return settings.model_copy(update={"cluster": _cluster_of_resumed(context, settings.cluster)})
 
 
-def _say_released(run_id: str, options: RunOptions) -> None:
+def _say_released(run: RunDirectory, options: RunOptions) -> None:
     """Report that a run without a directory here is released. Raises Refused where its row has another status."""
     try:
-        row = Ledger(options.ledger_file).row(run_id)
+        row = Ledger(options.ledger_file).row(run.id)
     except LedgerError:
         row = None
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
-        place = options.home / "runs"
-        raise Refused(f"run {run_id} has no confidential directory in {place}{status}: it is over, or never was")
-    out.print(f"run {run_id} is released; there is nothing to resume")
+        raise Refused(f"{no_directory(run)}{status}: it is over, in another folder (give its --state), or never was")
+    out.print(f"run {run.id} is released; there is nothing to resume")
 
 
 def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
@@ -130,9 +131,9 @@ def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> S
     todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
     for settings in todo:
         settings.check_out()
-    spends = {name: spend for settings in todo for name, spend in settings.spends().items()}
-    _check_input(todo)
-    err.print(spend_table(spends))
+    spends = [settings.spends() for settings in todo]
+    _check_input(todo, spends)
+    err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
     _keep(todo, options, kind.siblings(todo))
     return todo
 
@@ -245,25 +246,32 @@ def _say_left_behind(options: RunOptions) -> None:
     """Warn of confidential directories that earlier runs left."""
     if left := run_directories(options.home):
         what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
-        err.print(f"{what} in {options.home / 'runs'}: das runs list shows them, das runs discard removes them")
+        where = f" --state {options.home}" if options.home != state_home() else ""
+        err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
 
-def _check_input(todo: Sequence[RunSettings]) -> None:
+def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spend]]) -> None:
     """Refuse runs before a server and workers are there, or a directory.
 
-    Their data is not there; or it has no mark, and the account is not named or not open.
+    Their data is not there; or it has no mark, and the account cannot pay: for one of all or none, for each of others.
     """
     from tasks.inputs.files import exists
     from tasks.inputs.marks import read_mark
-    from tasks.lifecycle.reservation import check_open
+    from tasks.lifecycle.reservation import check_account
 
-    for settings in todo:
+    refusals = []
+    for settings, spend in zip(todo, spends, strict=True):
         missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
         if local := [place for place in missing if "://" not in place]:
             raise Refused(f"there is no file or folder {local[0]}")
         if not missing and read_mark(settings.marks) is None:  # of a URL, validation names what is not there
-            with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
-                check_open(settings.charging)
+            try:
+                with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
+                    check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
+            except Refused as refused:
+                refusals.append(refused)
+    if refusals and (len(refusals) == len(todo) or not getattr(todo[0], "each_alone", False)):
+        raise refusals[0]
 
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
 from flows.execution.settings import load_settings, run_directory
-from flows.reports.curator import findings_data, findings_table
+from flows.reports.curator import findings_data, findings_table, no_directory
 from flows.reports.terminal import Json, show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.inputs.findings import Finding
@@ -72,11 +72,12 @@ def show_run(
     """
     from flows.execution.standing import standing
 
-    run = standing(run_directory(options.home, run_id), options.ledger_file)
+    directory = run_directory(options.home, run_id)
+    run = standing(directory, options.ledger_file)
     if run.directory is None and run.row is None:
         if run.marked:
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
-        raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
+        raise Refused(f"{no_directory(directory)} and no row in the ledger {options.ledger_file}")
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
@@ -138,7 +139,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from tasks.lifecycle.staging import own_folders, staging
 
     if not run.path.is_dir():
-        raise Refused(f"run {run.id} has no confidential directory in {home / 'runs'}")
+        raise Refused(no_directory(run))
     with locked(run):
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):

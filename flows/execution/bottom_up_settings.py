@@ -62,6 +62,10 @@ class BottomUpSettings(RunSettings):
         """Return what the run will spend, by the name of its release."""
         return {self.folder.upper(): self.design().mechanism.spend}
 
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges."""
+        return self.design().domain.charged
+
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many groups of totals were calibrated in each way, and by name those that were not."""
         cases: dict[str, list[str]] = {}

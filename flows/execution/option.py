@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Refused
 
 M = TypeVar("M", bound=BaseModel)
@@ -66,8 +67,7 @@ def validated(model: type[M], values: Mapping[str, Any]) -> M:
     try:
         return model(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise Refused(first_fault(error)) from None
 
 
 def refuse_url(path: Path) -> None:

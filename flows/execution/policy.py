@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.execution.systems import SYSTEMS
+from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Refused
 
 POLICY = "DAS_POLICY"
@@ -86,7 +87,9 @@ def under_policy(settings: M, *flows: str) -> M:
             rules.add(policy[name], names, names)
         return _restricted(settings, rules)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        why = first_fault(error) if isinstance(error, ValidationError) else str(error)
+        if isinstance(error, TypeError | AttributeError):
+            why = "it is an object of sections, each an object of may_set (a list), fixed and one_of (objects)"
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
 
 

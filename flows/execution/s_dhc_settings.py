@@ -45,6 +45,10 @@ class SDhcSettings(RunSettings):
         plan.check()
         return {self.folder.upper(): plan.configuration.spend()}
 
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges."""
+        return self.plan().configuration.states
+
     def plan(self) -> Plan:
         """Return the plan of the run. Raises Refused where config.json has a fault or is of another jurisdiction."""
         from tasks.s_dhc.configuration import read_configuration

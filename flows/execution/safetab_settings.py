@@ -53,7 +53,8 @@ class SafeTabSettings(RunSettings):
         run, params, data = cls.run_class(), values["params"], values["data"]
         parameters, findings = read_parameters(params, run.CONFIGURATION)
         if parameters is None:
-            raise NotValid("the parameters do not pass validation", gather(findings + check_data_alone(run.KIND, data)))
+            why = f"the parameters in {params} do not pass validation"
+            raise NotValid(why, gather(findings + check_data_alone(run.KIND, data)))
         asked = parameters.configuration.jurisdictions
         return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
 
@@ -74,6 +75,13 @@ class SafeTabSettings(RunSettings):
         if configuration is None:
             raise Refused(f"{self.params} changed while it was read")
         return {self.folder.upper(): planned_spend(configuration, self.jurisdiction)}
+
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges."""
+        from tasks.population_groups.parameters import read_configuration
+
+        configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
+        return configuration.states(self.jurisdiction) if configuration else ()
 
     def check_out(self) -> None:
         """Raise Refused for an output folder that holds anything but the releases of this command."""

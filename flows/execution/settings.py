@@ -11,11 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from flows.execution.crash_report import set_crash_folder
 from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
+from privacy.accounting.states import EVERYWHERE
+from spine.fault_words import first_fault
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
@@ -153,6 +156,15 @@ class RunSettings(BaseModel, ABC):
     run_id: str | None = option(None, "Name the run; das run adds -us or -pr.", pattern=rf"^{RUN_ID}$")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_our_words(cls, values: Any, handler: Any) -> Any:
+        """Refuse in our words: Prefect shows those of pydantic to whoever starts a deployment."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            raise PydanticCustomError("settings", "{fault}", {"fault": first_fault(error)}) from None
+
     @classmethod
     def new_id(cls, *parts: str) -> str:
         """Return a new run id, which begins with the words of the system's commands and these parts."""
@@ -174,6 +186,10 @@ class RunSettings(BaseModel, ABC):
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release; several where it depends on the data."""
         return {}
+
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges, by default all; none where its data decides."""
+        return EVERYWHERE
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
         """Return what the terminal shows of a release besides its spend and its place."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
+from privacy.accounting.states import STATES_PR
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
 from tasks.lifecycle.errors import Refused
@@ -81,6 +82,10 @@ class TopDownSettings(RunSettings):
         from tasks.top_down.spend import planned_spends
 
         return planned_spends(self.design())
+
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges; none where its data decides."""
+        return STATES_PR if self.jurisdiction == "pr" else tuple(f"{state:02}" for state in self.states)
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents of each product the first method did not solve."""

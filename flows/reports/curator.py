@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     return (
         f"warning: the data of run {run_id} is not that of {', '.join(others)}, charged to the same account and states"
     )
+
+
+def no_directory(run: RunDirectory) -> str:
+    """Return that a run has no directory where it was looked for, and which run may be meant."""
+    there = [path.name for path in run.path.parent.glob("*")]
+    near = [name for name in there if name.startswith(run.id)] or get_close_matches(run.id, there, 1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return f"run {run.id} has no confidential directory in {run.path.parent}{meant}"
 
 
 def run_directories(state: Path) -> list[RunDirectory]:

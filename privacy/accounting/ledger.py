@@ -239,7 +239,7 @@ class Ledger:
         """
         copies = {self.path: place, self.journal: journal_path(place)}
         if taken := [str(copy) for copy in copies.values() if copy.exists()]:
-            raise LedgerError(f"{' and '.join(taken)} exists already: name another file for the backup")
+            raise LedgerError(f"there is {' and '.join(taken)} already: name another file for the backup")
         drafts = {path: copy.with_name(f".{copy.name}.{os.getpid()}") for path, copy in copies.items()}
         try:
             for draft in drafts.values():

@@ -51,7 +51,7 @@ def exact_number(text: str) -> Fraction:
         if len(text) <= MAX_DIGITS and abs(int(text.lower().partition("e")[2] or 0)) <= MAX_EXPONENT:
             return Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise ValueError("is not a number") from None
+        raise ValueError("is not a number such as 0.5 or 1/2") from None
     raise ValueError(f"must have at most {MAX_DIGITS} digits and an exponent to {MAX_EXPONENT}")
 
 

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from spine.fault_words import fault_words
+
 LONGEST_NUMBER = 100  # characters
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
@@ -265,14 +267,13 @@ def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
     known = {field.alias or name for part in _Part.__subclasses__() for name, field in part.model_fields.items()}
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
-        own = error["type"] in ("missing", "value_error")  # of which the sentence says all
-        text = "it is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
+        text = fault_words(error)
         if error["type"] == "extra_forbidden":
             near = get_close_matches(place[-1], known, 1, 0.75) if place[-1] not in known else []
-            text, own = f"no such key: {place[-1]:.50}" + (f"; did you mean {near[0]}?" if near else ""), True
+            text = f"no such key: {place[-1]:.50}" + (f"; did you mean {near[0]}?" if near else "")
         elif error["type"] == "string_pattern_mismatch":
-            text = f"write it in {PATTERNS[error['ctx']['pattern']]}"
-        yield Fault(".".join(place), text if own else f"{error['input']!r:.50}: {text}")
+            text = f"{error['input']!r:.50}: write it in {PATTERNS[error['ctx']['pattern']]}"
+        yield Fault(".".join(place), text)
 
 
 def is_writable(text: str) -> bool:

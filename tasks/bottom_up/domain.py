@@ -47,6 +47,7 @@ from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.exact import exact, exact_number
+from spine.fault_words import first_fault
 from tasks.bottom_up.declared_domain import domain_of
 from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import read_text
@@ -271,9 +272,7 @@ def read_domain(path: Path) -> Domain:
         _check_covered(domain)
         _check_weight(domain.weight)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "/".join(map(str, first["loc"]))
-        raise Refused(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise Refused(f"{path}: {first_fault(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     return domain

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from privacy.noise.exact import exact_number, quoted_number
 from spine.allocations import Allocation
+from spine.fault_words import fault_words
 from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
@@ -45,7 +46,7 @@ def read_settings(
         try:
             parsed[name] = TypeAdapter(hints[name]).validate_python(value)
         except ValidationError as error:
-            raise Refused(f"{name}={text}: {error.errors()[0]['msg']}") from error
+            raise Refused(f"{name}={text}: {fault_words(error.errors()[0])}") from error
     with refusing():
         return settings_for(product, jurisdiction, variant, **parsed)
 

@@ -6,7 +6,7 @@ new run and a new spend. Marked data is charged nothing: `register_if_marked` al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +15,7 @@ from pathlib import Path
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
+from privacy.accounting.states import EVERYWHERE
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
@@ -103,16 +104,19 @@ def precheck(
         return row.amount if row else ledger.precheck(request)
 
 
-def check_open(charging: Charging) -> None:
-    """Refuse a run whose account is not named, not open or demands a signature, before its spend is known.
+def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend], states: tuple[str, ...] = ()) -> None:
+    """Refuse a run that its account cannot pay, before its data is read. Charges nothing.
+
+    spends: what it may spend, which its data decides. states: those that it charges; none where its data decides.
 
     Raises Refused, Failed as `authorize` does.
     """
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     with ledger_errors("reserve budget"):
-        book = charging.book
-        book.books().account(charging.account).check_signer(book.signer)
+        spent = charging.book.books().spent(charging.account)
+    somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # what no state can pay, the run's cannot
+    precheck(run, charging, states or (somewhere,), min(spends, key=lambda spend: spend.charged))
 
 
 def authorize(

@@ -14,6 +14,7 @@ from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import Definition
+from spine.fault_words import fault_words
 from spine.settings import Jurisdiction
 from tasks.inputs.files import distinct_keys
 from tasks.inputs.findings import Finding
@@ -173,7 +174,7 @@ def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, l
         configuration = kind.model_validate(values)
     except ValidationError as error:
         invalid = [each for each in error.errors() if each["type"] != "missing"]
-        faults += [_finding(each["msg"].removeprefix("Value error, "), str(each["loc"][0])) for each in invalid]
+        faults += [_finding(fault_words(each), str(each["loc"][0])) for each in invalid]
         return None, faults
     faults += _across(configuration)
     return (None if faults else configuration), faults

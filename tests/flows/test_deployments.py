@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from e2e_runs import ACCOUNT, open_account, real_data, settings_for
+from prefect.exceptions import ParameterTypeError
 from top_down_inputs import country
 
 from flows.execution.policy import DRY_RUN, POLICY, under_policy
@@ -68,6 +69,27 @@ def test_every_jurisdiction_has_its_own_input() -> None:
         assert {one[-3:] for one in inputs} == (
             set() if "bottom-up" in name or "declared" in name else {f"_{name[-2:].upper()}"}
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "fault"),
+    [
+        ("dry_run/dry-bottom-up", {"epsilon": "0,5"}, "epsilon: '0,5' is not a number"),
+        ("dry_run/dry-us", {"jurisdiction": "uss"}, "jurisdiction: 'uss' should be 'us' or 'pr'"),
+        ("detailed_dhca/pr", {"estimate": True}, "estimate: there is no such key"),
+        ("detailed_dhca/pr", {"out": "s3://b/c"}, "out: s3://b/c is a URL; give a folder on this machine"),
+        ("top_down/top-down-us", {"cluster": {"workers": 0}}, "cluster.workers: 0 should be greater than or equal"),
+    ],
+)
+def test_a_wrong_parameter_is_named_in_one_line(name: str, change: dict[str, Any], fault: str) -> None:
+    """What Prefect shows of the run: of a dry run only what its own system finds."""
+    each = deployments(environment())[name]
+    path, _, function = each["entrypoint"].partition(":")
+    flow = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{function}")
+    with pytest.raises(ParameterTypeError) as error:
+        flow.validate_parameters({"settings": each["parameters"]["settings"] | change})
+    (line,) = str(error.value).splitlines()[1:]
+    assert line.startswith(f" - settings: {fault}")
 
 
 @pytest.mark.e2e

@@ -106,7 +106,7 @@ def test_what_all_flows_share_is_in_one_section_and_a_dry_run_is_under_its_syste
     [
         ("", "No such file"),
         ("{", "Expecting"),
-        ("[]", "no attribute"),
+        ("[]", "it is an object of sections"),
         ('{"account": "x"}', "there is no flow account"),
         ('{"detailed-dhca": {"acount": "x"}}', "there is no acount: write may_set, fixed and one_of"),
         ('{"detailed-dhca": {"may_set": ["cluster"]}}', "there is no setting cluster"),
@@ -120,7 +120,7 @@ def test_what_all_flows_share_is_in_one_section_and_a_dry_run_is_under_its_syste
         ('{"detailed-dhca": {"one_of": {"account": []}}}', "one_of lists no values of account"),
         ('{"detailed-dhca": {"one_of": {"account": "ab"}}}', "one_of lists no values of account"),
         ('{"detailed-dhca": {"fixed": {"approval": 9}, "may_set": ["params", "data", "out"]}}', "valid boolean"),
-        ('{"detailed-dhca": {"fixed": []}}', "no attribute"),
+        ('{"detailed-dhca": {"fixed": []}}', "each an object of may_set"),
     ],
 )
 def test_a_policy_that_is_none_refuses_every_run(

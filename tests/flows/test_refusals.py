@@ -404,6 +404,20 @@ def test_wrong_usage_is_exit_2(das: Das, words: str) -> None:
     assert das(*words.split())[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("tda run data out --estimator gsl", "'--estimator': 'gsl' is not one of 'topdown', 'gls'"),
+        ("run params data out --workers two", "'--workers': 'two' should be a valid integer"),
+        ("run params data out --workers 0", "'--workers': '0' should be greater than or equal to 1"),
+    ],
+)
+def test_a_mistyped_value_is_named_in_our_words(das: Das, words: str, said: str) -> None:
+    code, _, err = das(*words.split())
+    assert code == 2
+    assert said in re.sub(r"[│\s]+", " ", err)
+
+
 @pytest.fixture
 def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., list[Any]]:
     """Keep a run with these cluster settings; returns a list, of the settings that `das run --resume kept-us` uses."""
@@ -509,7 +523,9 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("ledger open a --definition zcdp --total 1e999999999", "and an exponent to 100"),
         ("ledger open a --definition rho --total 1", "neither zcdp nor puredp"),
         ("runs discard no-such-run", "has no confidential directory"),
-        ("run --resume no-such-run", "has no confidential directory"),
+        ("run --resume no-such-run", "it is over, in another folder (give its --state), or never was"),
+        ("runs show 20260101-000000-abcd", "(did you mean 20260101-000000-abcd-us?) and no row in the ledger"),
+        ("run --resume 20260110-000000-abcd-us", "(did you mean 20260101-000000-abcd-us?)"),
         *((f"runs discard {run}", "is not a run id") for run in ("", ".", "..", "../ledger", "a/b")),
         *((f"run --resume {run}", "is not a run id") for run in ("", ".", "..", "../ledger", "a/b")),
     ],

@@ -74,16 +74,37 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] in ([], ["dask"])
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("", "this data needs an account"),
+        ("--account homes", "account homes is for households"),
+        ("--account small", "account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3"),
+        ("--account tiny --each-alone", "account tiny has too little budget left"),
+    ],
+)
 def test_two_jurisdictions_that_are_refused_alike_say_it_once(
-    das: Callable[..., tuple[int, str, str]], example: Path, tmp_path: Path, shared_cluster: None, prefect_server: None
+    das: Callable[..., tuple[int, str, str]],
+    example: Path,
+    tmp_path: Path,
+    options: str,
+    reason: str,
 ) -> None:
-    from e2e_runs import real_data
+    """No run, server or cluster begins where the account is not named or cannot pay."""
+    from e2e_runs import open_account, real_data
 
     real_data(example, tmp_path)
-    code, _, said = das("run", tmp_path / "params", tmp_path / "data", tmp_path / "out")
+    open_account(tmp_path, 1000, name="homes", unit="household")
+    open_account(tmp_path, 3, name="small")
+    open_account(tmp_path, 1, name="tiny")
+    ledger = tmp_path / "ledger.sqlite"
+    code, _, said = das(
+        "run", tmp_path / "params", tmp_path / "data", tmp_path / "out", *options.split(), "--ledger", ledger
+    )
     assert code == 1
-    assert len(said.partition("refused: ")[2].splitlines()) == 1, said
-    assert "\nRun " not in said, "no run begins where the account is not named"
+    (line,) = said.partition("refused: ")[2].splitlines()
+    assert line.startswith(reason)
+    assert "\nRun " not in said
 
 
 def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -> None:

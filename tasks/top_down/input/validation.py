@@ -18,7 +18,7 @@ from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_re
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_open, precheck
+from tasks.lifecycle.reservation import Charging, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.counting import count_records, records_name
@@ -27,11 +27,11 @@ from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run_plan import Design, ProductName, Tables, public_digests
 from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
-from tasks.top_down.spend import planned_spend
+from tasks.top_down.spend import planned_spend, planned_spends
 
 
-def check_public(run: TopDownRun, tables: Tables, charging: Charging) -> None:
-    """Refuse missing files and an account that is not open, before any worker or geography is needed.
+def check_public(run: TopDownRun, tables: Tables, charging: Charging, design: Design, states: tuple[str, ...]) -> None:
+    """Refuse missing files and an account that cannot pay, before any worker or geography is needed.
 
     A validated run is not checked again, and marked data needs no account. Raises Refused as `validate` does.
     """
@@ -45,7 +45,7 @@ def check_public(run: TopDownRun, tables: Tables, charging: Charging) -> None:
     if missing:
         refuse(run, [Finding(file_name(path), MISSING) for path in missing])
     if read_mark(tables.marks) is None and not is_truth(run):
-        check_open(charging)
+        check_account(run, charging, planned_spends(design).values(), states)
 
 
 def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, charging: Charging | None) -> Validated:

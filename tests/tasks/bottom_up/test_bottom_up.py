@@ -132,7 +132,7 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"groups": {"SEX": {"of": "COUNTY", "first": 2}}}, "a factor and a group"),
         ({"structural_zeros": [{"SEX": "3"}]}, "no level '3'"),
         ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
-        ({"weight": {"column": "W", "most": -1}}, "weight/most"),
+        ({"weight": {"column": "W", "most": -1}}, "weight.most"),
         ({"delimiter": "and"}, "delimiter"),
         ({"factors": {"A/B": ["x"]}}, "'A/B' is not a valid name"),
         ({"factors": {"A" * 300: ["x"]}}, "is not a valid name"),

@@ -152,12 +152,12 @@ NAN, INFINITY = float("nan"), float("inf")
         ("zero_suppression_chance", None, "zero_suppression_chance: must be a number"),
         ("zero_suppression_chance", NAN, "must not be NaN"),
         *(
-            (key, value, f"{key}: Input should be a valid boolean")
+            (key, value, " should be a valid boolean")
             for key in ("allow_negative_counts", "run_us", "run_pr")
             for value in (1, 0, "true", None)
         ),
-        ("reader", "parquet", "reader: Input should be 'csv' or 'cef'"),
-        ("privacy_defn", "rho", "privacy_defn: Input should be 'puredp' or 'zcdp'"),
+        ("reader", "parquet", "reader: 'parquet' should be 'csv' or 'cef'"),
+        ("privacy_defn", "rho", "privacy_defn: 'rho' should be 'puredp' or 'zcdp'"),
         *(("state_filter_us", value, "state_filter_us: must not be empty") for value in ([], "", None)),
         ("state_filter_us", "01", "state_filter_us: must be a list of state codes"),
         ("state_filter_us", {"01": 1}, "state_filter_us: must be a list of state codes"),
