@@ -134,7 +134,7 @@ def _read(folder: Path, table: Resource, path: str) -> pd.DataFrame:
             values = values.astype(str).str[-column.digits :]
         elif column.labels:
             values = values.map(column.codes).astype("category")
-        elif column.codes:
+        elif column.codes and column.unit != "text":
             values = values.astype("category")
         made[_name(column)] = values
     return pd.DataFrame(made)

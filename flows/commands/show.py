@@ -17,6 +17,7 @@ from flows.execution.systems import kind_of_release
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.show.view import NotThere, anybodys, read_manifest
 from flows.reports.terminal import Json, err, labelled
+from tasks.inputs.names import coverage
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
 from tasks.pages.text_table import TextTable
@@ -161,7 +162,7 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}; {page.total:,} rows in all"] if page and page.pages > 1 else []
     said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
-    return [*status, *more, *said, view.reading, *marks]
+    return [*status, *more, *said, view.reading, *filter(None, [coverage(shown.nation)]), *marks]
 
 
 def _check(check: Check) -> None:

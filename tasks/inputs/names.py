@@ -52,6 +52,15 @@ def title_of_states(names: Sequence[str]) -> str:
     return "United States" if len(names) == ALL_STATES else f"{len(names)} states"
 
 
+def coverage(states: Sequence[str]) -> str:
+    """Return a warning where a release's nation is only some of the states; "" for all of them, or none."""
+    if not 0 < len(states) < ALL_STATES:
+        return ""
+    few = len(states) <= NAMED - 1
+    some = " and ".join(map(name_of_state, states)) if few else f"{len(states)} of the 50 states and D.C."
+    return f"The run covers only {some}; its counts of the nation include no others."
+
+
 def write_names(out: Path, given: Mapping[Region, str], regions: Callable[[Region], bool]) -> None:
     """Write OUT/names.csv: names of 2020 and those given, of some regions, sorted; given ones go first."""
     NAMES.write_release(out, {**names_of_2020(), **given}, regions)

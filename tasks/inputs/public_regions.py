@@ -15,7 +15,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 
 KEPT = "prepared/regions"
 REGION_TYPES = {
-    "USA": "the nation: the states of the run",
+    "USA": "nation",
     "STATE": "state",
     "COUNTY": "county or equivalent",
     "TRACT": "census tract",
@@ -28,7 +28,14 @@ REGION_TYPES = {
     "PR-PLACE": "place of Puerto Rico",
 }
 REGION = (
-    Column("REGION_TYPE", "code", "the kind of region", REGION_TYPES, title="Type of region", frame="region_type"),
+    Column(
+        "REGION_TYPE",
+        "code",
+        "the kind of region; a nation has the states of the run",
+        REGION_TYPES,
+        title="Type of region",
+        frame="region_type",
+    ),
     Column(
         "REGION_ID",
         "code",

@@ -13,7 +13,7 @@ from textwrap import wrap
 from typing import Any, TypeGuard
 
 LEFT, RIGHT, END = 160, 740, 790  # where the axis runs, and the picture ends without notes
-ROW, LINE, LETTER = 26, 16, 6.3  # heights of a row and of a line of labels, width of a letter
+ROW, LINE, LETTER = 26, 16, 7.0  # heights of a row and of a line of labels, width of a letter
 FEWEST = 30  # areas or counts behind a mark: a mean of fewer is chance, and stays in the tables
 MOST = 10**12  # that is drawn; an infinite threshold is larger
 
@@ -81,20 +81,21 @@ def _points(series: Mapping[str, Series], number: int, x: Any, least: float) -> 
 
 
 def _labels(points: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the names of marks over them, in lines without overlap, and the number of lines."""
-    ends: list[float] = []  # of each line, the lowest first
-    found = []
-    for point in sorted(points, key=lambda one: one["x"]):
-        half = LETTER * len(point["name"]) / 2 + 8
-        middle = min(max(point["x"], half + 4), END - half)
-        line = next((at for at, end in enumerate(ends) if middle - half > end + 12), len(ends))
-        ends[line : line + 1] = [middle + half]
-        found.append(
-            {**point, "at": point["x"], "x": round(middle + 6, 1), "left": round(middle - half + 5, 1), "line": line}
-        )
+    """Return the names of marks over them, in lines without overlap, and the number of lines.
+
+    A mark stands before its name, over its like in the row. A name is above those that begin over it, whose leads it
+    would cross.
+    """
+    found: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda one: one["x"], reverse=True):
+        width = LETTER * len(point["name"]) + 12
+        left = round(min(point["x"], END - width), 1)
+        line = max((one["line"] + 1 for one in found if one["left"] <= left + width + 16), default=0)
+        found.append({**point, "at": point["x"], "x": left + 12, "left": left, "line": line})
+    lines = max((one["line"] + 1 for one in found), default=0)
     for one in found:
-        one["y"] = LINE * (len(ends) - one["line"]) - 3
-    return found, len(ends)
+        one["y"] = LINE * (lines - one["line"]) - 3
+    return found, lines
 
 
 def alone(chart: Mapping[str, Any], *notes: str) -> str:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from privacy.accounting.composition import Spend, read_spend
+from tasks.inputs.names import coverage
 from tasks.lifecycle.check import Check
+from tasks.lifecycle.manifest import states_of_nation
 from tasks.lifecycle.received import read_in
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
@@ -62,7 +64,8 @@ def write_report(
     """
     spent = spent_in_short(spend, manifest)
     where, name = (package, template) if package else ("tasks.pages", "release.html")
-    page = render(where, name, manifest=manifest, spend=spend, heading=heading, short=short, spent=spent, **facts)
+    shown = {"manifest": manifest, "spend": spend, "heading": heading, "short": short, "spent": spent}
+    page = render(where, name, **shown, covers=coverage(states_of_nation(manifest)), **facts)
     (out / REPORT).write_text(page)
 
 

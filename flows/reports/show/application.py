@@ -7,7 +7,7 @@ site whose name points to this machine sends a Host header that is not ours. Not
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ from starlette.routing import Mount, Route
 
 from flows.reports.show import rendering
 from flows.reports.show.gate import HEADERS, Gate, folder_of
-from flows.reports.show.geography import STATES, capitalized
+from flows.reports.show.geography import capitalized
 from flows.reports.show.margins import as_data, at_confidence, confidence, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
 from flows.reports.show.workbook import workbook
+from tasks.inputs.names import coverage
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
@@ -125,19 +126,10 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "estimated": "estimates" in manifest and confidence().is_released,
         "percent": confidence().percent,
         "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
-        "covers": _covers(shown.nation),
+        "covers": coverage(shown.nation),
         "scope": "",
         "nameless": "",
     }
-
-
-def _covers(states: Sequence[str]) -> str:
-    """Return a warning where a release's nation is only some of the states; "" for all of them, or none."""
-    if not 0 < len(states) < len(STATES) - 1:  # Puerto Rico is not counted in the nation
-        return ""
-    named = [STATES.get(state, state) for state in states]
-    some = " and ".join(named) if len(named) <= 2 else f"{len(named)} of the 50 states and D.C."
-    return f"The run covers only {some}; its counts of the nation include no others."
 
 
 def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:

@@ -140,8 +140,6 @@ class DhcaTables(ReleasePages):
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         self.levels: dict[Level, Mapping[str, Any]] = {LEVELS[name]: of for name, of in manifest["levels"].items()}
-        if any(level.region_type == "USA" for level in self.levels):
-            self.nation = [str(state) for state in manifest["geography"]["states"]]
 
 
 class DetailedDhcaPages(DhcaTables):

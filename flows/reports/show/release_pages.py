@@ -23,7 +23,6 @@ from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundVi
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
-    MOST_COPIED,
     AcrossView,
     TableItem,
     TableList,
@@ -36,7 +35,7 @@ from flows.reports.show.view import Links, NotThere, View, link
 from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest, spend_of
+from tasks.lifecycle.manifest import release_digest, spend_of, states_of_nation
 from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
@@ -53,14 +52,13 @@ class ReleasePages(TableViews):
     across: what else to know of one region or code in several tables.
     """
 
-    nation: Sequence[str] = ()
     first_page = "tables"
     nothing = "Nothing was published here."
     across = ""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
-        self.digest = release_digest(folder)
+        self.digest, self.nation = release_digest(folder), states_of_nation(manifest)
         nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
         self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
 
@@ -233,7 +231,7 @@ class ReleasePages(TableViews):
         """Return headings with links to what contains a region, and to what it contains."""
         above = [(self.name(one), f"region/{one.key}") for one in self.regions_above(region)]
         inside = [
-            (f"{len(found):,} {title(kind, several=True)} within it", self._named(found))
+            (f"{len(found):,} {title(kind, several=len(found) != 1)} within it", self._named(found))
             for kind in (region.child_types if self.scope.complete_in(region) else ())
             if (found := [one for one in self._by_type.get(kind, ()) if one.id.startswith(region.child_prefix)])
         ]
@@ -391,9 +389,7 @@ class ReleasePages(TableViews):
         yield from ({"view": f"region/{region.key}"} for region in sorted(self.regions))
         yield from ({"view": f"code/{one.column}/{one.code}"} for one in self.index.codes)
         yield {"view": "tables"}
-        for name, table in self.tables.items():
-            if table.number(Selection()) <= MOST_COPIED:
-                yield {"view": f"table/{name}"}
+        yield from ({"view": f"table/{one.name}"} for one in self._list().tables if one.is_copied)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address."""

@@ -212,7 +212,6 @@ class TopDownPages(ReleasePages):
         self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
-        self.nation = [str(state) for state in manifest["states"]] if manifest["spine"]["us_level"] else []
         self._database = next(iter(self.tables.values())).database
 
     def view(self, asked: Mapping[str, str]) -> View:
@@ -297,12 +296,12 @@ class TopDownPages(ReleasePages):
         """Return headings with links to what contains a geounit, and to what it contains."""
         found = super().around(region)
         if parts := [one for one in self._by_type.get("COUSUB", ()) if one.id[:5] == region.id]:
-            found.append((f"{len(parts):,} {title('COUSUB', several=True)} within it", self._named(parts)))
+            found.append((f"{len(parts):,} {title('COUSUB', several=len(parts) != 1)} within it", self._named(parts)))
         finer = {"TRACT": "BLOCK_GROUP", "BLOCK_GROUP": "BLOCK"}.get(region.type.removeprefix("PR-"))
         if finer:
             codes = self._codes(finer, region.id)
             links = [(code, f"region/{finer}/{code}") for code in codes[:LISTED]]
-            found.append((f"{len(codes):,} {title(finer, several=True)} within it", links))
+            found.append((f"{len(codes):,} {title(finer, several=len(codes) != 1)} within it", links))
         return found
 
     def _maps_inside(self, region: Region) -> list[tuple[str, Links]]:

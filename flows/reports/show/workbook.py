@@ -59,6 +59,7 @@ def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) ->
         "run": about["run"],
         "digest": about["digest"],
         **{f"mark {number}": mark for number, mark in enumerate(about["marks"], start=1)},
+        **({"covers": about["covers"]} if about["covers"] else {}),
         **({"changed": "; ".join(about["changed"])} if about["changed"] else {}),
         "margins (MOE)": f"at {confidence().percent}% confidence",
         "how to read it": view.reading,

@@ -273,9 +273,10 @@ def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaratio
 
 def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
     """Return what was published, and the largest noise of what was asked, a column for each level."""
-    places = ", ".join(f"{level.geounits:,} {level.level}" for level in facts.levels)
+    places = ", ".join(f"{level.level} ({level.geounits:,})" for level in facts.levels)
     published = [
-        f"{facts.records.capitalize()} by {facts.possible:,} cells, for {places}. Counts are whole and add up."
+        f"{facts.records.capitalize()} by {facts.possible:,} cells, for the geounits of each level: {places}.",
+        "Counts are whole and add up.",
     ]
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])

@@ -58,7 +58,6 @@ ESTIMATED: tuple[tuple[Role, str, str], ...] = (  # of a count: the role of a co
     ("standard error", "the standard error of the estimate", "estimate"),
 )
 MARGINS = (
-    STATISTIC,
     integer("released", EITHER, "the released count", role="count"),
     *(number(role.replace(" ", "_"), EITHER, meaning, role=role, of=of) for role, meaning, of in ESTIMATED),
 )
@@ -72,7 +71,8 @@ def axis_column(axis: Axis) -> Column:
 def _tables(product: ProductName, *, whole_states: bool) -> list[Table]:
     """Return the tables of a product: by area and by level of the spine, and its cells."""
     kind, cell = f"{{product={product}}}", ("cell",)
-    margins = tuple(replace(column, unit=UNITS[product]) if column.role else column for column in MARGINS)
+    statistic = replace(STATISTIC, codes={count.name: count.words for count in SCHEMAS[product].counts})
+    margins = (statistic, *(replace(column, unit=UNITS[product]) for column in MARGINS))
     histogram = Table(
         f"Histograms of {product}: {{level}}",
         (GEOUNIT, CELL, replace(COUNT, unit=UNITS[product])),
@@ -139,7 +139,7 @@ def _tables(product: ProductName, *, whole_states: bool) -> list[Table]:
         ),
         Table(
             f"Counts of {product}: the cells that each sums",
-            (replace(STATISTIC, frame="statistic"), CELL),
+            (statistic, CELL),
             text=COUNTS_FILE.format(product=product),
             key=("count", "cell"),
             references=(Reference(cell, f"cells-{product}", cell),),

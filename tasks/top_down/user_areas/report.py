@@ -154,7 +154,8 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
         "whole groups": "{groups_whole:,}",
         "cut groups": "{groups_cut:,}",
     }
-    return TextTable.filled(title, columns, areas.rows(counts), words=2)
+    rows = [{**row, "count": count_title(row["count"])} for row in areas.rows(counts)]
+    return TextTable.filled(title, columns, rows, words=2)
 
 
 def plan_tables(areas: AreaEstimates) -> list[TextTable]:
@@ -268,10 +269,9 @@ def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None
     """Return areas.html; sketch: points of tracts and of a plan's districts, for a map (`tract_points`)."""
     several, chosen = len(areas.names) > FEW, counts or areas.counts
     main = [name for name in chosen if name in SHORT] if several else []
-    groups = [(name, _with_minus(counts_table(areas, name, [name]))) for name in main or chosen]
+    groups = [(name, _with_minus(counts_table(areas, count_title(name), [name]))) for name in main or chosen]
     if not several:
-        table = _with_minus(counts_table(areas, "All counts", chosen))
-        groups = [("", replace(table, rows=[[area, count_title(count), *row] for area, count, *row in table.rows]))]
+        groups = [("", _with_minus(counts_table(areas, "All counts", chosen)))]
     return render(
         "tasks.top_down.user_areas",
         "areas.html",

@@ -102,7 +102,7 @@ def test_the_picture_has_no_small_levels_and_no_change_of_one_seed():
 
 def test_names_of_marks_do_not_overlap():
     chart = dots([{"name": "x"}], {f"mark number {at}": Series("circle", [10.0 + at]) for at in range(6)}, "persons")
-    ends = [(one["y"], one["x"] - 40, one["x"] + 40) for one in chart["labels"]]
+    ends = [(one["y"], one["left"] - 5, one["x"] + 80) for one in chart["labels"]]
     assert not [
         1 for (y, _, end), (other, start, _) in itertools.combinations(sorted(ends), 2) if y == other and start < end
     ]
