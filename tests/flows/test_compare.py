@@ -191,6 +191,13 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, mes
     refused(message, write_config(tmp_path, **text))
 
 
+NO_STEP_1 = {
+    "spent": {"definition": "zcdp"},
+    "levels": {},
+    "configuration": {"zero_suppression_chance": None, "stage_1_fraction": "0"},
+}
+
+
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
@@ -198,6 +205,7 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, mes
         ({"spent": {}, "release": "Detailed DHC-B by SafeTab-H"}, "of a release of 'Detailed DHC-B by SafeTab-H', not"),
         ([], "is not the manifest of a release"),
         ({"spent": None}, "a release of exact counts"),
+        (NO_STEP_1, "is not the manifest of a release"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
