@@ -183,6 +183,7 @@ def test_bad_options_are_refused_in_one_line(refused, arguments, message):
         ({"privacy_budget_p_level_2_usa": -1}, "must not be negative"),
         ({"max_race_codes": None}, "missing required keys ['max_race_codes']"),
         ({"privacy_budget_p_level_2_usa": "much"}, "must be a number"),
+        ({"privacy_budget_p_level_2_usa": 1e-9}, "counts, and what is compared has at most 10,000"),
         (dict.fromkeys(BUDGETS, 0), "no population group level of US has a budget"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
