@@ -15,8 +15,6 @@ from privacy.analyses.comparison_tables import TABLES, PrintedTable
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import named_level, one_jurisdiction
 
-LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
-
 
 def compare(
     source: Annotated[
@@ -67,6 +65,8 @@ def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
         return TABLES[paper or "comparison"]
     if paper is not None:
         raise Refused("give either --paper or --target")
+    from flows.reports.comparison import LARGEST_MARGIN
+
     targets = {}
     for text in texts:
         name, margin = pair(text, "a target")

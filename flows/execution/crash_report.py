@@ -25,12 +25,17 @@ def set_crash_folder(state: Path | None) -> Path | None:
     return _state
 
 
+def is_of_the_server(error: Exception) -> bool:
+    """Return whether Prefect's server did not answer, or not as it should."""
+    of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
+    return of_the_web or str(error).startswith("Failed to reach API")
+
+
 def report_crash(error: Exception) -> Failed:
     """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
     if isinstance(error, OSError) and error.errno:  # the system's reason, and the path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
-    of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
-    if of_the_web or str(error).startswith("Failed to reach API"):
+    if is_of_the_server(error):
         return Failed("the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up")
     if isinstance(error, ImportError):
         return Failed(not_imported(error))

@@ -121,10 +121,11 @@ class TemporaryServer:
         return True
 
     def last_lines(self) -> str:
-        """Return the end of the server's output."""
+        """Return the end of the server's output; of a full disk, on which its files are, it has none."""
         self._output.seek(0)
         lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines()]
-        return " / ".join([line for line in lines if line][-LAST_LINES:]) or "it printed nothing"
+        printed = " / ".join([line for line in lines if line][-LAST_LINES:])
+        return printed or f"it printed nothing; is there space in {self.home.parent}?"
 
     def stop(self) -> None:
         """Send SIGTERM; the server removes its home and exits. Where it was killed, its home is removed here."""
@@ -188,9 +189,12 @@ def served() -> Iterator[None]:
     except (Refused, Failed):
         raise
     except Exception as error:
-        if _server.ended():
-            raise Failed(f"the temporary Prefect server ended: {_server.last_lines()}") from error
-        raise
+        from flows.execution.crash_report import is_of_the_server  # and numpy, before which the server is forked off
+
+        if not (ended := _server.ended()) and not is_of_the_server(error):
+            raise
+        how = "ended" if ended else "does not answer as it should"
+        raise Failed(f"the temporary Prefect server {how}: {_server.last_lines()}") from error
     finally:
         _temporary = False
         EventsWorker.set_client_override(None)

@@ -16,9 +16,10 @@ from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.level_budgets import Setting
-from tasks.lifecycle.errors import refusing
+from tasks.lifecycle.errors import Refused, refusing
 from tasks.pages.text_table import TextTable
 
+LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
 RECIPE = "recipe: the paper's formula, unrounded. least: proved to meet the target, rounded up."
 MISSES = "The recipe's margin is one above its target: eq. (35) rounds a margin down that has to be rounded up."
@@ -80,6 +81,9 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
             step_2 = query_budgets(measured.budget, setting.gamma)["stage_2"]
             with refusing():
                 margin = max(1, margin_of_error(law(own, step_2, measured.stability)))
+            if margin > LARGEST_MARGIN:
+                what = f"{setting.source}: the margin of error of {level.name} is {margin:,} counts"
+                raise Refused(f"{what}, and what is compared has at most {LARGEST_MARGIN:,}")
             targets[level.name] = margin, measured.stability
             budgets[level.name] = {"step 2": near(step_2), "total": near(measured.budget)}
         with refusing():

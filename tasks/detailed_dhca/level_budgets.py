@@ -92,11 +92,14 @@ def _of_release(path: Path) -> Setting:
             for name, level in manifest["levels"].items()
         }
         definition = cast(Definition, manifest["spent"]["definition"])
+        gamma = parse_exact(config["stage_1_fraction"])
+        if not 0 < gamma < 1:
+            raise ValueError("the share of step 1 is not between 0 and 1")
         return Setting(
             str(path),
             one_jurisdiction(levels),
             definition,
-            parse_exact(config["stage_1_fraction"]),
+            gamma,
             config["max_race_codes"],
             None if chance is None else parse_exact(chance),
             levels,

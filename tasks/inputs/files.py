@@ -90,9 +90,12 @@ def members(archive: str) -> list[str]:
     """Return the files in a zip archive, as paths that `open_file` takes. Raises Refused."""
     locate_file(archive)
     try:
-        return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
+        names = fsspec.filesystem("zip", fo=archive).find("")
     except BadZipFile as error:
         raise Refused(f"{archive} is not a zip archive: {error}") from error
+    if led_out := [name for name in names if "::" in name]:  # fsspec would look for the file there, or on the web
+        raise Refused(f"{archive} holds a file {led_out[0][:200]!a}, whose name leads out of it")
+    return [f"zip://{name}::{archive}" for name in names]
 
 
 def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:

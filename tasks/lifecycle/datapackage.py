@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter
+from pydantic import StringConstraints, TypeAdapter
 
 from tasks.lifecycle.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
 from tasks.lifecycle.digests import CHUNK_BYTES
@@ -47,7 +47,7 @@ class Resource:
     title: str
     paths: tuple[str, ...]
     columns: tuple[Column, ...]
-    delimiter: str = "|"
+    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] = "|"  # pandas reads more as a pattern
     key: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     level: str = ""
@@ -267,7 +267,8 @@ def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
         resources = [_parse(resource) for resource in read_json(release, PACKAGE_FILE)["resources"]]
         for path in (path for resource in resources for path in resource.paths):
             if path not in named:
-                raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a}, which the manifest does not name")
+                raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a} twice, or the manifest lacks it")
+            named.remove(path)  # a file is of one table, and read once
             path_in(release, path)
     except NotOfRelease:
         raise

@@ -22,6 +22,7 @@ from tasks.lifecycle.authorization import (
     Authorization,
     is_repetition,
     make_secret,
+    may_draw,
     read_authorization,
     read_secret_digest,
     save_authorization,
@@ -141,14 +142,16 @@ def authorize(
     where the ledger cannot be read or written now.
     """
     request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
-    earlier = read_authorization(run)
-    if earlier and earlier.input_digest != request.input_digest:  # refused below, until its own input is put back
-        run.drop_stages()  # else that would be compared with what stages made of this one
-    if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
-        secret_digest, journal = _marked_secret(run, request), None
-    else:
-        row = _reserve(run, charging.book, request)
-        secret_digest, journal = row.secret_digest, row.journal
+    try:
+        if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
+            secret_digest, journal = _marked_secret(run, request), None
+        else:
+            row = _reserve(run, charging.book, request)
+            secret_digest, journal = row.secret_digest, row.journal
+    except Refused:
+        if may_draw(run):  # else, with its own input and configuration put back, it would go on from these stages
+            run.drop_stages()
+        raise
     save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal))
 
 

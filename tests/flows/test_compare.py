@@ -186,12 +186,20 @@ def test_bad_options_are_refused_in_one_line(refused, arguments, message):
         ({"privacy_budget_p_level_2_usa": -1}, "must not be negative"),
         ({"max_race_codes": None}, "missing required keys ['max_race_codes']"),
         ({"privacy_budget_p_level_2_usa": "much"}, "must be a number"),
+        ({"privacy_budget_p_level_2_usa": 1e-9}, "counts, and what is compared has at most 10,000"),
         (dict.fromkeys(BUDGETS, 0), "no population group level of US has a budget"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, message):
     refused(message, write_config(tmp_path, **text))
+
+
+NO_STEP_1 = {
+    "spent": {"definition": "zcdp"},
+    "levels": {},
+    "configuration": {"zero_suppression_chance": None, "stage_1_fraction": "0"},
+}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +209,7 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, mes
         ({"spent": {}, "release": "Detailed DHC-B by SafeTab-H"}, "of a release of 'Detailed DHC-B by SafeTab-H', not"),
         ([], "is not the manifest of a release"),
         ({"spent": None}, "a release of exact counts"),
+        (NO_STEP_1, "is not the manifest of a release"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -260,5 +260,11 @@ def test_a_description_that_somebody_changed_is_read_or_refused(bottom_up_releas
         else:
             assert all(path in named for resource in resources for path in resource.paths)
     assert refused > 50
+    for part, evil in (("dialect", {"delimiter": r"(\w+)+!"}), ("path", ["histogram.csv"] * 100_000)):
+        changed = package_of(bottom_up_released)
+        next(one for one in changed["resources"] if one["name"] == "histogram-text")[part] = evil
+        (release / PACKAGE_FILE).write_text(json.dumps(changed))
+        with pytest.raises(NotOfRelease, match=r"ValidationError|'histogram\.csv' twice"):
+            read_package(release, named)
     with pytest.raises(NotOfRelease, match=r"has no datapackage\.json"):
         read_package(release, [])

@@ -76,6 +76,7 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
     "failure",
     [
         "no start",
+        "no space",
         pytest.param("an end before the flow's", marks=pytest.mark.ci),
         pytest.param("an end before the second flow", marks=pytest.mark.slow),
     ],
@@ -94,6 +95,9 @@ def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path:
         "from prefect import flow\n"
         "@flow\n"
         "def late():\n"
+        "    if sys.argv[1] == 'no space':\n"
+        "        import httpx\n"
+        "        raise httpx.ReadError('as of a server that cannot write')\n"
         "    os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
         "try:\n"
         "    if 'second' in sys.argv[1]:\n"
@@ -109,6 +113,8 @@ def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path:
     if failure == "no start":
         assert said.startswith("Failed the temporary Prefect server did not start: ")
         assert " / OSError: no room for it" in said
+    elif failure == "no space":
+        assert said.startswith("Failed the temporary Prefect server does not answer as it should: it printed nothing")
     else:
         assert said.startswith("Failed the temporary Prefect server ended: ")
     assert not Path(said.split()[-1]).exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from block_files import assignment, block_ids, from_csv, geographic_header, segm
 from spine_cases import blocks_table
 
 from spine.settings import settings_for
+from tasks.inputs.blocks.area_file import read_areas
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.blocks.pl94 import PL94_FIELDS
@@ -182,6 +184,15 @@ def test_faulty_files_are_refused(tmp_path: Path, table: pd.DataFrame) -> None:
             read()
     with pytest.raises(Refused, match="holds no block table"):
         read_geography(write_zip(tmp_path / "wi.zip", {"readme.txt": b""}), PERSONS)
+
+
+def test_no_name_in_an_archive_leads_out_of_it(tmp_path: Path) -> None:
+    other = write_zip(tmp_path / "other.zip", {"plan.csv": b"BLOCK,DISTRICT\n440010301001000,of another\n"})
+    for name in (f"plan.csv::{other}", f"plan.csv::file://{other}", "simplecache::http://127.0.0.1:9/plan.csv"):
+        sent = write_zip(tmp_path / "wi2020.pl.zip", {name: b"BLOCK,DISTRICT\n440010301001000,its own\n"})
+        for read in (read_areas, partial(read_geography, settings=PERSONS)):
+            with pytest.raises(Refused, match="leads out of it"):
+                read(str(sent))
 
 
 @pytest.mark.ci

@@ -10,6 +10,7 @@ import pytest
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger, Request
+from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
@@ -77,22 +78,28 @@ def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: L
         charge(book, "b", then, "another")
 
 
+@pytest.mark.parametrize("noted", [True, False], ids=["", "killed before it noted its authorization"])
 @pytest.mark.parametrize("mark", ["SYNTHETIC", None])
-def test_a_run_that_met_another_input_goes_on_with_its_own(book: Ledger, mark: MarkName | None) -> None:
-    """After a restart of the machine stages read the input again, and keep what they make of it."""
+@pytest.mark.parametrize("other", [("others", "c"), ("persons", "d")], ids=["input", "configuration"])
+def test_a_run_that_met_another_input_or_configuration_goes_on_with_its_own(
+    book: Ledger, mark: MarkName | None, other: tuple[str, str], noted: bool
+) -> None:
+    """After a restart of the machine stages read everything again, and keep what they make of it."""
     run = RunDirectory(book.path.parent / "state/runs/r1")
     run.create()
 
-    def reserve(persons: str) -> None:
+    def reserve(persons: str, configuration: str) -> None:
         (run / "prepared").mkdir(exist_ok=True)
         given = Input(persons, (persons,), mark)
-        authorize(run, Charging("census", book.path), ("44",), spend("zcdp", [Fraction(1)]), "c", given)
+        authorize(run, Charging("census", book.path), ("44",), spend("zcdp", [Fraction(1)]), configuration, given)
 
-    reserve("persons")
-    with pytest.raises(Refused, match="other input"):
-        reserve("others")
-    assert not (run / "prepared").exists(), "or each later try would find the other input there"
-    reserve("persons")
+    reserve("persons", "c")
+    if mark is None and not noted:
+        (run / AUTHORIZATION).unlink()
+    with pytest.raises(Refused, match=r"other (input|configuration)"):
+        reserve(*other)
+    assert not (run / "prepared").exists(), "or each later try would find there what was made of the other"
+    reserve("persons", "c")
     assert (run / "prepared").exists()
 
 
