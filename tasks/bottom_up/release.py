@@ -20,11 +20,11 @@ from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
-from tasks.bottom_up.tabulate import Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
@@ -150,7 +150,7 @@ def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
-    tabulated = load_object(run / VALIDATED, Tabulated)
+    tabulated = load_object(run / VALIDATED, Input)
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:
