@@ -41,7 +41,7 @@ from tasks.bottom_up.measure import (
     exact_counts,
     measure,
 )
-from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import load_findings
@@ -54,6 +54,7 @@ from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import stage_in_one_piece
 
 DECLARED = {
     "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"], "GQ": ["101", "201", "301"]},
@@ -517,7 +518,7 @@ def released(tmp_path: Path, run: RunDirectory, account: Charging, design: Desig
     measure(run, HERE)
     calibrate_counts(run, HERE)
     out = tmp_path / "staged"
-    stage_release(run, HERE, out)
+    stage_in_one_piece(run, HERE, out, write_release)
     tables = {path.stem: pq.read_table(path) for path in (out / "parquet").iterdir()}
     for name, table in tables.items():
         parse = pa.csv.ParseOptions(delimiter="|")
