@@ -10,12 +10,13 @@ from pathlib import Path
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
 from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
-from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.names import NAMES
 from tasks.inputs.public_regions import are_kept, keep_regions
 from tasks.lifecycle.files import save_object
+from tasks.lifecycle.staging import stage_in_one_piece
 
 
 def check(settings: BottomUpSettings) -> bool:
@@ -36,5 +37,5 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     run.reserve(reserve_budget, given=tabulated, charge=lambda: design.mechanism.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
-    run.do("release", stage_release, workers=workers, staged=run.staged)
+    run.do("release", stage_in_one_piece, workers=workers, staged=run.staged, write=write_release)
     return run.commit()

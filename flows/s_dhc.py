@@ -12,10 +12,11 @@ from flows.execution.s_dhc_settings import SDhcSettings
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.reservation import precheck
 from tasks.lifecycle.run_directory import VALIDATED
+from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
 from tasks.s_dhc.measure import measure, reserve_budget
-from tasks.s_dhc.release import stage_release
+from tasks.s_dhc.release import write_release
 from tasks.s_dhc.run import keep_plan
 from tasks.s_dhc.tabulate import tabulate
 
@@ -41,5 +42,5 @@ def stages(run: Runner[SDhcSettings]) -> Path:
     run.reserve(reserve_budget, given=tabulated, charge=plan.configuration.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("averages", find_averages, workers=workers)
-    run.do("release", stage_release, workers=workers, staged=run.staged)
+    run.do("release", stage_in_one_piece, workers=workers, staged=run.staged, write=write_release)
     return run.commit()

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.bottom_up.domain import Domain, Totals
-from tasks.bottom_up.tabulate import Tabulated
+from tasks.bottom_up.tabulate import COUNTS
+from tasks.inputs.counted_records import load_counted
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
-from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
 CHOICES = "prepared/design"
@@ -85,14 +86,9 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     """Return the exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
-    tabulated = load_object(run / VALIDATED, Tabulated)
     counts = np.zeros(stop - start, np.int64)
-    for number in range(tabulated.partitions):
-        folder = run / f"counts/{number:05d}"
-        if folder.exists():  # a partition without a row has none
-            cell, steps = open_array(folder, "cell"), open_array(folder, "steps")
-            first, last = np.searchsorted(cell, (start, stop))
-            counts[cell[first:last] - start] += steps[first:last]  # a cell occurs once in a partition
+    for cell, steps in load_counted(run / COUNTS, start, stop):
+        counts[cell - start] += steps  # a cell occurs once in a partition
     return counts
 
 

@@ -20,14 +20,13 @@ from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
-from tasks.bottom_up.tabulate import Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.lifecycle.staging import PIPES, stage_in_one_piece
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.staging import PIPES
 from tasks.pages import number
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
@@ -45,11 +44,6 @@ STATEMENTS_BOTTOM_UP = {
     "noise and the tolerance, so it is post-processing. Were all totals those of the data, any would be dropped with "
     f"probability {FALSE_ALARM} at most.",
 }
-
-
-def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all."""
-    stage_in_one_piece(run, workers, staged, write_release)
 
 
 def write_release(run: RunDirectory, out: Path) -> None:
@@ -150,7 +144,7 @@ def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
-    tabulated = load_object(run / VALIDATED, Tabulated)
+    tabulated = load_object(run / VALIDATED, Input)
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:

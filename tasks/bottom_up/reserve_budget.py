@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tasks.bottom_up.measure import CHOICES, Design
-from tasks.bottom_up.tabulate import Tabulated, open_source
+from tasks.bottom_up.tabulate import open_source
 from tasks.inputs.marks import mark_folder, read_mark
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.reservation import Charging, Input, authorize, precheck
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 
 
@@ -30,5 +30,5 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     Raises Refused, Failed as `authorize` does.
     """
     design = load_object(run / CHOICES, Design)
-    tabulated = load_object(run / VALIDATED, Tabulated)
+    tabulated = load_object(run / VALIDATED, Input)
     authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)

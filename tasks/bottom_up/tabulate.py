@@ -13,32 +13,24 @@ from hashlib import sha256
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
+from tasks.inputs import counted_records
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
-from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
+from tasks.inputs.findings import has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.records import (
-    ChunkReport,
-    RecordFile,
-    RowChecks,
-    digest_records,
-    join_reports,
-    read_chunk,
-    read_header,
-    report_of,
-)
+from tasks.inputs.records import RecordFile, RowChecks, digest_records, load_reports, read_header
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
+from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 
 SOURCE = "prepared/source"
+COUNTS = "counts"  # of each partition its cells, and their steps
 NO_WEIGHT = -1
 
 
@@ -49,14 +41,7 @@ class Source(RecordFile):
     domain: Domain
 
 
-@dataclass(frozen=True)
-class Tabulated(Input):
-    """The result that later stages need."""
-
-    partitions: int
-
-
-def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Tabulated:
+def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Input:
     """Check every record of the table and count it into the histogram.
 
     A run that has counted continues from its own copy, if its table is unchanged or gone.
@@ -69,26 +54,24 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        return load_object(run / VALIDATED, Tabulated)
-    remove(run / "counts")  # of a try that came to no end: the table may be another since
+        return load_object(run / VALIDATED, Input)
+    remove(run / COUNTS)  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / VALIDATED, tabulated)
     return tabulated
 
 
-def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
+def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
     save_object(run / SOURCE, source)
-    partitions = source.chunks
-    workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
-    reports = [read_object(run / f"counts/{number:05d}.report", ChunkReport) for number in range(partitions)]
-    findings = join_reports(source, reports).findings
-    if has_errors(findings):
-        refuse(run, findings, what="table")
-    keep_findings(run, findings)
+    workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(source.chunks)])
+    reports, read = load_reports(run / COUNTS, source, may_be_empty=True)
+    if has_errors(read.findings):
+        refuse(run, read.findings, what="table")
+    keep_findings(run, read.findings)
     digest = digest_records(run, workers, source, reports)
     mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: digest})
-    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark, partitions)
+    return Input(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark)
 
 
 def open_source(table: str, domain: Domain) -> Source:
@@ -108,23 +91,13 @@ def open_source(table: str, domain: Domain) -> Source:
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:
-    """Count one partition: counts/NUMBER with `cell` (sorted) and `steps`, int64, and its report."""
-    at = run / f"counts/{number:05d}.report"
-    if at.exists():
-        return
+    """Count one partition: its cells, and their steps."""
     source = load_object(run / SOURCE, Source)
-    chunk = read_chunk(source, number)
-    table, _ = chunk.parse()
-    findings: list[Finding] = []
-    if table is not None:
-        cells, steps, findings = count(source, table)
-        save_arrays(run / f"counts/{number:05d}", {"cell": cells, "steps": steps})
-    save_object(at, report_of(chunk, 0 if table is None else len(table), 0, findings))
+    counted_records.count_chunk(run / COUNTS, source, number, partial(encode, source.domain))
 
 
-def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Finding]]:
-    """Count records (text columns, dictionary-encoded) into cells: sorted cells that occur, their steps, findings."""
-    domain, checks = source.domain, RowChecks(source, table)
+def encode(domain: Domain, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Check records, and return the cells of those without a fault, and their steps."""
     levels = []
     for factor in domain.histogram.factors:
         column = domain.column(factor.name)
@@ -136,15 +109,12 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     cell = domain.histogram.cell(levels)
     if domain.structural_zeros:
         checks.fault("records in a cell that is declared a structural zero", "", ~domain.histogram.possible(cell))
-    steps = np.ones(len(table), np.int64)
+    steps = np.ones(len(checks.rows), np.int64)
     if domain.weight:
         steps = checks.columns[domain.weight.column].where(partial(weight_steps, domain.weight), np.int64)
         rule = "weights that are not numbers from 0 to the declared most"
         checks.fault(rule, domain.weight.column, steps < 0)
-    cells, place = np.unique(cell[checks.good], return_inverse=True)
-    totals = np.zeros(len(cells), np.int64)
-    np.add.at(totals, place, steps[checks.good])
-    return cells, totals, checks.findings
+    return cell[checks.good], steps[checks.good]
 
 
 def weight_steps(weight: Weight, text: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from operator import add
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,7 +27,7 @@ from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.record_digests import Sums
 from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
-from tasks.lifecycle.files import atomic_path, remove
+from tasks.lifecycle.files import atomic_path, read_object, remove
 from tasks.lifecycle.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -267,6 +268,18 @@ def join_reports(file: RecordFile, reports: Sequence[ChunkReport]) -> FileReport
         findings += [finding.below(line) for finding in report.findings]
         line += report.lines
     return FileReport(sum(report.rows for report in reports), sum(report.left_out for report in reports), findings)
+
+
+def load_reports(folder: Path, file: RecordFile, *, may_be_empty: bool = False) -> tuple[list[ChunkReport], FileReport]:
+    """Return the reports of a file's chunks, FOLDER/NUMBER.report, and what they show together.
+
+    A file without a record is a finding, unless it may be empty.
+    """
+    reports = [read_object(folder / f"{number:05d}.report", ChunkReport) for number in range(file.chunks)]
+    joined = join_reports(file, reports)
+    if not (joined.rows or joined.findings or may_be_empty):
+        joined.findings.append(empty(file.name))
+    return reports, joined
 
 
 def digest_records(run: RunDirectory, workers: Workers, file: RecordFile, reports: Iterable[ChunkReport]) -> str:

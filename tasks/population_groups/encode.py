@@ -18,7 +18,7 @@ from tasks.inputs.block_codes import code_number
 from tasks.inputs.fast_records import Parsed
 from tasks.inputs.record_digests import Sums, Weights, sum_by_state, weights
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
-from tasks.lifecycle.files import read_object, save_arrays, save_object
+from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.process import kernels_loaded, use_kernels
 from tasks.population_groups.readers import encode_parsed, parse_records, read_validating
 from tasks.population_groups.record_kind import GroupRecords
@@ -45,11 +45,6 @@ def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
 
 def _report_path(run: SafeTabRun, number: int) -> Path:
     return run / f"records/{number:05d}.report"
-
-
-def read_report(run: SafeTabRun, number: int) -> ChunkReport:
-    """Return the report of an encoded chunk."""
-    return read_object(_report_path(run, number), ChunkReport)
 
 
 def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, parsed: Parsed | None) -> None:

@@ -22,8 +22,6 @@ from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law, spend_of
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.lifecycle.staging import stage_in_one_piece
-from tasks.lifecycle.workers import Workers
 from tasks.pages import decimal
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
@@ -61,11 +59,6 @@ STATEMENTS_S_DHC = {
 
 
 STABILITIES = {"program": "as the program of 2020 has it", "unit": "where whole housing units may change"}
-
-
-def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all."""
-    stage_in_one_piece(run, workers, staged, write_release)
 
 
 def write_release(run: RunDirectory, out: Path) -> None:

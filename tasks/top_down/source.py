@@ -14,7 +14,7 @@ All of it is public. SS is a state, or US for the nation and the states' parts b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -26,6 +26,8 @@ import numpy as np
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
+from tasks.inputs.counted_records import load_counted
+from tasks.inputs.records import ChunkReport, FileReport, RecordFile, load_reports
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import (
     atomic_path,
@@ -43,8 +45,10 @@ from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
+    from tasks.lifecycle.workers import Workers
 
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
+RECORDS = "prepared/{}"  # by product
 T = TypeVar("T")
 H = TypeVar("H", bound=Histograms)
 
@@ -243,8 +247,9 @@ class TopDownRun(Source):
 
     ```
     prepared/tables              the paths of the input
+    prepared/PRODUCT             the file of a product's records
     prepared/codes               all blocks of the geography                                        public
-    persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell                      confidential
+    persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * cells + cell                 confidential
     counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential
     counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order                        confidential
     ```
@@ -255,9 +260,31 @@ class TopDownRun(Source):
         """Load the paths of the run's inputs."""
         return self._load("prepared/tables", Tables)
 
-    def chunk_folder(self, product: str, number: int) -> Path:
-        """Return the folder of a chunk's counted records; its report is next to it, with the suffix .json."""
-        return self / f"persons/{product}/{number:05d}"
+    def records(self, product: str) -> RecordFile:
+        """Load what was opened as the records of a product."""
+        return load_object(self / RECORDS.format(product), RecordFile)
+
+    def counted_folder(self, product: str) -> Path:
+        """Return the folder of the counted records of a product."""
+        return self / f"persons/{product}"
+
+    def count_records(
+        self, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
+    ) -> tuple[list[ChunkReport], FileReport]:
+        """Count a file on the workers: `count_chunk` counts a chunk of a product, by number, into `counted_folder`.
+
+        Returns the reports of the chunks, and what they show together.
+        """
+        save_object(self / RECORDS.format(product), file)
+        workers.map(stage, self, count_chunk, [(product, number) for number in range(file.chunks)])
+        return load_reports(self.counted_folder(product), file)
+
+    def counted(self, product: str, cells: int, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Return leaf, cell and count of the leaves first ... last - 1 from all chunks; a pair may occur in several."""
+        none = np.zeros(0, np.int64)
+        found = [(none, none), *load_counted(self.counted_folder(product), first * cells, last * cells)]
+        key, count = (np.concatenate(each) for each in zip(*found, strict=True))
+        return *np.divmod(key - first * cells, cells), count
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of the exact histograms of a level."""

@@ -142,13 +142,14 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.domain import read_domain
     from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
-    from tasks.bottom_up.release import stage_release
+    from tasks.bottom_up.release import write_release
     from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
     from tasks.inputs.public_regions import keep_regions
     from tasks.lifecycle.files import save_object
     from tasks.lifecycle.reservation import Charging
     from tasks.lifecycle.run_directory import RunDirectory
+    from tasks.lifecycle.staging import stage_in_one_piece
 
     (folder / "domain.json").write_text(json.dumps(DOMAIN))
     (folder / "table.csv").write_text("COUNTY,SEX\n" + "44001,1\n" * 5 + "44003,2\n" * 90 + "46001,2\n" * 4)
@@ -165,7 +166,7 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     reserve_budget(run, Charging("long-form", ledger.path))
     measure(run, HERE)
     calibrate_counts(run, HERE)
-    stage_release(run, HERE, folder / "release")
+    stage_in_one_piece(run, HERE, folder / "release", write_release)
     return folder / "release"
 
 

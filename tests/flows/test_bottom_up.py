@@ -219,7 +219,7 @@ def test_a_run_is_charged_once_and_its_release_calibrated(settings, made, monkey
 
 @pytest.mark.e2e
 def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, stop_at):
-    stop_at("flows.bottom_up.stage_release")
+    stop_at("flows.bottom_up.stage_in_one_piece")
     run = settings.directory
     noisy, reported = (open_array(run / "noisy/final", name).copy() for name in ("count", "reported"))
     assert (run / "secret").stat().st_mode & 0o777 == 0o600

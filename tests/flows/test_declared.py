@@ -43,7 +43,7 @@ def tda(das: Das, tmp_path: Path) -> Das:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
-    tda: Das, das: Das, refused: Refuse, records: Path, tmp_path: Path
+    tda: Das, das: Das, refused: Refuse, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = tda("validate", records)
     assert (code, out.strip()) == (0, "No findings.")
@@ -68,6 +68,15 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
     assert das("check", tmp_path / "again/declared")[0] == 0
     refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
+
+    def stops(_source: object, _workers: object, staged: Path) -> None:
+        staged.mkdir(parents=True)
+        (staged / "zona.csv").touch()
+        raise Refused("the disk is full")
+
+    monkeypatch.setattr("tasks.top_down.declared.release.write_release", stops)
+    refused("the disk is full", "tda", "estimate", release, tmp_path / "half", "--workers", 1)
+    assert not (tmp_path / "half").exists()
     page = (release / "report.html").read_text()
     for words in ("comuna", "ocupacion", "dwellings", "epsilon 10", "exact: declared"):
         assert words in page

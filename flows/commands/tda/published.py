@@ -211,8 +211,8 @@ def write_published(
 ) -> list[Path]:
     """Read published measurements into private directories, which are removed, and write OUT of them, or nothing.
 
-    readers: by jurisdiction what reads them into the directory at a path. write: as for `write_sources`. Where input is
-    refused, its findings are shown.
+    readers: by the folder of OUT what reads them into the directory at a path. write: as for `write_sources`. Where
+    input is refused, its findings are shown.
     """
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
@@ -225,7 +225,7 @@ def write_published(
     directories = [RunDirectory(base.with_name(name)) for name in names]
 
     def end() -> None:
-        end_sources(directories, out)
+        end_sources(directories, out, readers)
         if is_new:
             with suppress(OSError):  # it holds a release, or was never made
                 out.rmdir()

@@ -83,16 +83,14 @@ def measure_errors(
     pieces = [(product, state) for product in design.products for state in validated.states]
     workers.map("reserve budget", run, check_cost, pieces)
     configuration, parts = configuration_digest(run), ([], [], [])  # type: ignore[var-annotated]
-    for seed in repetitions(run, seeds, validated.input_digest, configuration):
-        for estimator in sorted(estimators):  # gls first: the margins of error are its
-            save_object(run / "prepared/design", replace(design, estimator=estimator))
-            remove_estimates(run)
-            estimate(run, workers)
-            for tables in workers.map("compare", run, compare_state, pieces):
-                for part, table in zip(parts, tables, strict=True):
-                    part.append(table.assign(seed=seed, estimator=estimator))
-            if each is not None:
-                each(seed)
+    for seed, estimator in repetitions(run, seeds, sorted(estimators), validated.input_digest, configuration):
+        save_object(run / "prepared/design", replace(design, estimator=estimator))
+        estimate(run, workers)
+        for tables in workers.map("compare", run, compare_state, pieces):
+            for part, table in zip(parts, tables, strict=True):
+                part.append(table.assign(seed=seed, estimator=estimator))
+        if each is not None:
+            each(seed)
     keys = ["seed", "estimator", "product", "level"]
     by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
     return Measured(
@@ -106,21 +104,21 @@ def measure_errors(
     )
 
 
-def repetitions(run: RunDirectory, seeds: Iterable[int], input_digest: str, configuration: str) -> Iterator[int]:
-    """Yield each seed when a run on marked data may draw the noise of its secret, and has no estimates."""
+def repetitions(
+    run: RunDirectory, seeds: Iterable[int], estimators: Sequence[Estimator], input_digest: str, configuration: str
+) -> Iterator[tuple[int, Estimator]]:
+    """Yield each seed with each estimator, when a run on marked data may draw its noise and has no estimates.
+
+    Margins stay: they are those of gls, which comes first.
+    """
     mark_repetition(run)
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
         save_authorization(run, Authorization(input_digest, configuration, str(read_secret_digest(run))))
-        yield seed
-
-
-def remove_estimates(run: TopDownRun) -> None:
-    """Remove the results of an estimator, except the margins."""
-    for path in (run / "noisy").glob("*/*/*"):
-        if path.name != MARGINS:
-            remove(path)
+        for estimator in estimators:
+            remove(*(path for path in (run / "noisy").glob("*/*/*") if path.name != MARGINS))
+            yield seed, estimator
 
 
 @dataclass(frozen=True)

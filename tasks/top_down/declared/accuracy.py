@@ -14,7 +14,7 @@ from spine.top_down.queries import group_sums, query_group
 from tasks.lifecycle.workers import Workers
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
-from tasks.top_down.accuracy.errors import averaged, remove_estimates, repetitions, sums_by_size
+from tasks.top_down.accuracy.errors import averaged, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate
@@ -36,12 +36,10 @@ def measure_errors(
     """
     declaration = run.declared.declaration
     levels, parts = [(level.name,) for level in declaration.levels], []
-    for seed in repetitions(run, seeds, run.validated.input_digest, run.public.digest()):
-        for estimator in estimators:
-            remove_estimates(run)
-            estimate(run, workers, estimator)
-            found = workers.map("compare", run, compare_level, levels)
-            parts += [table.assign(seed=seed, estimator=estimator) for table in found]
+    for seed, estimator in repetitions(run, seeds, estimators, run.validated.input_digest, run.public.digest()):
+        estimate(run, workers, estimator)
+        found = workers.map("compare", run, compare_level, levels)
+        parts += [table.assign(seed=seed, estimator=estimator) for table in found]
     errors = averaged(pd.concat(parts, ignore_index=True).assign(spine=run.name))
     one = ["estimator", "ratio", "ratio_sd"] if len(estimators) == 1 else []
     queries = dict.fromkeys(query for (level,) in levels for query in declaration.queries(level))

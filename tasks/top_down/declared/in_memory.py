@@ -97,7 +97,7 @@ def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, .
         raise Refused("the records do not fit the declaration: there is no record")
     texts = pa.table({name: pa.array(records[name].astype(str).fillna(""), pa.string()) for name in names})
     checks = RowChecks(RecordFile("records", names, names), texts)
-    keys, counts = np.unique(encode(declared, checks), return_counts=True)
+    keys, counts = np.unique(encode(declared, checks)[0], return_counts=True)
     if checks.findings:
         raise Refused("the records do not fit the declaration: " + "; ".join(each.rule for each in checks.findings))
     leaf, cell = np.divmod(keys, declared.declaration.product.cells)

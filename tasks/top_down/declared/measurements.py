@@ -89,8 +89,7 @@ class Measurements(NamedTuple):
         save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
-        calls = [(source.name, ALL, level) for level in source.declared.plan.spine.levels]
-        workers.map("read answers", source, read_level, calls)
+        workers.map("read answers", source, read_level, source.product_levels)
         return source
 
 

@@ -24,6 +24,7 @@ from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
+from tasks.inputs import counted_records
 from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
@@ -35,7 +36,6 @@ from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
-from tasks.top_down.input.counting import count_records, load_counted, records_name, save_chunk
 from tasks.top_down.source import Validated, save_histograms
 from tasks.top_down.spend import declared_spend
 
@@ -70,7 +70,7 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
         findings are in the run's findings.json, the message holds none of them.
     """
     if (run / VALIDATED).exists():
-        file, validated = load_object(run / records_name(RECORDS), RecordFile), run.validated
+        file, validated = run.records(RECORDS), run.validated
         if file.path != data or run.public != public:
             raise Refused(f"run {run.id} began with other records or another declaration; start a new run")
         if exists(data) and digest_by_workers(run, workers, file.path) != validated.records_digests[0]:
@@ -99,7 +99,7 @@ def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Fi
 def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
     file, findings = open_data(data, run.declared)
     if file is not None:
-        reports, read = count_records(run, workers, "tabulate", RECORDS, file, count_chunk)
+        reports, read = run.count_records(workers, "tabulate", RECORDS, file, count_chunk)
         findings += read.findings
         if not has_errors(findings):
             workers.map("histograms", run, sum_chunks, [()])
@@ -116,10 +116,11 @@ def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
 
 def count_chunk(run: DeclaredRun, product: str, number: int) -> None:
     """Check a chunk, and count it by leaf and cell."""
-    save_chunk(run, product, number, partial(encode, run.declared))
+    file = run.records(product)
+    counted_records.count_chunk(run.counted_folder(product), file, number, partial(encode, run.declared))
 
 
-def encode(declared: Declared, checks: RowChecks) -> IntArray:
+def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     """Check records, and return the keys of those without a fault: leaf * cells + cell."""
     form, product = declared.declaration.form, declared.declaration.product
     at = []
@@ -134,8 +135,7 @@ def encode(declared: Declared, checks: RowChecks) -> IntArray:
     leaf = _leaf_of_records(declared, checks)
     last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
     checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
-    keys: IntArray = (leaf * product.cells + cell)[checks.good]
-    return keys
+    return (leaf * product.cells + cell)[checks.good], None
 
 
 def _number(numbers: Mapping[str, int], value: str) -> int:
@@ -158,7 +158,7 @@ def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
 def sum_chunks(run: DeclaredRun) -> None:
     """Sum the chunks to exact histograms of every level, and find what contradicts a declared figure."""
     declared, name = run.declared, run.name
-    entries = load_counted(run, RECORDS, declared.declaration.product.cells, 0, len(declared.hierarchy.keys))
+    entries = run.counted(RECORDS, declared.declaration.product.cells, 0, len(declared.hierarchy.keys))
     save_object(run / CONTRADICTIONS, [*contradictions(declared, *entries)])
     for level, of_level in zip(declared.hierarchy.spine.levels, histograms(declared, *entries), strict=True):
         save_histograms(run.counts_folder(name, ALL, level), of_level)

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from tasks.inputs import counted_records
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import RowChecks
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import open_array, save_arrays
-from tasks.top_down.input.counting import save_chunk
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Blocks, TopDownRun
 
@@ -59,9 +59,9 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Validate a chunk, and count it by block and cell."""
-    geography = run / CODES
+    geography, into = run / CODES, (run.counted_folder(product), run.records(product), number)
     if not geography.exists():  # it has faults: no block is looked up
-        save_chunk(run, product, number, partial(encode, product, None), ())
+        counted_records.count_chunk(*into, partial(encode, product, None), ())
         return
     states = sorted(path.name for path in (run / "prepared/blocks").iterdir())
 
@@ -70,10 +70,10 @@ def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
         within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
         return sum_by_state(open_array(geography, "block")[row], counts, within)
 
-    save_chunk(run, product, number, partial(encode, product, geography), states, sum_up)
+    counted_records.count_chunk(*into, partial(encode, product, geography), states, sum_up)
 
 
-def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> IntArray:
+def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> tuple[IntArray, None]:
     """Validate the records, and return the keys of those without a fault.
 
     geography: what `save_codes` saved; None where the geography has faults, and no block is looked up.
@@ -99,8 +99,7 @@ def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> I
     else:
         statuses = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
         cell = statuses[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
-    keys: IntArray = (row * CELLS[product] + cell)[checks.good]
-    return keys
+    return (row * CELLS[product] + cell)[checks.good], None
 
 
 def _is(column: Column, value: str) -> BoolArray:

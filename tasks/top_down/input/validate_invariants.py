@@ -12,9 +12,7 @@ from spine.redistricting import HHGQ, HOUSEHOLD, OCCUPIED, PERSONS, TYPES, VACAN
 from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import group_sums, query_group
 from tasks.inputs.findings import SHOWN_VALUES, Finding
-from tasks.inputs.records import RecordFile
-from tasks.lifecycle.files import load_object, save_object
-from tasks.top_down.input.counting import load_counted, records_name
+from tasks.lifecycle.files import save_object
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -36,8 +34,8 @@ def validate_state(run: TopDownRun, product: ProductName, state: str) -> None:
         return
     blocks = run.state(state)
     number = len(blocks.geography)
-    row, cell, count = load_counted(run, product, CELLS[product], blocks.first, blocks.first + number)
-    file = load_object(run / records_name(product), RecordFile)
+    row, cell, count = run.counted(product, CELLS[product], blocks.first, blocks.first + number)
+    file = run.records(product)
     faults = _person_faults if product == "persons" else _unit_faults
     findings = []
     for rule, column, bad in faults(blocks, row, cell, count):

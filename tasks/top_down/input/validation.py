@@ -14,14 +14,13 @@ from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, r
 from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records, open_records
+from tasks.inputs.records import STATE, digest_by_workers, digest_records, open_records
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.counting import count_records, records_name
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
@@ -89,7 +88,7 @@ def _validate_records(
         findings += faults
         if file is None:
             continue
-        reports, read = count_records(run, workers, "validate", product, file, count_chunk)
+        reports, read = run.count_records(workers, "validate", product, file, count_chunk)
         digests[product] = digest_records(run, workers, file, reports)
         of_states += state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
         findings += read.findings
@@ -131,8 +130,7 @@ def _validated_before(run: TopDownRun, workers: Workers, tables: Tables, design:
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            file = load_object(run / records_name(product), RecordFile)
-            records[product] = digest_by_workers(run, workers, file.path)
+            records[product] = digest_by_workers(run, workers, run.records(product).path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated

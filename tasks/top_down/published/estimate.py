@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,7 +45,7 @@ def write_sources(
     return list(places.values())
 
 
-def end_sources(directories: Sequence[RunDirectory], out: Path) -> None:
-    """Remove the directories of sources, and what was staged and did not come to its end. Raises as `end_run` does."""
+def end_sources(directories: Sequence[RunDirectory], out: Path, folders: Collection[str] = ("us", "pr")) -> None:
+    """Remove the directories of sources, and what they staged of OUT's folders. Raises as `end_run` does."""
     for directory in directories:
-        end_run(directory, (out, "us"), (out, "pr"))
+        end_run(directory, *((out, folder) for folder in folders))

@@ -113,9 +113,7 @@ def open_release(
         build_spines(source, workers)
     if digest is not None and spine_digest(source) != digest:
         raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
-    calls = [(*pair, level) for pair in source.product_states for level in source.spine(*pair).levels]
-    calls += [(product, US, US) for product in source.design.products] * source.validated.nation
-    workers.map("read answers", source, read_level, calls)
+    workers.map("read answers", source, read_level, source.product_levels)
 
 
 def _read_description(

@@ -4,7 +4,6 @@ Made of noisy answers and declared invariants alone, so they cost no budget. Tho
 information, those of places and other areas from the tree that was kept (tree.py).
 
 ```
-noisy/PRODUCT/US/states                 whole states, where the US level is measured
 noisy/PRODUCT/SS/margins/LEVEL/FIRST    estimates and standard errors of a batch of geounits
 noisy/PRODUCT/SS/margins/FAMILY/all     the same of a family's areas
 ```
@@ -30,13 +29,13 @@ from numpy.typing import NDArray
 from spine.counts import Count
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
-from spine.gls.grid import STATES, Blue
+from spine.gls.grid import Blue
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.gls.tree import Tree, load_information, tree_folder
+from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, keep_whole, load_information, tree_folder
 from tasks.top_down.input.geography import geounits, plan_of
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 from tasks.top_down.source import FIRST, Source
@@ -92,7 +91,7 @@ def find_margins(source: Source, workers: Workers) -> None:
 
 
 def of_states(source: Source, product: ProductName) -> None:
-    """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for."""
+    """Keep the estimates of whole states with the nation's measurement; save the margins of the nation if asked for."""
     plan = plan_of(source, product, US)  # before what imports numba
     from spine.gls.blue import blue_nation, blue_states
 
@@ -100,20 +99,8 @@ def of_states(source: Source, product: ProductName) -> None:
     states = blue_states(plan, load_information(source, product, US, "State", 0, plan.spine.blocks), whole)
     if source.design.pl94:
         save_level(source, product, US, US, whole)
-    save_arrays(_states_path(source, product), {"x": states.x, "variance": states.variance})
-
-
-def _states_path(source: Source, product: ProductName) -> Path:
-    return source / f"noisy/{product}/{US}/states"
-
-
-def _whole(source: Source, product: ProductName, state: str) -> Blue:
-    """Return the estimate of a whole state; where each of its parts has a declared total, each is as a whole state."""
-    if not source.validated.nation:
-        return Tree(tree_folder(source, state) / product, ()).whole
-    row = source.validated.states.index(state)
-    x, variance = (np.array(open_array(_states_path(source, product), name)) for name in ("x", "variance"))
-    return Blue(STATES, 0, x[row : row + 1], variance[row : row + 1])
+    for row, state in enumerate(source.validated.states):
+        keep_whole(tree_folder(source, state) / product, states.only(row, row + 1), IN_NATION)
 
 
 def _parts_and_counties(source: Source, product: ProductName, state: str, plan: Plan) -> tuple[Blue, Blue]:
@@ -124,7 +111,7 @@ def _parts_and_counties(source: Source, product: ProductName, state: str, plan: 
         load_information(source, product, state, level, 0, len(starts))
         for level, starts in zip(plan.spine.levels[:2], plan.spine.starts[:2], strict=True)
     )
-    parts = blue_roots(plan, of_parts, _whole(source, product, state))
+    parts = blue_roots(plan, of_parts, Tree(tree_folder(source, state) / product, ()).whole)
     return parts, blue_children(plan, parts, of_counties)
 
 
@@ -163,8 +150,9 @@ def of_areas(source: Source, product: ProductName, state: str, family: str) -> N
     if of_block is None or folder.exists():
         return
     columns, spine = columns_of(product, design.pl94), source.spine(product, state)
-    *_, top = Tree(tree_folder(source, state) / product, spine.levels).climb(columns, of_block[spine.order])
-    area, estimate, error, cut = entity_estimates(columns, _whole(source, product, state), top)
+    tree = Tree(tree_folder(source, state) / product, spine.levels)
+    *_, top = tree.climb(columns, of_block[spine.order])
+    area, estimate, error, cut = entity_estimates(columns, tree.whole, top)
     save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
 
 

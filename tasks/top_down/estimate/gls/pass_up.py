@@ -70,7 +70,7 @@ def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -
         return
     answers = source.answers(product, state)  # before what imports numba
     plan = answers.plan
-    from spine.gls import upward
+    from spine.gls import blue, upward
 
     name = "State" if state == US else source.descents[-1].level
     number = plan.spine.levels.index(name)
@@ -79,7 +79,7 @@ def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -
     passed = upward.pass_up_above(plan, answers, below, *([] if keep is None else [keep]))
     if keep is not None:
         keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
-        keep_whole(tree_folder(source, state) / product, plan, passed[0])
+        keep_whole(tree_folder(source, state) / product, blue.blue_states(plan, passed[0]))
     for information in reversed(passed[:number]):
         save_information(source, product, state, plan, information)
 

@@ -7,7 +7,7 @@ answers.
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST      information of a batch of geounits
 noisy/tree/SS/PRODUCT/LEVEL/FIRST    geounits of a level numbered from FIRST, with the sums of their parents
-noisy/tree/SS/PRODUCT/whole          the whole state
+noisy/tree/SS/PRODUCT/whole          the whole state; for margins whole-in-nation, where the US level is measured
 ```
 """
 
@@ -31,6 +31,8 @@ from tasks.top_down.source import Source
 if TYPE_CHECKING:
     from spine.gls.information import Information
     from spine.top_down import Plan
+
+WHOLE, IN_NATION = "whole", "whole-in-nation"  # of a state: by what passed up its own spine; with the nation's as well
 
 
 def tree_folder(source: Source, state: str) -> Path:
@@ -70,8 +72,8 @@ class Tree:
 
     @property
     def whole(self) -> Blue:
-        """Load the estimate of the whole state."""
-        place = self.folder / "whole"
+        """Load the estimate of the whole state, with the nation's measurement where that was found."""
+        place = self.folder / (IN_NATION if (self.folder / IN_NATION).exists() else WHOLE)
         return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
 
     def climb(self, columns: Columns, area: IntArray, covariances: Covariances | None = None) -> Iterator[Regressed]:
@@ -117,12 +119,9 @@ def keep_siblings(
     save_arrays(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
 
 
-def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
-    """Keep the estimate of the whole state."""
-    from spine.gls.blue import blue_states
-
-    whole = blue_states(plan, parts)
-    save_arrays(folder / "whole", {"x": whole.x, "variance": whole.variance})
+def keep_whole(folder: Path, whole: Blue, name: str = WHOLE) -> None:
+    """Keep the estimate of the whole state; name: WHOLE or IN_NATION."""
+    save_arrays(folder / name, {"x": whole.x, "variance": whole.variance})
 
 
 def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
