@@ -21,19 +21,10 @@ from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.records import (
-    ChunkReport,
-    RecordFile,
-    RowChecks,
-    digest_records,
-    join_reports,
-    read_chunk,
-    read_header,
-    report_of,
-)
+from tasks.inputs.records import RecordFile, RowChecks, join_reports, read_chunk, read_header, report_of
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
+from tasks.lifecycle.files import load_object, remove, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -81,14 +72,13 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     save_object(run / SOURCE, source)
     partitions = source.chunks
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
-    reports = [read_object(run / f"counts/{number:05d}.report", ChunkReport) for number in range(partitions)]
-    findings = join_reports(source, reports).findings
-    if has_errors(findings):
-        refuse(run, findings, what="table")
-    keep_findings(run, findings)
-    digest = digest_records(run, workers, source, reports)
-    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: digest})
-    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark, partitions)
+    paths = [run / f"counts/{number:05d}.report" for number in range(partitions)]
+    read = join_reports(run, workers, source, paths, may_be_empty=True)
+    if has_errors(read.findings):
+        refuse(run, read.findings, what="table")
+    keep_findings(run, read.findings)
+    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: read.digest})
+    return Tabulated(sha256(f"table {read.digest}\n".encode()).hexdigest(), (read.digest,), mark, partitions)
 
 
 def open_source(table: str, domain: Domain) -> Source:

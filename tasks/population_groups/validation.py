@@ -22,8 +22,7 @@ from tasks.inputs.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_
 from tasks.inputs.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
-from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
-from tasks.inputs.tables import empty
+from tasks.inputs.records import STATE, digest_by_workers, join_reports
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import remove, save_object
@@ -31,7 +30,7 @@ from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.run_directory import VALIDATED, locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.configuration import SafeTabConfiguration
-from tasks.population_groups.encode import encode_chunk, read_report
+from tasks.population_groups.encode import encode_chunk, report_path
 from tasks.population_groups.iterations import PARAMETER_FILES
 from tasks.population_groups.parameters import Parameters, digest_parameters, read_parameters
 from tasks.population_groups.record_kind import GroupRecords, RecordKind
@@ -323,13 +322,9 @@ def _collect(
     run: SafeTabRun, workers: Workers, file: GroupRecords, jurisdiction: Jurisdiction
 ) -> tuple[str, tuple[str, ...], list[Finding]]:
     """Join the chunks' reports: the digests of the file and of each state's records, and the findings by line."""
-    reports = [read_report(run, number) for number in range(file.chunks)]
-    joined = join_reports(file, reports)
-    findings = joined.findings
-    if not findings and not joined.rows:
-        findings.append(empty(file.name))
-    if joined.left_out:
+    read = join_reports(run, workers, file, [report_path(run, number) for number in range(file.chunks)])
+    if read.left_out:
         rule = f"{run.KIND.noun} outside the states of {jurisdiction.upper()}, left out"
-        findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
-    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", [report.sums for report in reports])
-    return digest_records(run, workers, file, reports), of_states, findings
+        read.findings.append(Finding(file.name, rule, STATE, read.left_out, warning=True))
+    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", read.sums)
+    return read.digest, of_states, read.findings

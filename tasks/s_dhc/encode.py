@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from tasks.inputs.files import unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, name_if_covered, read_mark
-from tasks.inputs.records import ChunkReport, digest_by_workers, digest_records, join_reports, read_chunk
-from tasks.inputs.tables import empty
+from tasks.inputs.records import digest_by_workers, join_reports, read_chunk
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, read_object, read_part, remove, save_arrays, save_object
+from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
@@ -75,10 +74,9 @@ def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) ->
     digests = {}
     for name, file in sources.files.items():
         paths = [run / f"rows/{name}/{number:05d}.report" for number in range(sources.chunks[name])]
-        reports = [read_object(path, ChunkReport) for path in paths]
-        joined = join_reports(file, reports)
-        findings += joined.findings or ([] if joined.rows else [empty(file.name)])
-        digests[name] = digest_records(run, workers, file, reports)
+        read = join_reports(run, workers, file, paths)
+        findings += read.findings
+        digests[name] = read.digest
     if has_errors(findings):
         refuse(run, findings)
     keep_findings(run, findings)

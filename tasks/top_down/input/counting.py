@@ -16,17 +16,8 @@ import numpy as np
 
 from spine.geography import IntArray
 from tasks.inputs.record_digests import Sums
-from tasks.inputs.records import (
-    ChunkReport,
-    FileReport,
-    RecordFile,
-    RowChecks,
-    join_reports,
-    read_chunk,
-    report_of,
-)
-from tasks.inputs.tables import empty
-from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object
+from tasks.inputs.records import FileReport, RecordFile, RowChecks, join_reports, read_chunk, report_of
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.source import TopDownRun
 
@@ -38,19 +29,13 @@ def records_name(product: str) -> str:
 
 def count_records(
     run: TopDownRun, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
-) -> tuple[list[ChunkReport], FileReport]:
-    """Check and count a table on the workers, which call `count_chunk` with product and number of each chunk.
-
-    Returns the reports of the chunks, and what they show together.
-    """
+) -> FileReport:
+    """Check and count a table on the workers, which call `count_chunk` with product and number of each chunk."""
     save_object(run / records_name(product), file)
     numbers = range(file.chunks)
     workers.map(stage, run, count_chunk, [(product, number) for number in numbers])
-    reports = [read_object(run.chunk_folder(product, at).with_suffix(".report"), ChunkReport) for at in numbers]
-    joined = join_reports(file, reports)
-    if not joined.rows and not joined.findings:
-        joined.findings.append(empty(file.name))
-    return reports, joined
+    paths = [run.chunk_folder(product, number).with_suffix(".report") for number in numbers]
+    return join_reports(run, workers, file, paths)
 
 
 def save_chunk(
