@@ -21,7 +21,15 @@ from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.records import RecordFile, RowChecks, join_reports, read_chunk, read_header, report_of
+from tasks.inputs.records import (
+    RecordFile,
+    RowChecks,
+    digest_by_workers,
+    join_reports,
+    read_chunk,
+    read_header,
+    report_of,
+)
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_arrays, save_object
@@ -56,11 +64,13 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / VALIDATED).exists():
-        source = load_object(run / SOURCE, Source)
+        source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Tabulated)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        return load_object(run / VALIDATED, Tabulated)
+        if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
+            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
+        return tabulated
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
