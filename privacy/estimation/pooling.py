@@ -96,7 +96,8 @@ def symmetric(law: Density) -> Density:
     """Return a law whose sums erred on either side: their mean on both, without zeros at the ends; it sums to 1."""
     law = (law + law[::-1]) / 2
     outermost = np.flatnonzero(law)[0]
-    return law[outermost : len(law) - outermost] / law.sum()
+    cut: Density = law[outermost : len(law) - outermost] / law.sum()
+    return cut
 
 
 def own_scale(answers: Answers) -> int:

@@ -19,8 +19,8 @@ NUMBERS = count_and_margin(
 
 
 def _table(title: str, name: str, *, counts: bool = False) -> Table:
-    files = {"text": f"{name}.csv", "parquet": f"parquet/{name}.parquet"}
-    return Table(title, (LEVEL, *NUMBERS), **files, key=("*",), counts=counts)
+    text, parquet = f"{name}.csv", f"parquet/{name}.parquet"
+    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts)
 
 
 HISTOGRAM = _table("The histogram", "histogram", counts=True)
