@@ -13,16 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from privacy.accounting.composition import Spend, rounded_down, rounded_up
-from privacy.accounting.journal import (
-    Account,
-    Books,
-    LedgerError,
-    LedgerUnusable,
-    Row,
-    Status,
-    line_of,
-    replay,
-)
+from privacy.accounting.journal import Account, Books, LedgerError, LedgerUnusable, Row, Status, line_of, replay
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.laws import UNITS

@@ -9,7 +9,7 @@ taken as 2.99); step 2 is 90% of that rounded total; bounded is twice the rounde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,52 +38,34 @@ class PrintedTable:
     budgets: Mapping[Definition, Mapping[int, PrintedBudget]]
 
 
+REGIONAL = 50  # the target of every Regional level, in both papers
+COUNTY, OF_REGIONAL = {11: PrintedBudget("0.143", "0.159")}, {REGIONAL: PrintedBudget("0.007", "0.008")}  # rho, too
+
+
+def _targets(detailed: Mapping[str, int], regional: Iterable[str]) -> dict[str, int]:
+    named = {f"{place}, Detailed": margin for place, margin in detailed.items()}
+    return named | {f"{place}, Regional": REGIONAL for place in regional}
+
+
 COMPARISON = PrintedTable(
     "comparison paper, Tables 1 and 4",
-    {
-        "Nation, Detailed": 6,
-        "State, Detailed": 6,
-        "County, Detailed": 11,
-        "AIANNH, Detailed": 11,
-        "Nation, Regional": 50,
-        "State, Regional": 50,
-        "County, Regional": 50,
-    },
+    _targets({"Nation": 6, "State": 6, "County": 11, "AIANNH": 11}, ("Nation", "State", "County")),
     {
         "puredp": {
             6: PrintedBudget("3.84", "4.27"),
             11: PrintedBudget("2.24", "2.49"),
-            50: PrintedBudget("0.531", "0.59"),
+            REGIONAL: PrintedBudget("0.531", "0.59"),
         },
-        "zcdp": {
-            6: PrintedBudget("0.481", "0.534"),
-            11: PrintedBudget("0.143", "0.159"),
-            50: PrintedBudget("0.007", "0.008"),
-        },
+        "zcdp": {6: PrintedBudget("0.481", "0.534"), **COUNTY, **OF_REGIONAL},
     },
 )
 PRODUCTION = PrintedTable(
     "SafeTab-P paper, Table 7",
-    {
-        "Nation, Detailed": 3,
-        "State, Detailed": 3,
-        "County, Detailed": 11,
-        "Tract, Detailed": 11,
-        "Place, Detailed": 11,
-        "AIANNH, Detailed": 11,
-        "Nation, Regional": 50,
-        "State, Regional": 50,
-        "County, Regional": 50,
-        "Tract, Regional": 50,
-        "Place, Regional": 50,
-    },
-    {
-        "zcdp": {
-            3: PrintedBudget("1.921", "2.134"),
-            11: PrintedBudget("0.143", "0.159"),
-            50: PrintedBudget("0.007", "0.008"),
-        }
-    },
+    _targets(
+        {"Nation": 3, "State": 3, **dict.fromkeys(("County", "Tract", "Place", "AIANNH"), 11)},
+        ("Nation", "State", "County", "Tract", "Place"),
+    ),
+    {"zcdp": {3: PrintedBudget("1.921", "2.134"), **COUNTY, **OF_REGIONAL}},
 )
 TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
 

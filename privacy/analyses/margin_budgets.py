@@ -7,6 +7,7 @@ section 6.1 and Corollary 2.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -71,8 +72,6 @@ def least(meets: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
         low, high, step = high, high + step, 2 * step
     while low > 0 and meets(low * unit):
         low, high, step = max(0, low - step), low, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if meets(middle * unit) else (middle, high)
-    found = high * unit
+    between = range(low + 1, high)
+    found = (low + 1 + bisect_left(between, True, key=lambda number: meets(number * unit))) * unit
     return found if floor(log10(found)) >= floor(log10(guess)) else least(meets, found)

@@ -94,13 +94,10 @@ class Histogram:
     def possible(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of these cells are not structural zeros."""
         free = np.ones(len(cells), dtype=np.bool_)
-        if self.impossible:
-            numbers = dict(zip(self.names, self.levels(cells), strict=True))
-            for ruled_out in self.impossible:
-                hit = np.ones(len(cells), dtype=np.bool_)
-                for name, level in ruled_out.items():
-                    hit &= numbers[name] == self.factor(name).numbers[level]
-                free &= ~hit
+        numbers = dict(zip(self.names, self.levels(cells), strict=True)) if self.impossible else {}
+        for ruled_out in self.impossible:
+            hits = [numbers[name] == self.factor(name).numbers[level] for name, level in ruled_out.items()]
+            free &= ~np.logical_and.reduce(hits)
         return free
 
     def marginal(self, counts: NDArray[np.int64], names: Iterable[str]) -> NDArray[np.int64]:

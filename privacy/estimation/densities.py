@@ -130,6 +130,11 @@ def margin_of_sizes(sizes: NDArray[np.int64], chances: Density) -> int:
     return int(np.argmax(within > COVERAGE))
 
 
+def tails(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of the numbers, or rows, from each one on, the smallest first; the last, of none, is 0."""
+    return np.concatenate([np.cumsum(numbers[::-1], axis=0)[::-1], np.zeros_like(numbers[:1])])
+
+
 def _reach(law: Law, cut: float) -> float:
     if isinstance(law, DiscreteGaussian):
         return sqrt(-2 * float(law.sigma_squared) * log(cut))

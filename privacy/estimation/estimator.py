@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density, density_of_sum
+from privacy.estimation.densities import Density, density_of_sum, tails
 from privacy.estimation.near_threshold import EdgeMargins, likely, margins_near, size_laws
 from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
 from privacy.estimation.selection import Correction, correct, fits
@@ -197,6 +197,5 @@ def critical_value(group: Estimator, ancestor: Estimator) -> int:
     """
     scale = max(own_scale(group.answers), own_scale(ancestor.answers))
     difference = np.convolve(group.error_law(scale), ancestor.error_law(scale))
-    beyond = np.append(np.cumsum(difference[::-1])[::-1], 0.0)  # P(difference >= k)
-    first = int(np.flatnonzero(beyond <= FALSE_DROP)[0]) - len(difference) // 2
+    first = int(np.flatnonzero(tails(difference) <= FALSE_DROP)[0]) - len(difference) // 2
     return scale * first - 1

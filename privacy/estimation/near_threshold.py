@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import margin_of_sizes, values
+from privacy.estimation.densities import margin_of_sizes, tails, values
 from privacy.estimation.pooling import nearest
 from privacy.estimation.selection import Correction
 
@@ -121,7 +121,7 @@ class _Sums:
         self.place = np.clip(self.place - pooling.reach, -correction.widest, correction.widest) + correction.widest
         self.most = int(np.ceil(self.scale * (np.abs(self.error).max() + np.abs(correction.values).max()))) + 2
         single = [self._sums(self.error[[row]], np.zeros((1, 1)), self.p[[row]]) for row in range(len(self.a))]
-        self.beyond = [_tails(np.array([law[part] for law in single])) for part in range(3)]
+        self.beyond = [tails(np.array([law[part] for law in single])) for part in range(3)]
 
     def law(self, size: int, margin: int) -> SizeLaw | None:
         """Return the error at a true size in units; None where the detail cannot be."""
@@ -159,8 +159,3 @@ class _Sums:
             sum(float((each * each * chance).sum()) for each, chance in kinds),
             sizes,
         )
-
-
-def _tails(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of the rows from each one on; the last, of none, is 0."""
-    return np.concatenate([np.cumsum(rows[::-1], axis=0)[::-1], np.zeros_like(rows[:1])])

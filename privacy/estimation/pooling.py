@@ -74,10 +74,7 @@ class Pooling:
         whole = nearest(self.pull)
         for a, chance in zip(values(self.first), self.first, strict=True):
             law += np.bincount(b - whole[b - a + self.reach] + half, chance * self.second, minlength=len(law))
-        outermost = np.flatnonzero(law > 0).max() - half
-        law = (law + law[::-1]) / 2
-        cut: Density = law[half - outermost : half + outermost + 1] / law.sum()
-        return cut
+        return symmetric(law)
 
     @property
     def variance(self) -> float:
@@ -93,6 +90,14 @@ class Pooling:
 def nearest(x: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the nearest integers, halves away from zero."""
     return (np.sign(x) * np.floor(np.abs(x) + 0.5)).astype(np.int64)
+
+
+def symmetric(law: Density) -> Density:
+    """Return a law whose sums erred on either side: their mean on both, without zeros at the ends; it sums to 1."""
+    law = (law + law[::-1]) / 2
+    outermost = np.flatnonzero(law)[0]
+    cut: Density = law[outermost : len(law) - outermost] / law.sum()
+    return cut
 
 
 def own_scale(answers: Answers) -> int:

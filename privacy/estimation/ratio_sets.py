@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.densities import Lattice
+from privacy.estimation.polyhedron_posterior import Posterior
 
 GRID = 1000  # steps of a ratio's unit
 COARSE = 64  # steps that are looked at together first
@@ -121,13 +122,8 @@ class NoisyRatio:
         least = self._least(starts, width)[:, None]
         above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
         below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
-        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self._chances.chances
+        within = np.maximum(self._above.cumulated(above) - self._above.cumulated(below), 0) @ self._chances.chances
         return np.where(least[:, 0] == 0, 1.0, 1 - within)
-
-    def _cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return P(X <= x)."""
-        reach, step = len(self.of_numerator.chances) // 2, self.of_numerator.step
-        return self._sums[np.clip(x // step + reach + 1, 0, 2 * reach + 1)]
 
     @cached_property
     def _chances(self) -> Lattice:
@@ -137,8 +133,10 @@ class NoisyRatio:
         return replace(noise, chances=noise.chances[cut : len(noise.chances) - cut])
 
     @cached_property
-    def _sums(self) -> NDArray[np.float64]:
-        return np.concatenate([[0.0], np.cumsum(self.of_numerator.chances)])
+    def _above(self) -> Posterior:
+        """X, as a law on multiples of its step."""
+        noise = self.of_numerator
+        return Posterior(int(noise.values[0]), noise.chances, noise.step)
 
     @cached_property
     def _variances(self) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from privacy.estimation.densities import moment, values
+from privacy.estimation.densities import moment, tails, values
 from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool, scale_within
 
 LEAST = 1e-6  # P(detail), of the largest that a size has, from which a size is kept unbiased
@@ -141,8 +141,7 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
 
     columns = np.arange(sizes[0] - reach, (2 * reach if width is None else sizes[-1] + reach) + 1)
     diagonals = _diagonals(p[:, None] * across)  # x by x' - x = N - N'
-    summed = np.vstack([np.cumsum(diagonals[::-1], axis=0)[::-1], np.zeros((1, diagonals.shape[1]))])
-    by_difference = (summed[low] - summed[high]) / chance[:, None]
+    by_difference = _between(diagonals, low, high) / chance[:, None]
     matrix = _take(by_difference, sizes[:, None] - columns + 2 * reach)
     wanted = _between(p * lacking, low, high) / chance
 
@@ -156,10 +155,9 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
 
 
 def _between(weights: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the sums of weights[low:high], from the far end: the last ones are the smallest."""
-    tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-    between: NDArray[np.float64] = tails[low] - tails[high]
-    return between
+    """Return the sums of weights[low:high], numbers or rows."""
+    summed = tails(weights)
+    return summed[low] - summed[high]
 
 
 def _diagonals(square: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.densities import Density, density_of_sum, smallest_margin, values
-from privacy.estimation.pooling import DIGITS, nearest, posterior_mean
+from privacy.estimation.pooling import DIGITS, nearest, posterior_mean, symmetric
 from privacy.noise.laws import DiscreteGaussian, Law
 
 
@@ -90,10 +90,7 @@ def _law_of_row(own: Table, other: Table, places: tuple[int, ...], follows: bool
         d = np.clip(x + y, -reach, reach) + reach
         for of_turn in taken:
             law += np.bincount(x - of_turn[d] + half, chance * rest / own.cells, minlength=len(law))
-    law = (law + law[::-1]) / 2
-    outermost = np.flatnonzero(law > 0).max() - half
-    cut: Density = law[half - outermost : half + outermost + 1] / law.sum()
-    return cut
+    return symmetric(law)
 
 
 def _following(own: Table, other: Table) -> NDArray[np.int64]:

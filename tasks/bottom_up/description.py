@@ -7,44 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Table, number
+from tasks.lifecycle.description import Column, Description, Table, count_and_margin
 
 LEVEL = Column("*", "code", "a level of the declared domain")
-NUMBERS = (
-    number(
-        "COUNT", "records", "the published count, with noise, in multiples of the step", role="count", frame="count"
-    ),
-    number(
-        "MOE",
-        "records",
-        "the margin of error at 95% of the noise in the count, before calibration and clipping",
-        role="margin",
-        of="COUNT",
-        frame="margin",
-        in_text=False,
-    ),
+NUMBERS = count_and_margin(
+    "records",
+    "the published count, with noise, in multiples of the step",
+    "the margin of error at 95% of the noise in the count, before calibration and clipping",
+    type="number",
 )
-HISTOGRAM = Table(
-    "The histogram",
-    (LEVEL, *NUMBERS),
-    text="histogram.csv",
-    parquet="parquet/histogram.parquet",
-    key=("*",),
-    counts=True,
-)
-TABLES = (
-    HISTOGRAM,
-    replace(HISTOGRAM, title="The total", text="total.csv", parquet="parquet/total.parquet", counts=False),
-    replace(
-        HISTOGRAM,
-        title="The marginal by {factors}",
-        text="by-{factors}.csv",
-        parquet="parquet/by-{factors}.parquet",
-        counts=False,
-    ),
-    NAMES_TABLE,
-    POINTS_TABLE,
-)
+
+
+def _table(title: str, name: str, *, counts: bool = False) -> Table:
+    text, parquet = f"{name}.csv", f"parquet/{name}.parquet"
+    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts)
+
+
+HISTOGRAM = _table("The histogram", "histogram", counts=True)
+MARGINALS = _table("The total", "total"), _table("The marginal by {factors}", "by-{factors}")
+TABLES = (HISTOGRAM, *MARGINALS, NAMES_TABLE, POINTS_TABLE)
 
 
 def description(manifest: Mapping[str, Any]) -> Description:

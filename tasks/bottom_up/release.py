@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
@@ -26,7 +24,7 @@ from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.staging import write_files
 from tasks.pages import number
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
@@ -74,17 +72,10 @@ def _write(
     summed = cells if whole else design.domain.marginal(cells, names)
     rows = np.flatnonzero(summed)
     margins = _margins(design, summed)
-    text, columns = out / f"{table}.csv", out / "parquet" / f"{table}.parquet"
-    columns.parent.mkdir(parents=True, exist_ok=True)
-    first = _table(design, names, rows[:0], sums, margins)
-    with (
-        pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=PIPES) as as_text,
-        pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
-    ):
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            batch = _table(design, names, rows[start : start + ROWS_AT_ONCE], sums, margins)
-            as_text.write_table(batch.drop_columns(["MOE"]))
-            as_parquet.write_table(batch)
+    starts = range(0, len(rows), ROWS_AT_ONCE)
+    parts = (_table(design, names, rows[start : start + ROWS_AT_ONCE], sums, margins) for start in starts)
+    schema = _table(design, names, rows[:0], sums, margins).schema
+    write_files(schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
     return len(rows), int(summed.max(initial=0))
 
 

@@ -21,7 +21,7 @@ from tasks.inputs import counted_records
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.records import RecordFile, RowChecks, digest_records, load_reports, read_header
+from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -50,11 +50,13 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / VALIDATED).exists():
-        source = load_object(run / SOURCE, Source)
+        source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Input)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        return load_object(run / VALIDATED, Input)
+        if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
+            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
+        return tabulated
     remove(run / COUNTS)  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
@@ -65,13 +67,12 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
 def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
     save_object(run / SOURCE, source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(source.chunks)])
-    reports, read = load_reports(run / COUNTS, source, may_be_empty=True)
+    read = join_reports(run, workers, source, run / COUNTS, may_be_empty=True)
     if has_errors(read.findings):
         refuse(run, read.findings, what="table")
     keep_findings(run, read.findings)
-    digest = digest_records(run, workers, source, reports)
-    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: digest})
-    return Input(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark)
+    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: read.digest})
+    return Input(sha256(f"table {read.digest}\n".encode()).hexdigest(), (read.digest,), mark)
 
 
 def open_source(table: str, domain: Domain) -> Source:

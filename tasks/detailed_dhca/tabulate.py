@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tasks.detailed_dhca import description as released
@@ -26,7 +25,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import path_in
-from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.staging import write_files
 from tasks.population_groups.description import ITERATION, ITERATIONS, OF_GROUP
 from tasks.population_groups.levels import Level, named_level
 
@@ -140,11 +139,8 @@ def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -
         is_gone = pd.MultiIndex.from_frame(table[GROUP]).isin(pd.MultiIndex.from_frame(gone))
         suppressed[name] = table.loc[is_gone, GROUP]
         kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False).replace_schema_metadata()
-        text, columns = out / f"{name}/{level.slug}.csv", out / f"parquet/{name}/{level.slug}.parquet"
-        for path in (text, columns):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        pa.csv.write_csv(kept.drop_columns(["MOE"]), text, PIPES)
-        pq.write_table(kept, columns, compression="zstd")
+        file = f"{name}/{level.slug}"
+        write_files(kept.schema, [kept], out / f"parquet/{file}.parquet", out / f"{file}.csv", left_out=["MOE"])
     rows = [tables["t1"][GROUP], negative["t1"], negative["t2"], suppressed["t1"], suppressed["t2"], not_compared]
     found = dict(zip(WORDS, rows, strict=True))
     changed = [of.value_counts(sort=False).reset_index(name="rows").assign(change=name) for name, of in found.items()]

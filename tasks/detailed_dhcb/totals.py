@@ -28,6 +28,7 @@ from tasks.inputs.files import digest_file, exists, read_bytes, unchanged
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.marks import GRF_FILE, read_mark
+from tasks.inputs.region_files import is_region
 from tasks.inputs.regions import REGION_TYPES
 from tasks.inputs.tables import LINE, Column, check_header, check_mask, empty, read_table
 from tasks.lifecycle.errors import Refused
@@ -40,7 +41,6 @@ from tasks.population_groups.run import PublicInput
 
 COLUMNS = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT")
 TITLE = "Detailed DHC-A by SafeTab-P"  # of the releases that have totals
-WIDTHS = {"STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}  # of a region's id, without PR-
 OTHER_JURISDICTION = "groups of the other jurisdiction, left out"
 OTHER_STATE = "groups of regions outside the run's states, left out"
 NOT_TABULATED = "groups of an iteration that is not tabulated at their level, left out"
@@ -255,7 +255,7 @@ class _Domains:
     def _outside(self, region_type: str, region_id: str) -> int:
         """Return ELSEWHERE for a region that the run's states do not have, but others may."""
         bare = region_type.removeprefix("PR-")
-        if not (region_id.isascii() and region_id.isdigit() and len(region_id) == WIDTHS.get(bare)):
+        if not is_region(bare, region_id):
             return NOWHERE
         if bare == "AIANNH":
             return ELSEWHERE if region_id in self._areas else NOWHERE

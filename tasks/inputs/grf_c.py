@@ -18,13 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
-from tasks.inputs.block_codes import (
-    COUNTY_UNIT,
-    STATE_UNIT,
-    TRACT_UNIT,
-    block_numbers,
-    code_number,
-)
+from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, block_numbers, code_number
 from tasks.inputs.fast_records import RecordLayout, parse_text
 from tasks.inputs.files import size_of
 from tasks.inputs.findings import Finding, has_errors

@@ -253,40 +253,35 @@ def report_of(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What the reading of all chunks showed: rows, those of other states, and findings by line of the file."""
+    """What the reading of all chunks showed: rows of other states, findings by line of the file, the file's digest.
 
-    rows: int
+    sums: of each chunk's records by state.
+    """
+
     left_out: int
     findings: list[Finding]
+    digest: str
+    sums: list[Sums]
 
 
-def join_reports(file: RecordFile, reports: Sequence[ChunkReport]) -> FileReport:
-    """Join the reports of a file's chunks, in order."""
+def join_reports(
+    run: RunDirectory, workers: Workers, file: RecordFile, folder: Path, *, may_be_empty: bool = False
+) -> FileReport:
+    """Join the reports of a file's chunks, FOLDER/NUMBER.report; a file without a row is a finding.
+
+    The digest is of the file's bytes: of text from those of its chunks, Parquet is read for it.
+    """
+    reports = [read_object(folder / f"{number:05d}.report", ChunkReport) for number in range(file.chunks)]
     findings: list[Finding] = []
     line = 0 if file.parquet else 1  # the header
     for report in reports:
         findings += [finding.below(line) for finding in report.findings]
         line += report.lines
-    return FileReport(sum(report.rows for report in reports), sum(report.left_out for report in reports), findings)
-
-
-def load_reports(folder: Path, file: RecordFile, *, may_be_empty: bool = False) -> tuple[list[ChunkReport], FileReport]:
-    """Return the reports of a file's chunks, FOLDER/NUMBER.report, and what they show together.
-
-    A file without a record is a finding, unless it may be empty.
-    """
-    reports = [read_object(folder / f"{number:05d}.report", ChunkReport) for number in range(file.chunks)]
-    joined = join_reports(file, reports)
-    if not (joined.rows or joined.findings or may_be_empty):
-        joined.findings.append(empty(file.name))
-    return reports, joined
-
-
-def digest_records(run: RunDirectory, workers: Workers, file: RecordFile, reports: Iterable[ChunkReport]) -> str:
-    """Return the digest of a file's bytes: of text from those of its chunks, Parquet is read for it."""
-    if file.parquet:
-        return digest_by_workers(run, workers, file.path)
-    return combine(bytes.fromhex(report.digest) for report in reports)
+    if not (findings or may_be_empty or any(report.rows for report in reports)):
+        findings.append(empty(file.name))
+    by_chunks = (bytes.fromhex(report.digest) for report in reports)
+    digest = digest_by_workers(run, workers, file.path) if file.parquet else combine(by_chunks)
+    return FileReport(sum(report.left_out for report in reports), findings, digest, [report.sums for report in reports])
 
 
 def digest_by_workers(run: RunDirectory, workers: Workers, path: str) -> str:

@@ -63,6 +63,14 @@ class Column:
 integer, number = partial(Column, type="integer"), partial(Column, type="number")
 
 
+def count_and_margin(unit: str, count: str, margin: str, *, type: str = "integer") -> tuple[Column, Column]:
+    """Return the columns of published counts and of their margins, which text has not."""
+    return (
+        Column("COUNT", unit, count, type=type, role="count", frame="count"),
+        Column("MOE", unit, margin, type=type, role="margin", of="COUNT", frame="margin", in_text=False),
+    )
+
+
 @dataclass(frozen=True)
 class Reference:
     """A foreign key: these columns hold a key of the table of this name."""

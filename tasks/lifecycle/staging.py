@@ -136,14 +136,22 @@ def write_tables(
     """
     rest = iter(tables)
     first = next(rest)
-    in_text = first.drop_columns(list(left_out))
     with ExitStack() as stack:
-        columns = stack.enter_context(release_file(staged, parquet))
-        as_parquet = stack.enter_context(pq.ParquetWriter(columns, first.schema, compression="zstd"))
-        if text:
-            lines = stack.enter_context(release_file(staged, text))
-            as_text = stack.enter_context(pa.csv.CSVWriter(lines, in_text.schema, write_options=PIPES))
-        for table in chain([first], rest):
+        drafts = [stack.enter_context(release_file(staged, name)) for name in (parquet, text) if name]
+        write_files(first.schema, chain([first], rest), *drafts, left_out=left_out)
+
+
+def write_files(
+    schema: pa.Schema, tables: Iterable[pa.Table], parquet: Path, *text: Path, left_out: Collection[str] = ()
+) -> None:
+    """Write tables of a schema as one Parquet file and as one of text, in folders that are made."""
+    in_text = pa.schema([field for field in schema if field.name not in left_out])
+    for path in (parquet, *text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        as_parquet = stack.enter_context(pq.ParquetWriter(parquet, schema, compression="zstd"))
+        as_text = [stack.enter_context(pa.csv.CSVWriter(path, in_text, write_options=PIPES)) for path in text]
+        for table in tables:
             as_parquet.write_table(table)
-            if text:
-                as_text.write_table(table.select(in_text.column_names))
+            for writer in as_text:
+                writer.write_table(table.select(in_text.names))

@@ -18,7 +18,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
 from tasks.inputs.region_files import KEY
 from tasks.inputs.regions import REGION_TYPES, Region
-from tasks.lifecycle.description import Column, Description, Noise, Reference, Table, integer
+from tasks.lifecycle.description import Column, Description, Noise, Reference, Table, count_and_margin
 from tasks.lifecycle.manifest import noise_law
 from tasks.population_groups.iterations import ITERATION_KINDS, Iterations
 from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVELS, Level
@@ -125,15 +125,10 @@ def count_table(title: str, unit: str, stem: str, cells: Sequence[Column] = ()) 
             *REGION,
             ITERATION,
             *cells,
-            integer("COUNT", unit, "the published count, with noise", role="count", frame="count"),
-            integer(
-                "MOE",
+            *count_and_margin(
                 unit,
+                "the published count, with noise",
                 "the margin of error at 95% of the noise in the count, over all runs",
-                role="margin",
-                of="COUNT",
-                frame="margin",
-                in_text=False,
             ),
         ),
         text=f"{stem}/{{level}}.csv",

@@ -22,7 +22,7 @@ from tasks.inputs.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_
 from tasks.inputs.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
-from tasks.inputs.records import STATE, digest_by_workers, digest_records, load_reports
+from tasks.inputs.records import STATE, digest_by_workers, join_reports
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import remove, save_object
@@ -322,9 +322,9 @@ def _collect(
     run: SafeTabRun, workers: Workers, file: GroupRecords, jurisdiction: Jurisdiction
 ) -> tuple[str, tuple[str, ...], list[Finding]]:
     """Join the chunks' reports: the digests of the file and of each state's records, and the findings by line."""
-    reports, read = load_reports(run / "records", file)
+    read = join_reports(run, workers, file, run / "records")
     if read.left_out:
         rule = f"{run.KIND.noun} outside the states of {jurisdiction.upper()}, left out"
         read.findings.append(Finding(file.name, rule, STATE, read.left_out, warning=True))
-    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", [report.sums for report in reports])
-    return digest_records(run, workers, file, reports), of_states, read.findings
+    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", read.sums)
+    return read.digest, of_states, read.findings

@@ -13,16 +13,17 @@ from privacy.accounting.composition import read_spend
 from privacy.analyses import attribute_loss_s_dhc as attribute_loss
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
-from privacy.s_dhc.stability import Query, Stability
+from privacy.noise.margins import margin_of_error
+from privacy.s_dhc.stability import CHANGES, Query, Stability
 from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest, require_release
+from tasks.lifecycle.manifest import noise_law, read_manifest, require_release
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.tables import TABLES
 
 TITLE = "Supplemental DHC by PHSafe"  # `release` in manifests
 FILES = ("config.json", "manifest.json")
-PUBLISHED = tuple(f"PH{number}" for number in range(1, 9))  # PH5_num and PH8_num are made of PH4 and PH7
+ALPHA_90 = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,21 @@ def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
     return found
 
 
+def query_facts(query: Query, definition: Definition, stability: Stability) -> dict[str, Any]:
+    """Return what a manifest says of a query."""
+    law = query.law(definition, stability)
+    return {
+        "budget": str(query.budget),
+        "tau": query.tau,
+        "distance": query.scale(definition, stability),
+        "norm": "squared L2" if definition == "zcdp" else "L1",
+        **noise_law(law),
+        "margin": margin_of_error(law),
+        "margin_90": margin_of_error(law, 1, ALPHA_90),
+        "loss": {change.key: str(query.loss(change, definition, stability)) for change in CHANGES},
+    }
+
+
 def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
     """Return the bounded rho of each table: twice the budgets of its person counts, and once those of its unit counts.
 
@@ -100,8 +116,9 @@ def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
         raise Refused(
             f"{budgets.source}: attribute loss of the S-DHC is defined for privacy_defn zcdp, not {budgets.definition}"
         )
-    join, unit = dict.fromkeys(PUBLISHED, Fraction(0)), dict.fromkeys(PUBLISHED, Fraction(0))
-    tau: dict[str, int | None] = dict.fromkeys(PUBLISHED)
+    names = attribute_loss.TABLES  # PH5_num and PH8_num are made of PH4 and PH7
+    join, unit = dict.fromkeys(names, Fraction(0)), dict.fromkeys(names, Fraction(0))
+    tau: dict[str, int | None] = dict.fromkeys(names)
     for query in budgets.queries:
         name = query.name.split("/")[1].partition("_")[0]
         same_noise = query.budget * query.scale("zcdp", "program") / query.scale("zcdp", budgets.stability)
@@ -110,4 +127,4 @@ def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
         else:
             join[name] += 2 * same_noise
             tau[name] = query.tau
-    return tuple(attribute_loss.Table(name, join[name], unit[name], tau[name]) for name in PUBLISHED)
+    return tuple(attribute_loss.Table(name, join[name], unit[name], tau[name]) for name in names)

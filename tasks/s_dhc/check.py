@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
-from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.check import Check, check_spend
 from tasks.lifecycle.manifest import read_law
 from tasks.lifecycle.received import path_in
-from tasks.s_dhc.budgets import queries_of
-from tasks.s_dhc.released_rows import variance_of
+from tasks.s_dhc.budgets import queries_of, query_facts
+from tasks.s_dhc.released_rows import noise_columns
 from tasks.s_dhc.tables import AVERAGES, LEVELS, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
 ROUNDING = 1e-12  # of a variance
@@ -73,9 +74,11 @@ def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
 def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:
     definition, stability = manifest["spent"]["definition"], manifest["stability"]
     for name, query in queries_of(manifest).items():
-        facts, law = manifest["queries"][name], query.law(definition, stability)
-        expected = (law, law.variance(), margin_of_error(law))
-        yield check_same(f"noise of {name}", law.name, expected, (read_law(facts), facts["variance"], facts["margin"]))
+        law, stated = query.law(definition, stability), manifest["queries"][name]
+        check_law(law)
+        facts = query_facts(query, definition, stability)
+        wrong = [f"{key} is {value}, not {stated.get(key)}" for key, value in facts.items() if stated.get(key) != value]
+        yield Check(f"noise of {name}", law.name, tuple(wrong))
 
 
 def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str, Any]) -> Check:
@@ -97,10 +100,10 @@ def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str,
             law = read_law(facts)
             for cell, sources in table.cells.items():
                 each = of[of[table.column] == cell]
-                if not (each["MOE"] == margin_of_error(law, len(sources))).all():
-                    faults.append(f"margins of {kind} {level}, cell {cell}, are not those of the law")
-                if not np.allclose(each["VARIANCE"], variance_of(law) * len(sources), rtol=ROUNDING, atol=0):
-                    faults.append(f"variances of {kind} {level}, cell {cell}, are not those of the law")
+                for name, value in noise_columns(law, len(sources)).items():
+                    close = partial(np.isclose, rtol=ROUNDING, atol=0) if name == "VARIANCE" else np.equal
+                    if not close(each[name], value).all():
+                        faults.append(f"{name} of {kind} {level}, cell {cell}, is not that of the law")
     faults += ["it has other rows"] * (seen != len(rows))
     return Check(f"margins and variances of {table.name}", f"{len(rows):,} rows", tuple(faults))
 

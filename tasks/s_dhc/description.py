@@ -9,15 +9,7 @@ from typing import Any
 from tasks.inputs.public_regions import REGION, REGION_TYPES
 from tasks.lifecycle.datapackage import slug
 from tasks.lifecycle.description import Column, Description, Noise, Table, integer, number
-from tasks.s_dhc.tables import (
-    AVERAGES,
-    ITERATIONS,
-    LEVELS,
-    PUBLISHED,
-    WITH_SUMS,
-    Average,
-    PublishedTable,
-)
+from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, WITH_SUMS, Average, PublishedTable
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
 TYPE, ID = REGION

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tasks.inputs.files import unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, name_if_covered, read_mark
-from tasks.inputs.records import digest_by_workers, digest_records, load_reports, read_chunk
+from tasks.inputs.records import digest_by_workers, join_reports, read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
@@ -73,9 +73,9 @@ def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) ->
     findings: list[Finding] = []
     digests = {}
     for name, file in sources.files.items():
-        reports, read = load_reports(run / f"rows/{name}", file)
+        read = join_reports(run, workers, file, run / f"rows/{name}")
         findings += read.findings
-        digests[name] = digest_records(run, workers, file, reports)
+        digests[name] = read.digest
     if has_errors(findings):
         refuse(run, findings)
     keep_findings(run, findings)

@@ -13,28 +13,23 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from privacy.accounting.composition import rounded_up
-from privacy.noise.margins import margin_of_error
-from privacy.s_dhc.stability import CHANGES
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law, spend_of
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.pages import decimal
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
-from tasks.s_dhc.budgets import TITLE
+from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description
-from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
+from tasks.s_dhc.released_rows import keys_table, noise_columns, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
 
-ALPHA_90 = Fraction(1, 10)
-LAWS = {"discrete Gaussian": "Discrete Gaussian", "two-sided geometric": "Two-Sided Geometric"}  # as the program has it
-NO_NOISE = "None"
 ITERATIONS_IN_ORDER = "".join(ITERATIONS)
 STATEMENTS_S_DHC = {
     "guarantee": GUARANTEE,
@@ -86,22 +81,11 @@ def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[
     counts = answer[places_of(plan, query.region_type)]
     published = np.stack([counts[:, :, cells].sum(axis=2) for cells in map(list, table.cells.values())], axis=2)
     law = None if truth else plan.law(query)
-    draws = [len(cells) for cells in table.cells.values()]
+    of_cells = [noise_columns(law, len(cells)) for cells in table.cells.values()]
     number = counts.shape[0] * counts.shape[1]
-
-    def of_each_cell(values: list[Any]) -> pa.Array:
-        return pa.array(values * number)
-
-    return pa.table(
-        keys_table(plan, query, table.column, table.cells)
-        | {
-            "COUNT": pa.array(published.ravel()),
-            "NOISE_DISTRIBUTION": of_each_cell([LAWS[law.name] if law else NO_NOISE] * len(draws)),
-            "VARIANCE": of_each_cell([variance_of(law) * cells if law else 0.0 for cells in draws]),
-            "MOE": of_each_cell([margin_of_error(law, cells) if law else 0 for cells in draws]),
-            "MOE90": of_each_cell([margin_of_error(law, cells, ALPHA_90) if law else 0 for cells in draws]),
-        }
-    )
+    noise = {name: pa.array([each[name] for each in of_cells] * number) for name in of_cells[0]}
+    keys = keys_table(plan, query, table.column, table.cells)
+    return pa.table({**keys, "COUNT": pa.array(published.ravel()), **noise})
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
@@ -186,19 +170,6 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
 def queries_in_manifest(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each query of a run by name, with what the manifest says of it."""
     configuration = plan.configuration
-    definition, stability = configuration.definition, configuration.stability
     for each in configuration.queries():
-        query, law = each.query, plan.law(each)
-        yield (
-            query.name.removeprefix("sdhc/"),
-            {
-                "budget": str(query.budget),
-                "tau": query.tau,
-                "distance": query.scale(definition, stability),
-                "norm": "squared L2" if definition == "zcdp" else "L1",
-                **noise_law(law),
-                "margin": margin_of_error(law),
-                "margin_90": margin_of_error(law, 1, ALPHA_90),
-                "loss": {change.key: str(query.loss(change, definition, stability)) for change in CHANGES},
-            },
-        )
+        facts = query_facts(each.query, configuration.definition, configuration.stability)
+        yield each.query.name.removeprefix("sdhc/"), facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.staging import PIPES
+from tasks.s_dhc.budgets import ALPHA_90
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import PARQUET_ALONE
 from tasks.s_dhc.run import Plan
@@ -50,6 +53,18 @@ def keys_table(plan: Plan, query: TableQuery, column: str, cells: Iterable[str])
         "REGION_TYPE": pa.array([query.region_type] * len(regions)),
         **({"ITERATION_CODE": pa.array(iterations)} if query.table.levels != ("*",) else {}),
         column: pa.array(of_cells),
+    }
+
+
+def noise_columns(law: Law | None, cells: int) -> dict[str, Any]:
+    """Return what a row says of its noise, the sum of draws of a law for its cells; None for a truth, without any."""
+    if law is None:
+        return {"NOISE_DISTRIBUTION": "None", "VARIANCE": 0.0, "MOE": 0, "MOE90": 0}
+    return {
+        "NOISE_DISTRIBUTION": law.name.title(),  # as the program has it
+        "VARIANCE": variance_of(law) * cells,
+        "MOE": margin_of_error(law, cells),
+        "MOE90": margin_of_error(law, cells, ALPHA_90),
     }
 
 

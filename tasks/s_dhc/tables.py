@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import cycle
 from typing import Literal
 
@@ -321,15 +322,15 @@ def unit_columns() -> dict[str, NDArray[np.int64]]:
 
 
 def _cells(table: Table, columns: Mapping[str, NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int8]:
-    def where(condition: Condition) -> NDArray[np.bool_]:
-        found = np.ones(shape, bool)
-        for name, values in condition.items():
-            found &= np.isin(columns[name], list(values))
-        return found
-
     cells = np.full(shape, NO_CELL, np.int8)
     for at, cell in enumerate(table.cells):
-        cells[where(cell.when)] = FIRST_CELL[table.name] + at
-    cells[~where(table.units)] = NOT_COUNTED
-    cells[~where(table.rows)] = NOT_A_ROW
+        cells[meets(cell.when, columns, shape)] = FIRST_CELL[table.name] + at
+    cells[~meets(table.units, columns, shape)] = NOT_COUNTED
+    cells[~meets(table.rows, columns, shape)] = NOT_A_ROW
     return cells
+
+
+def meets(condition: Condition, columns: Mapping[str, NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which rows of columns, whose shapes broadcast to this one, meet a condition."""
+    met = (np.isin(columns[name], list(values)) for name, values in condition.items())
+    return reduce(np.logical_and, met, np.ones(shape, bool))

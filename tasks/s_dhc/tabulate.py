@@ -27,15 +27,7 @@ from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
 from tasks.s_dhc.run import EXACT, SOURCES, Plan, Sources, plan_of
-from tasks.s_dhc.tables import (
-    ALL_CELLS,
-    FIRST_CELL,
-    GROUPS,
-    OF_PERSONS,
-    RACES,
-    cells_of_persons,
-    cells_of_units,
-)
+from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, OF_PERSONS, RACES, cells_of_persons, cells_of_units
 from tasks.s_dhc.truncation import order_by_hash
 
 Severity = Literal["error", "household", "warning"]

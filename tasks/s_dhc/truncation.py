@@ -15,10 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.s_dhc.records import FIRST_MAFID, PERSONS
-from tasks.s_dhc.tables import (
-    HOUSEHOLDER,
-    OF_PERSONS,
-)
+from tasks.s_dhc.tables import HOUSEHOLDER, OF_PERSONS, meets
 
 QUARTERS_BIT = 19
 AGE_BITS, KIND_BITS = 7, 12  # QAGE, then RELSHIP
@@ -57,11 +54,7 @@ def _counted() -> NDArray[np.int32]:
     """Return which persons each table of persons would count, 1 or 0: values of QAGE and RELSHIP x tables."""
     values = np.arange(1 << KIND_BITS)
     columns = {"QAGE": values & 127, "RELSHIP": (values >> AGE_BITS) + HOUSEHOLDER}
-    rows = [
-        np.all([values >= 0, *(np.isin(columns[name], list(of)) for name, of in table.rows.items())], axis=0)
-        for table in OF_PERSONS
-    ]
-    return np.stack(rows, axis=1).astype(np.int32)
+    return np.stack([meets(table.rows, columns, values.shape) for table in OF_PERSONS], axis=1).astype(np.int32)
 
 
 def order_by_hash(persons: NDArray[np.uint64], tau: Sequence[int]) -> None:

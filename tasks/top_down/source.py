@@ -27,7 +27,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.inputs.counted_records import load_counted
-from tasks.inputs.records import ChunkReport, FileReport, RecordFile, load_reports
+from tasks.inputs.records import FileReport, RecordFile, join_reports
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import (
     atomic_path,
@@ -270,14 +270,11 @@ class TopDownRun(Source):
 
     def count_records(
         self, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
-    ) -> tuple[list[ChunkReport], FileReport]:
-        """Count a file on the workers: `count_chunk` counts a chunk of a product, by number, into `counted_folder`.
-
-        Returns the reports of the chunks, and what they show together.
-        """
+    ) -> FileReport:
+        """Count a file on the workers: `count_chunk` counts a chunk of a product, by number, into `counted_folder`."""
         save_object(self / RECORDS.format(product), file)
         workers.map(stage, self, count_chunk, [(product, number) for number in range(file.chunks)])
-        return load_reports(self.counted_folder(product), file)
+        return join_reports(self, workers, file, self.counted_folder(product))
 
     def counted(self, product: str, cells: int, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
         """Return leaf, cell and count of the leaves first ... last - 1 from all chunks; a pair may occur in several."""

@@ -5,10 +5,50 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dhcb_inputs import HouseholdInputs, households, released, stage_here
+from dhcb_inputs import HouseholdInputs, configuration, households, released, stage_here
 
 from flows.commands.show import open_release
 from flows.reports.show.geography import Region
+from flows.reports.show.margins import at_confidence, has_estimates, is_clipped
+
+
+def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
+    """The manifest of a Detailed DHC-B has no facts about them; that of an S-DHC always says whether there are some."""
+    for estimates in (False, True):
+        inputs = HouseholdInputs(households=households(200))
+        _, staged = stage_here(tmp_path, inputs, f"estimates-{estimates}", coterminous=False, estimates=estimates)
+        pages = open_release(staged)
+        assert has_estimates(pages.manifest | {"estimates": False}) is estimates
+        region = next(one for one in sorted(pages.regions) if one.type == "COUNTY")
+        with at_confidence("90"):
+            said = pages.view({"view": f"region/{region.key}"}).reading
+        assert ("The estimates pool both." in said) is estimates
+        assert ("das ddhcb run --estimates pools them." in said) is not estimates
+        assert ("Estimates are left out" in said) is estimates
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_each_table_says_where_negative_counts_were_set_to_zero(tmp_path: Path, allowed: bool) -> None:
+    inputs = HouseholdInputs(households=households(40), config=configuration(allow_negative_counts=allowed))
+    _, staged = stage_here(tmp_path, inputs)
+    pages = open_release(staged)
+    for asked in ("tables", next(f"table/{name}" for name in pages.tables if name.startswith("t3-"))):
+        assert ("Negative counts were set to 0" in pages.view({"view": asked}).reading) is not allowed
+
+
+@pytest.mark.parametrize(
+    ("facts", "clipped"),
+    [
+        ({"configuration": {"allow_negative_counts": False}}, True),
+        ({"configuration": {"allow_negative_counts": True}}, False),
+        ({"configuration": {"allow_negative_counts": True}, "tabulated": "the digest of a release"}, True),
+        ({"clipped": True}, True),
+        ({"clipped": False}, False),
+        ({"configuration": "of anybody"}, False),
+    ],
+)
+def test_each_system_says_in_its_own_way_that_counts_are_clipped(facts: dict[str, object], clipped: bool) -> None:
+    assert is_clipped(facts) is clipped
 
 
 @pytest.mark.ci

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from flows.reports.show import rendering
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import capitalized
-from flows.reports.show.margins import as_data, at_confidence, confidence, table_of
+from flows.reports.show.margins import as_data, at_confidence, confidence, has_estimates, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
@@ -123,7 +123,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "finds": "",  # read, as the next, where a fault of the release is refused
         "csv": True,
         "served": True,
-        "estimated": "estimates" in manifest and confidence().is_released,
+        "estimated": has_estimates(manifest) and confidence().is_released,
         "percent": confidence().percent,
         "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
         "covers": coverage(shown.nation),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from flows.reports.show.age_measures import Measure, age_measures
 from flows.reports.show.geography import Region, title
 from flows.reports.show.groups import Comparison, Group, compared
-from flows.reports.show.margins import caveat, confidence, margin_of_cells
+from flows.reports.show.margins import caveat, confidence, has_estimates, is_clipped, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
@@ -249,7 +249,7 @@ class DetailedDhcaPages(DhcaTables):
     @property
     def estimated(self) -> bool:
         """Whether the release has estimates, at this confidence: their margins are known at 95% alone."""
-        return "estimates" in self.manifest and confidence().is_released
+        return has_estimates(self.manifest) and confidence().is_released
 
     def group(self, region: Region, code: str) -> Group:
         """Return a group. Raises NotThere for an iteration that the release does not have."""
@@ -343,8 +343,8 @@ class DetailedDhcaPages(DhcaTables):
         group = self.group(region, code)
         cells = self.cells(group) if group.count is not None else []
         table = pyramid(cells) if cells else None
-        clipped = self.clipped
-        reading = MISSING if group.count is None else caveat(self.manifest, MARGIN, clipped=clipped)
+        reading = MISSING if group.count is None else caveat(self.manifest, MARGIN)
+        clipped = is_clipped(self.manifest)
         return GroupView(
             title=group.title,
             reading=reading,
@@ -360,11 +360,6 @@ class DetailedDhcaPages(DhcaTables):
             parents=[self.group(parent, code) for parent in self.regions_above(region)],
             inside=list(self._inside(region, code)),
         )
-
-    @property
-    def clipped(self) -> bool:
-        """Whether negative counts were set to 0."""
-        return self.manifest["configuration"].get("allow_negative_counts") is False
 
     def _inside(self, region: Region, code: str) -> Iterator[tuple[str, Links]]:
         """Yield a heading with links for each type of regions within a region in which the iteration is published."""
@@ -393,7 +388,7 @@ class DetailedDhcaPages(DhcaTables):
         others = self._coterminous.get(Region(kind, place), ())
         same = a == b or (code == right.parts[2] and Region(*right.parts[:2]) in others)
         tables = [self.cells(one) if one.count is not None else [] for one in (left, right)]
-        return compared(left, right, tables, self.manifest, same=same, clipped=self.clipped)
+        return compared(left, right, tables, self.manifest, same=same)
 
     def _group(self, key: str) -> Group:
         if key.count("/") != 2:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.geography import Region
+from flows.reports.show.margins import has_estimates
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
@@ -38,7 +39,7 @@ class DetailedDhcbPages(ReleasePages):
         super().__init__(folder, manifest, scope)
         equated = bool(manifest["options"]["coterminous"])
         if "NOT_PRIVATE" not in manifest:
-            self.across = " ".join([TWICE, POOLED["estimates" in manifest], COTERMINOUS[equated]])
+            self.across = " ".join([TWICE, POOLED[has_estimates(manifest)], COTERMINOUS[equated]])
 
     def pair(self, region: Region, code: Code) -> Answer:
         """Return the answer for a group, with its households in T3."""

@@ -8,7 +8,7 @@ from math import hypot
 from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.margins import caveat, confidence, margin_of_cells
+from flows.reports.show.margins import caveat, confidence, is_clipped, margin_of_cells
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE
@@ -178,7 +178,6 @@ def compared(
     manifest: Mapping[str, Any],
     *,
     same: bool,
-    clipped: bool,
 ) -> Comparison:
     """Return two groups with their tables by sex and age side by side, in the ages that both tables have.
 
@@ -195,13 +194,13 @@ def compared(
             pyramids = [pyramid(_in_ages(one, cells, ages)) for one, cells in zip(groups, tables, strict=True)]
             rows = _differences(groups, tables, pyramids, ages, same=same)
             each = [
-                age_measures(pyramid(cells), one.margin or 0, clipped=clipped)
+                age_measures(pyramid(cells), one.margin or 0, clipped=is_clipped(manifest))
                 for one, cells in zip(groups, tables, strict=True)
             ]
             measures = list(zip(*each, strict=True))
     return Comparison(
         title=f"{a.title}, and {b.title}",
-        reading=caveat(manifest, SAME if same else INDEPENDENT, clipped=clipped),
+        reading=caveat(manifest, SAME if same else INDEPENDENT),
         a=a,
         b=b,
         same=same,

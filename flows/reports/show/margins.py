@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import NormalDist
 from typing import Any
 
@@ -97,12 +98,24 @@ def column_at(name: str) -> str:
     return name + f"_{confidence().percent}" * (is_margin and not confidence().is_released)
 
 
-def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> str:
+def has_estimates(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a release has tables of estimates next to those of its counts, whichever system made it."""
+    return any(name.startswith("estimates/") for name in manifest["files"])
+
+
+def is_clipped(manifest: Mapping[str, Any]) -> bool:
+    """Return whether negative counts were set to 0: by any system's run, or on tabulation."""
+    configuration = manifest.get("configuration")
+    refused = isinstance(configuration, dict) and configuration.get("allow_negative_counts") is False
+    return refused or bool(manifest.get("clipped")) or "tabulated" in manifest
+
+
+def caveat(manifest: Mapping[str, Any], text: str) -> str:
     """Return how to read a view of a noisy release; of exact counts, that they are exact."""
     level = confidence()
     if not level.is_released:
-        text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
-    return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped
+        text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * has_estimates(manifest)
+    return EXACT if "NOT_PRIVATE" in manifest else (text + CLIPPED * is_clipped(manifest)).strip()
 
 
 def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:
@@ -116,10 +129,7 @@ def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:
 @lru_cache(maxsize=4096)
 def most_cells(law: Law, margin: int) -> int:
     """Return the most draws whose sum has at most this 95% margin; 0 where one draw has a larger one."""
-    least, most = 0, 1
+    most = 1
     while margin_of_error(law, most) <= margin:
-        least, most = most, 2 * most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if margin_of_error(law, middle) <= margin else (least, middle)
-    return least
+        most *= 2
+    return bisect_right(range(1, most), margin, most // 2, key=partial(margin_of_error, law))

@@ -209,10 +209,9 @@ class ReleasePages(TableViews):
         ]
         has_margins = any(table.margin for table in self.tables.values())
         said = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
-        reading = caveat(self.manifest, said, clipped=bool(self.manifest.get("clipped")))
         return TableList(
             title=f"Tables of {self.manifest['release']}",
-            reading=reading,
+            reading=caveat(self.manifest, said),
             tables=items,
             query=query,
             common=", ".join(common),

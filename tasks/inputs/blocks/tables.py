@@ -14,14 +14,7 @@ import pyarrow.csv
 from spine.geography import BadGeography
 from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.blocks import assignment
-from tasks.inputs.blocks.pl94 import (
-    PL94_FIELDS,
-    PL94_NAMES,
-    ROW_COLUMNS,
-    block_rows,
-    csv_options,
-    is_geographic_header,
-)
+from tasks.inputs.blocks.pl94 import PL94_FIELDS, PL94_NAMES, ROW_COLUMNS, block_rows, csv_options, is_geographic_header
 from tasks.inputs.files import open_file
 from tasks.inputs.tables import HEADER_BYTES
 from tasks.lifecycle.errors import Refused

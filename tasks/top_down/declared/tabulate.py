@@ -28,7 +28,7 @@ from tasks.inputs import counted_records
 from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, digest_records, open_records
+from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, open_records
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
@@ -99,7 +99,7 @@ def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Fi
 def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
     file, findings = open_data(data, run.declared)
     if file is not None:
-        reports, read = run.count_records(workers, "tabulate", RECORDS, file, count_chunk)
+        read = run.count_records(workers, "tabulate", RECORDS, file, count_chunk)
         findings += read.findings
         if not has_errors(findings):
             workers.map("histograms", run, sum_chunks, [()])
@@ -108,10 +108,9 @@ def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
         remove(run / "persons", run / "counts")
         refuse(run, findings, what="table of records")
     keep_findings(run, findings)
-    digest = digest_records(run, workers, file, reports)
-    mark = name_if_covered(read_mark(mark_folder(data)), {file.name: digest})
-    input_digest = sha256(f"records {digest}\n".encode()).hexdigest()
-    return Validated(input_digest, (digest,), mark, (ALL,), False, {})
+    mark = name_if_covered(read_mark(mark_folder(data)), {file.name: read.digest})
+    input_digest = sha256(f"records {read.digest}\n".encode()).hexdigest()
+    return Validated(input_digest, (read.digest,), mark, (ALL,), False, {})
 
 
 def count_chunk(run: DeclaredRun, product: str, number: int) -> None:

@@ -14,7 +14,7 @@ from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, r
 from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import STATE, digest_by_workers, digest_records, open_records
+from tasks.inputs.records import STATE, digest_by_workers, open_records
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -88,9 +88,9 @@ def _validate_records(
         findings += faults
         if file is None:
             continue
-        reports, read = run.count_records(workers, "validate", product, file, count_chunk)
-        digests[product] = digest_records(run, workers, file, reports)
-        of_states += state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
+        read = run.count_records(workers, "validate", product, file, count_chunk)
+        digests[product] = read.digest
+        of_states += state_digests(f"{product} of the TopDown Algorithm", read.sums)
         findings += read.findings
         if read.left_out and blocks is not None:
             rule = "records of other states, left out"

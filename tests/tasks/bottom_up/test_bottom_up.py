@@ -354,6 +354,16 @@ class Stopped(Here):
         raise Failed("stopped here")
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_run_whose_table_changed_since_it_was_counted_is_refused(tmp_path, run, parquet):
+    table, domain = write_table(tmp_path, parquet=parquet), read_domain(write_domain(tmp_path))
+    counted = tabulate(run, HERE, table, domain)
+    assert tabulate(run, HERE, table, domain) == counted
+    write_table(tmp_path, ROWS[1:], parquet=parquet)
+    with pytest.raises(Refused, match="the input of run r1 has changed"):
+        tabulate(run, HERE, table, domain)
+
+
 def test_a_run_goes_on_when_its_table_is_gone(tmp_path, run):
     table, domain = write_table(tmp_path), read_domain(write_domain(tmp_path))
     counted = tabulate(run, HERE, table, domain)

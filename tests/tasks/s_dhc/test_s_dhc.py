@@ -625,6 +625,28 @@ def test_a_changed_variance_is_found_and_those_of_a_release_are_right(
         rows.to_parquet(path)
 
 
+def test_each_fact_about_the_noise_of_a_release_is_recomputed(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made)
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
+    release = InProcess(settings, HERE).run()
+    assert release is not None
+    manifest = read_manifest(release)
+    rows = pd.read_parquet(path := release / "PH3/PH3.parquet")
+    for column in ("MOE", "MOE90", "NOISE_DISTRIBUTION"):
+        other = 7 if column != "NOISE_DISTRIBUTION" else "Two-Sided Geometric"
+        rows.assign(**{column: [other, *rows[column][1:]]}).to_parquet(path)
+        (found,) = [each for each in checks(release, manifest) if each.faults]
+        assert [fault.partition(" ")[0] for fault in found.faults] == [column]
+    rows.to_parquet(path)
+    name, facts = next(iter(manifest["queries"].items()))
+    for key in ("tau", "distance", "norm", "margin_90", "loss"):
+        facts_with = manifest | {"queries": manifest["queries"] | {name: facts | {key: None}}}
+        found = [each for each in checks(release, facts_with) if each.faults]
+        assert [each.what for each in found] == [f"noise of {name}"]
+        assert found[0].faults[0].startswith(f"{key} is ")
+
+
 def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:
     settings = settings_of(tmp_path, made)
     counts_before_the_gate(settings)

@@ -391,7 +391,6 @@ class TableViews:
 
     def reading_of(self, table: ReleaseTable) -> str:
         """Return how to read the counts of a table."""
-        clipped = bool(self.manifest.get("clipped"))
         known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
         text = f"{known} {self.selected}".strip() if table.margin else without_noise(self.manifest)
-        return caveat(self.manifest, text, clipped=clipped)
+        return caveat(self.manifest, text)

@@ -27,14 +27,7 @@ from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import open_quarters, write_totals
 from tasks.top_down.input.records import block_columns, open_records, runs_of_records
-from tasks.top_down.published.microdata.read_microdata import (
-    CELLS,
-    UNTYPED,
-    VACANT,
-    Entries,
-    Microdata,
-    read_microdata,
-)
+from tasks.top_down.published.microdata.read_microdata import CELLS, UNTYPED, VACANT, Entries, Microdata, read_microdata
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
 NO_GEOGRAPHY = "no codes of places, county subdivisions and AIAN areas: give --geography to das tda run"
@@ -132,13 +125,10 @@ def _write_records(folder: Path, found: Microdata, made: Made) -> None:
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
     """Return (blocks, 8) housing units and facilities, from the units, and the residents where units have no type."""
-    quarters, untyped = np.zeros((len(blocks), TYPES), np.int64), np.zeros(len(blocks), np.int64)
-    row = np.searchsorted(blocks, units[0])
-    house, plain = units[1] <= VACANT, units[1] == UNTYPED
-    np.add.at(quarters[:, 0], row[house], units[2][house])
-    np.add.at(untyped, row[plain], units[2][plain])
-    typed = ~house & ~plain
-    np.add.at(quarters, (row[typed], units[1][typed] - UNTYPED), units[2][typed])
+    of_cells = np.zeros((len(blocks), CELLS["units"]), np.int64)
+    np.add.at(of_cells, (np.searchsorted(blocks, units[0]), units[1]), units[2])
+    housing, untyped = of_cells[:, : VACANT + 1].sum(axis=1), of_cells[:, UNTYPED]
+    quarters = np.column_stack([housing, of_cells[:, UNTYPED + 1 : UNTYPED + TYPES]])
     residents = np.zeros((len(blocks), TYPES), np.int64)
     at, there = find_blocks(blocks, persons[0])
     _refuse("persons in a block without a unit", persons[0], ~there)

@@ -24,15 +24,7 @@ from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.files import file_name, members, open_file, refuse_unreadable
 from tasks.inputs.tables import Column
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.published.microdata.layout import (
-    BLOCK,
-    GROUP,
-    KIND,
-    RECORDS,
-    REST,
-    MicrodataLayout,
-    recognize,
-)
+from tasks.top_down.published.microdata.layout import BLOCK, GROUP, KIND, RECORDS, REST, MicrodataLayout, recognize
 from tasks.top_down.run_plan import ProductName
 
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)

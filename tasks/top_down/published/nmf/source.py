@@ -25,15 +25,7 @@ from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.rows import Rows, read_rows
-from tasks.top_down.published.source import (
-    TOO_FAR,
-    PublishedSource,
-    Read,
-    columns_of,
-    is_far,
-    new_answers,
-    put_answers,
-)
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, columns_of, is_far, new_answers, put_answers
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
