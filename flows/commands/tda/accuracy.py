@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_runs
 from flows.commands.systems import TOP_DOWN
@@ -31,7 +31,6 @@ Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
 Estimator = StrEnum("Estimator", ["topdown", "gls"])
 
 
-@with_options
 def accuracy(
     context: typer.Context,
     chosen: Annotated[Chosen, Settings(TopDownSettings, TOP_DOWN.inputs)],

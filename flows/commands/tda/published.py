@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import WorkOptions
 from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_others
 from flows.execution.top_down_settings import TopDownSettings
@@ -114,7 +114,6 @@ def _inventory_tables(rows: list[dict[str, Any]], findings: list[Finding]) -> Re
     return Group(table, *(Text(f"columns: {schema}") for schema in schemas), findings_table(findings))
 
 
-@with_options
 def import_(
     files: Files,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the measurements go, as DIR/us, DIR/pr.")],
@@ -141,7 +140,6 @@ def import_(
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
 
-@with_options
 def estimate(
     context: typer.Context,
     measurements: Annotated[
