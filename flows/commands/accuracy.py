@@ -17,8 +17,7 @@ from flows.commands.runner import planned_runs
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
 from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import err
+from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages.text_table import TextTable
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json
+from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
 from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.reports.figures import fraction
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import Format, FormatOption, Json, report, show
 from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused, refusing

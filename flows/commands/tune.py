@@ -11,8 +11,7 @@ import typer
 
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, err, out
+from flows.reports.terminal import Format, FormatOption, Json, err, out, report
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from flows.commands.runner import planned_runs
 from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption, refuse_others
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
-from flows.reports.formats import Format, report
-from flows.reports.terminal import err, labelled
+from flows.reports.terminal import Format, err, labelled, report
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.choices import Estimator as EstimatorName

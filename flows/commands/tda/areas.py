@@ -13,7 +13,7 @@ import typer
 from flows.commands.options import WorkOptions
 from flows.commands.tda.published import Totals
 from flows.reports.figures import fraction
-from flows.reports.formats import Format, FormatOption, report
+from flows.reports.terminal import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
