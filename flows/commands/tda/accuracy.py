@@ -17,7 +17,9 @@ from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption, refuse_others
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Format, err, labelled, report
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.pages.words import TRUTH
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.choices import Estimator as EstimatorName
 
@@ -78,7 +80,6 @@ def accuracy(
 
     from flows.execution.repetitions import count_marked
     from tasks.inputs.names import name_of_state, title_of_states
-    from tasks.pages.words import TRUTH
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs, write_comparison
@@ -133,7 +134,6 @@ def _accuracy_of_declaration(
 ) -> None:
     """Report the errors of a declaration's counts on marked data."""
     from flows.execution.repetitions import count_marked
-    from tasks.pages.words import TRUTH
     from tasks.top_down.declared.accuracy import measure_errors, write_report
 
     refuse_others(context, "replicates")
@@ -153,8 +153,6 @@ def _accuracy_of_declaration(
 
 def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:
     """Refuse what cannot be compared, before anything is read."""
-    from tasks.lifecycle.errors import Refused
-
     if len(kinds) * len(estimators) > 1:
         raise Refused("replicates are runs of one program: give one --spine and one --estimator")
     if seeds < 2:
