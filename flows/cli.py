@@ -17,7 +17,7 @@ from flows.commands import accuracy, attribute_loss, bottom_up, ledger, runs
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
-from flows.commands.options import with_local_paths
+from flows.commands.fields import with_options
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
@@ -87,7 +87,7 @@ def _start(
 def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
     """Add commands by their names."""
     for name, function in commands.items():
-        group.command(name.replace("_", "-"))(with_local_paths(function))
+        group.command(name.replace("_", "-"))(with_options(function))
 
 
 def _group(name: str, about: str, **commands: Callable[..., None]) -> None:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_runs
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
 from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import err
+from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages.text_table import TextTable
 
@@ -45,7 +44,6 @@ def _measured(
                 err.print(f"{name} has no block in GRF-C: skipped", style="yellow")
 
 
-@with_options
 def accuracy(
     chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
     place: Place,
@@ -83,7 +81,6 @@ def accuracy(
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 
 
-@with_options
 def accuracy_ddhcb(
     chosen: Annotated[Chosen, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
     place: Place,
@@ -119,7 +116,6 @@ def accuracy_ddhcb(
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 
 
-@with_options
 def accuracy_s_dhc(
     chosen: Annotated[Chosen, Settings(SDhcSettings, S_DHC.inputs)],
     runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,

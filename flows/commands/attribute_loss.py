@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from flows.commands.fields import with_options
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json
+from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
 from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table
@@ -64,7 +62,6 @@ class Shown:
         report(data | {"notes": notes}, tables, self.form, as_json=self.as_json)
 
 
-@with_options
 def dhc_a(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:
     """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described ones.
 
@@ -79,7 +76,6 @@ def dhc_a(source: Source = None, person: People = None, crossed: Crossed = "anyw
     _report_groups(persons(source), person, crossed, shown)
 
 
-@with_options
 def dhc_b(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:
     """A-attribute loss of the Detailed DHC-B for one household, level by level: over all, and for described ones.
 
@@ -159,7 +155,6 @@ def _levels(
     return TextTable(title, ["level", *columns], text), plain
 
 
-@with_options
 def tda(
     source: Annotated[
         Path | None, typer.Argument(help="A declaration.  [default: production of the redistricting data]")
@@ -200,7 +195,6 @@ def tda(
     shown.report({"unit": unit.unit, "losses": plain}, tables, notes)
 
 
-@with_options
 def s_dhc(
     source: Annotated[Path | None, typer.Argument(help="A config.json.  [default: production]")] = None,
     person: People = None,

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.reports.figures import delta_of, pair, share
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json
+from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.analyses.comparison_tables import TABLES, PrintedTable
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import named_level, one_jurisdiction

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
-from flows.execution.option import Argument, Option, validated
+from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -52,12 +52,17 @@ class _Group:
 def with_options(command: Command) -> Command:
     """Give a command, instead of each parameter that is a group of options, an option for each of its fields.
 
-    A group is a dataclass, a model of settings, or what `Settings` annotates.
+    A group is a dataclass, a model of settings, or what `Settings` annotates. The command refuses a URL for each of its
+    parameters that is a path.
     """
     parameters, groups = _options_and_groups(command)
 
     @wraps(command)
     def called(**values: Any) -> None:
+        for value in values.values():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path):
+                    refuse_url(path)
         chosen = {name: group.build(values) for name, group in groups.items()}
         command(**values, **chosen)
 

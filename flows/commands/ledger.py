@@ -12,7 +12,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
 from flows.reports.curator import spend_table
 from flows.reports.figures import up
@@ -34,7 +33,6 @@ from tasks.lifecycle.received import reason_of
 from tasks.lifecycle.signature import read_publisher, signer
 
 
-@with_options
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
     definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
@@ -78,7 +76,6 @@ def open_account(
     show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
 
 
-@with_options
 def show_ledger(
     together: Annotated[
         list[str] | None,
@@ -123,7 +120,6 @@ def show_ledger(
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
-@with_options
 def check_ledger(
     releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
     publisher: Annotated[
@@ -184,7 +180,6 @@ def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
     return Check("signatures", f"{signed} of {len(lines)} acts are signed", tuple(faults))
 
 
-@with_options
 def backup_ledger(
     file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
     as_json: Json = False,
@@ -204,7 +199,6 @@ def backup_ledger(
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
 
 
-@with_options
 def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.fields import Chosen, Settings, option_of
 from flows.execution.fork_server import start_fork_server
-from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
 from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
@@ -27,23 +26,8 @@ from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
-Command = TypeVar("Command", bound=Callable[..., None])
 Charged = Annotated[Chosen, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
-
-
-def with_local_paths(command: Command) -> Command:
-    """Make a command refuse URLs for each of its parameters that is a path."""
-
-    @wraps(command)
-    def called(**values: Any) -> None:
-        for value in values.values():
-            for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, Path):
-                    refuse_url(path)
-        command(**values)
-
-    return called  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

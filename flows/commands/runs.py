@@ -11,7 +11,6 @@ import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
 from flows.execution.settings import load_settings, run_directory
 from flows.reports.curator import findings_data, findings_table, no_directory
@@ -24,7 +23,6 @@ from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory, locked
 
 
-@with_options
 def list_runs(
     charged: Annotated[bool, typer.Option("--all", help="Also runs that are over and were charged.")] = False,
     as_json: Json = False,
@@ -52,7 +50,6 @@ def _list_table(facts: list[dict[str, Any]]) -> RenderableType:
     return table
 
 
-@with_options
 def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
     values: Annotated[
@@ -107,7 +104,6 @@ def _broken(finding: Finding) -> str:
     return f"{finding.file} {finding.column}{lines}{more}{values}"
 
 
-@with_options
 def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
     refused: Annotated[bool, typer.Option("--refused", help="All runs whose input was refused.")] = False,

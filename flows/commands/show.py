@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.execution.systems import kind_of_release
-from flows.reports.formats import Format, FormatOption, report
 from flows.reports.show.view import NotThere, anybodys, read_manifest
-from flows.reports.terminal import Json, err, labelled
+from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
 from tasks.inputs.names import coverage
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Group
 from rich.table import Table
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import Json, show
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tasks.spine.write import SpineSummary
 
 
-@with_options
 def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) -> None:
     """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 

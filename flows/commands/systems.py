@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_runs, run_flow
 from flows.commands.tda.declared import refuse_others
@@ -87,7 +87,6 @@ class SystemCommands:
 def run(of: SystemCommands) -> Command:
     """Return the command that runs a system."""
 
-    @with_options
     def command(
         context: typer.Context,
         chosen: Annotated[Chosen, Settings(of.settings, needed=False)],
@@ -106,7 +105,6 @@ def run(of: SystemCommands) -> Command:
 def validate(of: SystemCommands) -> Command:
     """Return the command that checks the input of a system's run without spending anything."""
 
-    @with_options
     def command(
         context: typer.Context,
         chosen: Annotated[Chosen, Settings(of.settings, of.inputs)],
@@ -123,7 +121,6 @@ def validate(of: SystemCommands) -> Command:
 def truth(of: SystemCommands) -> Command:
     """Return the command that writes the exact tables of a system's run."""
 
-    @with_options
     def command(
         context: typer.Context,
         chosen: Annotated[Chosen, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json
+from flows.reports.terminal import Format, FormatOption, Json, report
 from tasks.pages.text_table import TextTable
 
 

@@ -11,8 +11,7 @@ import typer
 
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, err, out
+from flows.reports.terminal import Format, FormatOption, Json, err, out, report
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def tune(
     """
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.tuning import answers, tables
+    from flows.reports.tuning.tuning import answers, differences, tables
     from tasks.bottom_up.domain import is_domain
     from tasks.s_dhc.budgets import is_of_s_dhc
 
@@ -107,8 +106,6 @@ def tune(
 
     plan = changed(first_plan(source, level, definition, jurisdiction))
     if against is not None:
-        from flows.reports.tuning.against import differences
-
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
         table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
         data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]

@@ -19,6 +19,7 @@ from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
 from privacy.accounting.states import EVERYWHERE
 from spine.fault_words import first_fault
+from tasks.lifecycle.authorization import may_draw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
@@ -321,8 +322,6 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
     Raises Refused where the directory is that of a run of another system, or the run may draw noise and began with
     other settings.
     """
-    from tasks.lifecycle.authorization import may_draw
-
     earlier = load_settings(run)
     if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_runs
 from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption, refuse_others
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
-from flows.reports.formats import Format, report
-from flows.reports.terminal import err, labelled
+from flows.reports.terminal import Format, err, labelled, report
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.pages.words import TRUTH
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.choices import Estimator as EstimatorName
 
@@ -31,7 +32,6 @@ Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
 Estimator = StrEnum("Estimator", ["topdown", "gls"])
 
 
-@with_options
 def accuracy(
     context: typer.Context,
     chosen: Annotated[Chosen, Settings(TopDownSettings, TOP_DOWN.inputs)],
@@ -80,7 +80,6 @@ def accuracy(
 
     from flows.execution.repetitions import count_marked
     from tasks.inputs.names import name_of_state, title_of_states
-    from tasks.pages.words import TRUTH
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs, write_comparison
@@ -135,7 +134,6 @@ def _accuracy_of_declaration(
 ) -> None:
     """Report the errors of a declaration's counts on marked data."""
     from flows.execution.repetitions import count_marked
-    from tasks.pages.words import TRUTH
     from tasks.top_down.declared.accuracy import measure_errors, write_report
 
     refuse_others(context, "replicates")
@@ -155,8 +153,6 @@ def _accuracy_of_declaration(
 
 def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:
     """Refuse what cannot be compared, before anything is read."""
-    from tasks.lifecycle.errors import Refused
-
     if len(kinds) * len(estimators) > 1:
         raise Refused("replicates are runs of one program: give one --spine and one --estimator")
     if seeds < 2:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.fields import with_options
 from flows.commands.options import WorkOptions
 from flows.commands.tda.published import Totals
 from flows.reports.figures import fraction
-from flows.reports.formats import Format, FormatOption, report
+from flows.reports.terminal import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 LIMITS = (Fraction(1, 10**4), Fraction(200))  # of a plan's range, typed as a share or in per cent
 
 
-@with_options
 def areas(
     source: Annotated[
         Path,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json
+from flows.reports.terminal import Format, FormatOption, Json, report
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
 

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
 
-from flows.commands.fields import given, option_of, refuse
+from flows.commands.fields import given, option_of, options_of, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
+from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, show
+from privacy.accounting.composition import SpendRow
 from spine.settings import Jurisdiction
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from privacy.accounting.composition import SpendRow
     from tasks.top_down.declared.explain import Explanation
 
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
@@ -35,8 +38,6 @@ def explain(
 
     **Example:** `das tda explain districts.toml`
     """
-    from flows.reports.curator import show_findings
-    from tasks.lifecycle.errors import Refused
     from tasks.top_down.declared.explain import explain as explained
     from tasks.top_down.declared.public_tables import Faulty, read_declared
     from tasks.top_down.spend import declared_spend
@@ -66,9 +67,6 @@ def declare(
 
     **Example:** `das tda declare ri/ mine/`
     """
-    from flows.reports.curator import show_findings
-    from tasks.lifecycle.errors import Refused
-    from tasks.lifecycle.new_folder import check_empty, new_folder
     from tasks.top_down.declared.redistricting import write_declarations
     from tasks.top_down.input.public_input import read_public
 
@@ -89,9 +87,6 @@ def declare(
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-
     levels = Table("level", "units", "largest family", "total", "solved by", "share", title="Levels")
     for each in found.levels:
         family = f"{each.largest_family:,}"
@@ -126,8 +121,6 @@ def refuse_others(context: typer.Context, *more: str) -> None:
 
     Raises typer.BadParameter.
     """
-    from flows.commands.fields import options_of
-
     names = ({name for name, _, _ in options_of(TopDownSettings)} | {*more}) - {"estimator"}
     options = {option.name for option in context.command.params if option.param_type_name == "option"}
     refuse(context, given(context).keys() & names & options, OTHERS)

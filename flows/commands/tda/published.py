@@ -13,16 +13,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.fields import Chosen, Settings
 from flows.commands.options import WorkOptions
 from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_others
+from flows.execution.settings import new_run_id
 from flows.execution.top_down_settings import TopDownSettings
+from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import Json, show
+from tasks.inputs.findings import Finding, gather, has_errors
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
+from tasks.lifecycle.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from tasks.inputs.findings import Finding
     from tasks.lifecycle.workers import Workers
     from tasks.top_down.published.estimate import S
     from tasks.top_down.published.nmf.source import Request
@@ -77,8 +80,6 @@ def inventory(
 
     **Example:** `das tda inventory nmf/`
     """
-    from flows.reports.curator import findings_data
-    from tasks.inputs.findings import gather, has_errors
     from tasks.top_down.published.nmf.inventory import described, is_published_files, take_inventory
     from tasks.top_down.published.places import NO_FILES
 
@@ -95,7 +96,6 @@ def inventory(
 
 def _inventory_tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableType:
     """Return the inventory as a table, the schemas once each, and the findings."""
-    from flows.reports.curator import findings_table
     from tasks.top_down.release.nmf_layout import LEVELS
     from tasks.top_down.run_plan import US
 
@@ -114,7 +114,6 @@ def _inventory_tables(rows: list[dict[str, Any]], findings: list[Finding]) -> Re
     return Group(table, *(Text(f"columns: {schema}") for schema in schemas), findings_table(findings))
 
 
-@with_options
 def import_(
     files: Files,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the measurements go, as DIR/us, DIR/pr.")],
@@ -141,7 +140,6 @@ def import_(
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
 
-@with_options
 def estimate(
     context: typer.Context,
     measurements: Annotated[
@@ -214,8 +212,6 @@ def write_published(
     readers: by the folder of OUT what reads them into the directory at a path. write: as for `write_sources`. Where
     input is refused, its findings are shown.
     """
-    from flows.execution.settings import new_run_id
-    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.published.estimate import end_sources, write_sources
 
     check_empty(out)
