@@ -23,7 +23,7 @@ from tasks.inputs.findings import has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
 from tasks.inputs.tables import STRAY_RETURN
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
@@ -53,9 +53,9 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Input)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
-            raise Refused(f"run {run.id} began with another table or domain; start a new run")
+            raise Refused(f"run {run.id} began with another table or domain; {PUT_BACK}")
         if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
-            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
+            raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
         return tabulated
     remove(run / COUNTS)  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):

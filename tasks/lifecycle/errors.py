@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # of a run that met another
+
 
 class Refused(Exception):
     """The input, the budget or the output path is refused: nothing was written and nothing was spent (exit 1).

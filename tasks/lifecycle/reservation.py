@@ -27,7 +27,7 @@ from tasks.lifecycle.authorization import (
     read_secret_digest,
     save_authorization,
 )
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.signature import signer
@@ -234,7 +234,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     ]
     if differs:
         changed = ", ".join(name.replace("_digest", "").replace("_", " ") for name in differs)
-        raise Refused(f"run {run.id} was reserved with another {changed}; a new run spends budget again")
+        raise Refused(f"run {run.id} was reserved with another {changed}; {PUT_BACK}")
     if read_secret_digest(run) != row.secret_digest:
         raise Refused(
             f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run spends budget again"
@@ -250,7 +250,7 @@ def _marked_secret(run: RunDirectory, request: Request) -> str:
     if earlier is not None:
         bound = (earlier.input_digest, earlier.configuration_digest)
         if bound != (request.input_digest, request.configuration_digest):
-            raise Refused(f"run {run.id} began with other inputs or another configuration; start a new run")
+            raise Refused(f"run {run.id} began with other inputs or another configuration; {PUT_BACK}")
         if read_secret_digest(run) != earlier.secret_digest:
             raise Refused(f"the secret of run {run.id} is gone; start a new run")
     return read_secret_digest(run) or make_secret(run)

@@ -24,7 +24,7 @@ from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, join_reports
 from tasks.lifecycle.authorization import AUTHORIZATION
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.run_directory import VALIDATED, locked
@@ -277,10 +277,10 @@ def _validated_before(part: Part, workers: Workers, params: str, data: str) -> V
     try:
         with suppress(FileNotFoundError):
             if digest_parameters(params, run.CONFIGURATION) != run.parameters.digests:
-                raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
+                raise Refused(f"the parameters of run {run.id} have changed; {PUT_BACK}")
             digests_now = {other.name: other.digest for other in part.others}
             if digests_now != validated.other_digests:
-                raise Refused(f"{', '.join(digests_now)} of run {run.id} changed; a new run spends budget again")
+                raise Refused(f"{', '.join(digests_now)} of run {run.id} changed; {PUT_BACK}")
         records = digest_by_workers(run, workers, run.KIND.find(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
@@ -288,7 +288,7 @@ def _validated_before(part: Part, workers: Workers, params: str, data: str) -> V
     except OSError as error:
         raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
     if run.KIND.find(data) != path or _input_digest(run, records, geography) != validated.input_digest:
-        raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
+        raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
     return validated
 
 

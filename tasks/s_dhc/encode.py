@@ -14,7 +14,7 @@ from tasks.inputs.files import unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, name_if_covered, read_mark
 from tasks.inputs.records import digest_by_workers, join_reports, read_chunk
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
@@ -55,7 +55,7 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Input:
             or tuple(digest_by_workers(run, workers, file.path) for file in sources.files.values())
             != encoded.records_digests
         ):
-            raise Refused(f"run {run.id} began with other files; start a new run")
+            raise Refused(f"run {run.id} began with other files; {PUT_BACK}")
         return encoded
     if sources is None:
         refuse(run, findings)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privacy.noise.laws import Law
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.authorization import read_authorization
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.configuration import Configuration, TableQuery
@@ -75,7 +75,7 @@ def keep_plan(run: RunDirectory, plan: Plan) -> None:
     """Save the plan of a run; what stages wrote under another plan is dropped. Raises Refused for a charged run."""
     given, digest = read_authorization(run), plan.digest()
     if given is not None and given.configuration_digest != digest:
-        raise Refused(f"run {run.id} began with another configuration; a new run spends budget again")
+        raise Refused(f"run {run.id} began with another configuration; {PUT_BACK}")
     if (run / PLAN).exists() and plan_of(run).digest() != digest:
         run.drop_stages()
     save_object(run / PLAN, plan)

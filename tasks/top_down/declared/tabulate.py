@@ -29,7 +29,7 @@ from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, open_records
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.run_directory import VALIDATED
@@ -72,9 +72,9 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
     if (run / VALIDATED).exists():
         file, validated = run.records(RECORDS), run.validated
         if file.path != data or run.public != public:
-            raise Refused(f"run {run.id} began with other records or another declaration; start a new run")
+            raise Refused(f"run {run.id} began with other records or another declaration; {PUT_BACK}")
         if exists(data) and digest_by_workers(run, workers, file.path) != validated.records_digests[0]:
-            raise Refused(f"the records of run {run.id} have changed; a new run spends budget again")
+            raise Refused(f"the records of run {run.id} have changed; {PUT_BACK}")
         return validated
     remove(run / "persons", run / "counts")
     save_object(run / PUBLIC, public)

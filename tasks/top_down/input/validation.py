@@ -16,7 +16,7 @@ from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
 from tasks.inputs.records import STATE, digest_by_workers, open_records
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
@@ -125,12 +125,12 @@ def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) ->
 def _validated_before(run: TopDownRun, workers: Workers, tables: Tables, design: Design) -> Validated:
     """Resume a validated run from its own counts, if its input is unchanged or gone."""
     if run.tables != tables or run.design.digest() != design.digest():
-        raise Refused(f"run {run.id} began with other files or another design; a new run spends budget again")
+        raise Refused(f"run {run.id} began with other files or another design; {PUT_BACK}")
     validated = run.validated
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
             records[product] = digest_by_workers(run, workers, run.records(product).path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
-            raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
+            raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
     return validated

@@ -694,7 +694,7 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     first, _ = validate_here(run, params, data)
     assert validate(run, HERE, str(params), str(data), "us") == first
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
-    with pytest.raises(Refused, match="a new run spends budget again"):
+    with pytest.raises(Refused, match="put back what it began with"):
         validate(run, HERE, str(params), str(data), "us")
     assert run.validated == first
 

@@ -587,7 +587,7 @@ def test_a_run_stopped_before_its_gate_follows_its_edited_configuration(tmp_path
 def test_a_charged_run_refuses_an_edited_configuration(tmp_path: Path, made: Country) -> None:
     measured(tmp_path, made, "run", STATES)
     edited = settings_of(tmp_path, None, config={"tau": TAU | {"PH7": 2}})
-    with pytest.raises(Refused, match="began with another configuration; a new run spends budget again"):
+    with pytest.raises(Refused, match="began with another configuration; put back what it began with"):
         InProcess(edited, HERE).run()
     assert len(Ledger(tmp_path / "ledger.sqlite").rows("census")) == 1
 
