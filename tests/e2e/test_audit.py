@@ -162,7 +162,7 @@ def test_backup_loss_and_restore(office: Office, capfd: pytest.CaptureFixture[st
     assert office.das("backup", copy) == 0
     assert [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.glob("backup*"))] == [0o600, 0o600]
     assert office.das("backup", copy) == 1
-    assert "exists already: name another file" in capfd.readouterr().err
+    assert "already: name another file" in capfd.readouterr().err
     assert das("ledger", "check", one, "--ledger", copy) == 0
     opened = go(office.settings("open"), HERE)
     before = spent(office)
