@@ -76,7 +76,7 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
     "failure",
     [
         "no start",
-        "no space",
+        pytest.param("no space", marks=pytest.mark.ci),
         pytest.param("an end before the flow's", marks=pytest.mark.ci),
         pytest.param("an end before the second flow", marks=pytest.mark.slow),
     ],

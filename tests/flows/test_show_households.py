@@ -27,7 +27,7 @@ def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
         assert ("Estimates are left out" in said) is estimates
 
 
-@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("allowed", [False, pytest.param(True, marks=pytest.mark.ci)])
 def test_each_table_says_where_negative_counts_were_set_to_zero(tmp_path: Path, allowed: bool) -> None:
     inputs = HouseholdInputs(households=households(40), config=configuration(allow_negative_counts=allowed))
     _, staged = stage_here(tmp_path, inputs)
