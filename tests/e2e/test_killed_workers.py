@@ -35,7 +35,7 @@ from tasks.spine.optimize import build_spine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 WRITES = {  # every stage that maps its work onto the workers, and where in the run or the release its pieces write
-    "validate": "/persons",
+    "validate": "/records",
     "population groups": "/counts",
     "digest": "/digests-",  # of a resume: is the input what it was
     "totals": "/totals",
