@@ -100,7 +100,7 @@ def column_at(name: str) -> str:
 
 def has_estimates(manifest: Mapping[str, Any]) -> bool:
     """Return whether a release has tables of estimates next to those of its counts, whichever system made it."""
-    return any(name.startswith("estimates/") for name in manifest["files"])
+    return any("/estimates/" in f"/{name}" for name in manifest["files"])
 
 
 def is_clipped(manifest: Mapping[str, Any]) -> bool:
