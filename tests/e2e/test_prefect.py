@@ -70,16 +70,20 @@ class Office:
         result, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, result
 
-    def post(self, path: str, body: Any) -> Any:
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """Ask the server's API, again while it says that its database is busy."""
         busy = httpx.codes.SERVICE_UNAVAILABLE
-        while (answer := httpx.post(f"{self.api}/{path}", json=body, timeout=PATIENCE)).status_code == busy:
+        while (answer := httpx.request(method, f"{self.api}/{path}", json=body, timeout=PATIENCE)).status_code == busy:
             time.sleep(0.2)
-        return answer.raise_for_status().json()
+        return answer.raise_for_status()
+
+    def post(self, path: str, body: Any) -> Any:
+        """What the server's API answers to this."""
+        return self.ask("POST", path, body).json()
 
     def get(self, path: str) -> Any:
         """What the server's API has at a path."""
-        return httpx.get(f"{self.api}/{path}", timeout=PATIENCE).raise_for_status().json()
+        return self.ask("GET", path).json()
 
     def stored(self) -> str:
         """All that the server's database holds."""
@@ -579,11 +583,10 @@ def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp
 @pytest.mark.slow
 def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: list[str]) -> None:
     """While its work pool is paused, as in an outage; nothing begins when it is over."""
-    pool = f"{office.api}/work_pools/das"
-    httpx.patch(pool, json={"is_paused": True}).raise_for_status()
+    office.ask("PATCH", "work_pools/das", {"is_paused": True})
     run = started(office, "pr", BY_SCHEDULE)
     wait_for(lambda: state_of(office, run) == "Cancelled", "the late run")
-    httpx.patch(pool, json={"is_paused": False}).raise_for_status()
+    office.ask("PATCH", "work_pools/das", {"is_paused": False})
     assert [state["name"] for state in reported_of(office, run)][:2] == ["Scheduled", "Late"]
     assert office.ledger.row(f"{run}-pr") is None
     wait_for(lambda: any("Late" in text for text in messages), "the message")
