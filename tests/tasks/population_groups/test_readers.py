@@ -20,7 +20,8 @@ from tasks.detailed_dhca.person import PERSON
 from tasks.inputs import fast_records
 from tasks.inputs.block_codes import find_blocks
 from tasks.inputs.fast_records import Parsed
-from tasks.inputs.records import Chunk, read_row_group
+from tasks.inputs.parquet import read_row_group
+from tasks.inputs.records import Chunk
 from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
 from tasks.population_groups import compiled_counts, encode

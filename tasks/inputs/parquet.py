@@ -1,0 +1,101 @@
+"""Parquet tables: read row groups as columns of text, and report damage as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.inputs.findings import Finding
+
+NEITHER = "a column holds neither text nor numbers"
+NOT_PARQUET = "is not a Parquet file, or it is damaged"
+
+
+def read_row_group(
+    stream: IO[bytes],
+    number: int,
+    name: str,
+    columns: Sequence[str],
+    metadata: pq.FileMetaData | None = None,
+    plain: Collection[str] = (),
+) -> tuple[pa.Table | None, list[Finding]]:
+    """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
+
+    The decoder makes the dictionaries, from those of the file if there are any, so no row becomes a string. A row group
+    for which that fails, or that holds other types, is read value by value. `metadata` are the file's, where the caller
+    has read them: those of a large file take milliseconds. `plain` columns are read without dictionaries, as text or as
+    int64, where nothing has to be read value by value.
+    """
+    metadata = metadata or pq.read_metadata(stream)
+    if not _holds_values(metadata, number, columns):  # lists may be far longer than the file: they are not read
+        return None, [Finding(name, NEITHER, rows=metadata.row_group(number).num_rows)]
+    table = _read_dictionaries(stream, number, columns, metadata, plain)
+    if table is not None:
+        return table, []
+    file = pq.ParquetFile(stream, metadata=metadata)
+    rows = metadata.row_group(number).num_rows
+    try:
+        table = file.read_row_group(number, columns=list(columns), use_threads=False)
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        if getattr(error, "errno", None):  # the file system's, not the file's content
+            raise
+        return None, [Finding(name, f"row group {number + 1} is damaged and cannot be read", rows=rows)]
+    try:
+        return pa.table({column: _text(table[column]) for column in columns}), []
+    except pa.ArrowException:
+        return None, [Finding(name, NEITHER, rows=rows)]
+
+
+def _holds_values(metadata: pq.FileMetaData, number: int, columns: Sequence[str]) -> bool:
+    """Return whether each column has one value a row, by the file's footer."""
+    group = metadata.row_group(number)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    values = {chunk.path_in_schema: chunk.num_values for chunk in chunks}
+    return all(values.get(column) == group.num_rows for column in columns)
+
+
+def _read_dictionaries(
+    stream: IO[bytes], number: int, columns: Sequence[str], metadata: pq.FileMetaData, plain: Collection[str]
+) -> pa.Table | None:
+    """Read columns of text as dictionaries; None where one holds something else, lacks a value or is damaged."""
+    try:
+        types = metadata.schema.to_arrow_schema()
+        kinds = {column: types.field(column).type for column in columns}
+        numbers = [column for column in columns if column in plain and pa.types.is_integer(kinds[column])]
+        if not all(_holds_text(kind) or column in numbers for column, kind in kinds.items()):
+            return None
+        coded = [column for column in columns if column not in plain]
+        file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded)
+        table = file.read_row_group(number, columns=list(columns), use_threads=False).unify_dictionaries()
+        if any(column.null_count for column in table.columns):
+            return None
+        if not all(pa.types.is_dictionary(table[column].type) for column in coded):
+            return None
+        for column in set(columns) - set(coded):
+            values = table[column].cast(pa.int64() if column in numbers else pa.string())
+            values.validate(full=True)
+            table = table.set_column(table.column_names.index(column), column, values)
+        for chunk in (chunk for column in coded for chunk in table[column].chunks):
+            chunk.dictionary.validate(full=True)  # the decoder does not check that a value is UTF-8
+            numbers = chunk.indices.to_numpy()
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(chunk.dictionary):  # nor this
+                return None
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        if getattr(error, "errno", None):
+            raise
+        return None
+    return table
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _text(column: pa.ChunkedArray) -> Any:
+    text = column.cast(pa.string()).fill_null("")
+    text.validate(full=True)  # Parquet promises UTF-8 and does not check it
+    return text.dictionary_encode()
