@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, Json, report, show
-from privacy.bottom_up.mechanism import BottomUp, Errors, expected
+from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Epsilons = Annotated[list[str] | None, typer.Option("--epsilon", help="A budget, exact; may be repeated.")]
 STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the slides'
 LARGEST_COUNT = 10**15  # whole as a float
-PANELS = (  # of the chart: words by kind of error, what is on the axis, title
-    ({"a1": "A1, by absolute error", "a2": "A2, by squared error"}, "accuracy (1 is exact)", "Accuracy curve"),
-    ({"l1": "L1, mean absolute [records]", "l2": "L2, mean squared [records²]"}, "error of a cell", "Errors of a cell"),
-)
 
 
 def example(
@@ -93,9 +86,10 @@ def curve(
     with refusing():
         points = [{"epsilon": float(value), **expected(truth, float(value))._asdict()} for value in epsilons]
     if plot:
+        from flows.reports.bottom_up_chart import draw_curve
         from tasks.pages.charts import save
 
-        save(lambda: _draw_curve(epsilons, lambda value: expected(truth, value)), plot)
+        save(lambda: draw_curve(epsilons, lambda value: expected(truth, value)), plot)
     rows = [
         [
             f"{float(value):g}",
@@ -113,28 +107,6 @@ def curve(
     data = {"cells": len(truth), "notes": notes, "points": points}
     table = TextTable("Accuracy curve of the bottom-up mechanism", ["epsilon", "L1", "L2", "A1", "A2"], rows, notes)
     report(data, [table], form, as_json=as_json)
-
-
-def _draw_curve(epsilons: Sequence[Fraction], errors: Callable[[float], Errors]) -> Figure:
-    """Draw two panels over epsilon (log): A1 and A2, floored at 0; L1 and L2 (log)."""
-    import numpy as np
-    from matplotlib.figure import Figure
-
-    from tasks.pages.charts import BLUE, ORANGE
-
-    figure = Figure(figsize=(10, 4.2))
-    between = np.geomspace(float(min(epsilons)), float(max(epsilons)), 200)
-    found = [errors(float(epsilon)) for epsilon in between]
-    for axes, (series, label, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
-        for (name, words), colour in zip(series.items(), (BLUE, ORANGE), strict=True):
-            values = np.array([getattr(each, name) for each in found])
-            axes.plot(between, np.maximum(values, 0) if name.startswith("a") else values, color=colour, label=words)
-        axes.set(xscale="log", xlabel="privacy-loss budget ε (add or remove one record)", ylabel=label, title=title)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.legend(fontsize=8)
-    figure.axes[0].set_ylim(-0.02, 1.03)
-    figure.axes[1].set_yscale("log")
-    return figure
 
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:

@@ -78,7 +78,7 @@ def tune(
     """
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.tuning import answers, differences, tables
+    from flows.reports.tuning.tuning import answers, tables
     from tasks.bottom_up.domain import is_domain
     from tasks.s_dhc.budgets import is_of_s_dhc
 
@@ -106,6 +106,8 @@ def tune(
 
     plan = changed(first_plan(source, level, definition, jurisdiction))
     if against is not None:
+        from flows.reports.tuning.against import differences
+
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
         table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
         data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]

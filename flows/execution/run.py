@@ -26,13 +26,13 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
 from flows.execution.approval import await_approval
+from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.standing import released_place, remember_charge
-from flows.execution.states import publish_reserved
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
@@ -213,7 +213,7 @@ def carry_out(settings: RunSettings) -> State[Any]:
         get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
     if place is None:
         return states.skipped(f"{settings.folder.upper()} has no block, or config.json switches it off")
-    states.publish_released(settings, place)
+    publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
 

@@ -1,16 +1,13 @@
-"""A run on the Prefect server: its name and tags, artifacts, how it ended, and no task left open.
+"""The state of a run on the Prefect server: its name and tags, how it ended, and no task left open.
 
-A message of a state is public. It has what an operator must know: the charge, and how to continue. An artifact holds
-public things only: the manifest's content, and what is left of the account. Tags and artifacts are best effort: a run
-neither waits for them nor fails because of them.
+A message of a state is public. It has what an operator must know: the charge, and how to continue.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -18,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from prefect import get_run_logger, runtime
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State
@@ -30,13 +26,9 @@ from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
 from flows.execution.standing import charge_of
 from flows.execution.systems import SYSTEMS
-from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
-from privacy.accounting.ledger import Ledger, LedgerError
-from privacy.accounting.states import listed
-from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest, release_digest, shown_marks
+from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -185,65 +177,3 @@ def add_tags(*names: str) -> None:
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         client.update_flow_run(own, tags={*client.read_flow_run(own).tags, *names})
-
-
-@best_effort
-def publish_reserved(settings: RunSettings) -> None:
-    """Publish what was reserved and what is left of the account; tag the run as charged, or by the mark of its data."""
-    rows, run = _account_lines(settings), str(settings.run_id)
-    tag, charged = "charged", "once, however it ends and however often it is resumed"
-    if not rows:
-        tag = Ledger(Path(settings.ledger)).books().marked[run][1].lower()
-        charged = f"nothing: its data is {tag}"
-    create_table_artifact(
-        rows or [{"charged": "nothing"}], key=_key(settings, "budget"), description=f"Run {run} is charged {charged}"
-    )
-    add_tags(tag)
-
-
-@best_effort
-def publish_released(settings: RunSettings, place: Path) -> None:
-    """Publish a page of what was released and spent."""
-    text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
-    key, description = _key(settings, "release"), f"Released by run {settings.run_id}"
-    create_markdown_artifact(text, key=key, description=description)
-
-
-def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
-    """Return the page of a release, in Markdown; all but the account is in the manifest."""
-    lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
-    lines += [f"| what changes | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
-    lines += [f"| {' | '.join((row.sentence, *row.cells))} |" for row in read_spend(manifest["spent"]).rows()]
-    for row in account:
-        lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
-    if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):
-        lines += ["", "| population group level | groups published | of |", "|---|---:|---:|"]
-        for name, level in manifest["levels"].items():
-            lines.append(f"| {name} | {sum(level['groups_published'].values()):,} | {level['groups']:,} |")
-    report = [f"* report: `{place / 'report.html'}`"] if (place / "report.html").exists() else []
-    return "\n".join([*lines, "", f"* release: `{place}`", *report, f"* digest of manifest.json: `{digest}`"])
-
-
-def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
-    """Return one row of what the run was charged and its account has left; none for a run that was charged nothing."""
-    try:
-        books = Ledger(Path(settings.ledger)).books()
-    except LedgerError:  # the page of a release has the rest
-        return []
-    row = books.runs.get(str(settings.run_id))
-    if row is None:
-        return []
-    account = books.accounts[row.account]
-    unit, (_, left) = UNITS[account.definition], books.left(account.name, row.states)
-    return [
-        {
-            "account": account.name,
-            "charged to each state": f"{unit} {rounded_up(row.amount)}",
-            "least left in a state": f"{unit} {rounded_down(left)} of {rounded_up(account.total)}",
-            "states": listed(row.states),
-        }
-    ]
-
-
-def _key(settings: RunSettings, what: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", f"{settings.SYSTEM}-{settings.folder}-{what}".lower())
