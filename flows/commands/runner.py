@@ -132,9 +132,10 @@ def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> S
     for settings in todo:
         settings.check_out()
     spends = [settings.spends() for settings in todo]
-    _check_input(todo, spends)
+    siblings = kind.siblings(todo)
+    _check_input(todo, spends, all_or_none=len(siblings) == len(todo))
     err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
-    _keep(todo, options, kind.siblings(todo))
+    _keep(todo, options, siblings)
     return todo
 
 
@@ -250,10 +251,10 @@ def _say_left_behind(options: RunOptions) -> None:
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
 
-def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spend]]) -> None:
+def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spend]], *, all_or_none: bool) -> None:
     """Refuse runs before a server and workers are there, or a directory.
 
-    Their data is not there; or it has no mark, and the account cannot pay: for one of all or none, for each of others.
+    Their data is not there; or it has no mark, and the account cannot pay: all runs, or one of all or none.
     """
     from tasks.inputs.files import exists
     from tasks.inputs.marks import read_mark
@@ -270,7 +271,7 @@ def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spen
                     check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
             except Refused as refused:
                 refusals.append(refused)
-    if refusals and (len(refusals) == len(todo) or not getattr(todo[0], "each_alone", False)):
+    if refusals and (all_or_none or len(refusals) == len(todo)):
         raise refusals[0]
 
 

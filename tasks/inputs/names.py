@@ -56,8 +56,8 @@ def coverage(states: Sequence[str]) -> str:
     """Return a warning where a release's nation is only some of the states; "" for all of them, or none."""
     if not 0 < len(states) < ALL_STATES:
         return ""
-    few = len(states) <= NAMED - 1
-    some = " and ".join(map(name_of_state, states)) if few else f"{len(states)} of the 50 states and D.C."
+    named = " and ".join(map(name_of_state, states))
+    some = named if len(states) <= 2 else f"{len(states)} of the 50 states and D.C."
     return f"The run covers only {some}; its counts of the nation include no others."
 
 

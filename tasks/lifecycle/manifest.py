@@ -84,7 +84,8 @@ def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
         counted = manifest["spine"]["us_level"]
     else:
         counted = any("usa" in name.lower() for name in (*manifest.get("levels", ()), *manifest.get("queries", ())))
-    return list(map(str, manifest.get("states") or manifest["geography"]["states"])) if counted else []
+    states = manifest.get("states") or manifest.get("geography", {}).get("states", ())
+    return list(map(str, states)) if counted else []
 
 
 def spend_of(manifest: Mapping[str, Any]) -> Spend | None:

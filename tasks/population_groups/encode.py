@@ -32,9 +32,9 @@ def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
     `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other jurisdictions,
     for which the chunk is read at the same time.
     """
-    if not report_path(run, number).exists():
+    if not _report_path(run, number).exists():
         use_kernels(run.state_folder)
-        runs = [run, *(other for other in others if not report_path(other, number).exists())]
+        runs = [run, *(other for other in others if not _report_path(other, number).exists())]
         files = [each.records for each in runs]
         states = {state for file in files for state in file.states}
         chunk = read_chunk(files[0], number, skip=(STATE, partial(all_outside, states)))
@@ -43,8 +43,7 @@ def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
             _encode(each, number, file, chunk, parsed)
 
 
-def report_path(run: SafeTabRun, number: int) -> Path:
-    """Return where the report of an encoded chunk is."""
+def _report_path(run: SafeTabRun, number: int) -> Path:
     return run / f"records/{number:05d}.report"
 
 
@@ -62,7 +61,7 @@ def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, pars
         if file.blocks_known and len(arrays["block"]):
             report = replace(report, sums=_sums(run, file, arrays, blocks))
         save_arrays(run / f"records/{number:05d}", arrays)
-    save_object(report_path(run, number), report)
+    save_object(_report_path(run, number), report)
 
 
 def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

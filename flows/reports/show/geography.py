@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.inputs.names import names_of_2020
 from tasks.inputs.regions import NATION, PUERTO_RICO, Region
 
-__all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "plain_name", "title"]
+__all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "number_within", "plain_name", "title"]
 TITLES = {  # in the order of answers of a search
     "USA": ("nation", "nation"),
     "STATE": ("state", "states"),
@@ -26,6 +26,11 @@ def title(region_type: str, *, several: bool = False) -> str:
     """Return the word for a region of a type, in a sentence; a type of no census is its own word."""
     bare = region_type.removeprefix(PUERTO_RICO)
     return TITLES.get(bare, (bare, bare))[several]
+
+
+def number_within(region_type: str, number: int) -> str:
+    """Return the words for a number of regions of a type within another: `1 tract within it`."""
+    return f"{number:,} {title(region_type, several=number != 1)} within it"
 
 
 def plain_name(region: Region) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import NATION, Region, capitalized, plain_name, title
+from flows.reports.show.geography import NATION, Region, capitalized, number_within, plain_name, title
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat
 from flows.reports.show.scope import Scope
@@ -230,7 +230,7 @@ class ReleasePages(TableViews):
         """Return headings with links to what contains a region, and to what it contains."""
         above = [(self.name(one), f"region/{one.key}") for one in self.regions_above(region)]
         inside = [
-            (f"{len(found):,} {title(kind, several=len(found) != 1)} within it", self._named(found))
+            (number_within(kind, len(found)), self._named(found))
             for kind in (region.child_types if self.scope.complete_in(region) else ())
             if (found := [one for one in self._by_type.get(kind, ()) if one.id.startswith(region.child_prefix)])
         ]

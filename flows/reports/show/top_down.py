@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.geography import NATION, Region, title
+from flows.reports.show.geography import NATION, Region, number_within, title
 from flows.reports.show.margins import caveat, confidence, deviations, widening
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
@@ -296,12 +296,12 @@ class TopDownPages(ReleasePages):
         """Return headings with links to what contains a geounit, and to what it contains."""
         found = super().around(region)
         if parts := [one for one in self._by_type.get("COUSUB", ()) if one.id[:5] == region.id]:
-            found.append((f"{len(parts):,} {title('COUSUB', several=len(parts) != 1)} within it", self._named(parts)))
+            found.append((number_within("COUSUB", len(parts)), self._named(parts)))
         finer = {"TRACT": "BLOCK_GROUP", "BLOCK_GROUP": "BLOCK"}.get(region.type.removeprefix("PR-"))
         if finer:
             codes = self._codes(finer, region.id)
             links = [(code, f"region/{finer}/{code}") for code in codes[:LISTED]]
-            found.append((f"{len(codes):,} {title(finer, several=len(codes) != 1)} within it", links))
+            found.append((number_within(finer, len(codes)), links))
         return found
 
     def _maps_inside(self, region: Region) -> list[tuple[str, Links]]:
