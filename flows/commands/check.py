@@ -13,7 +13,7 @@ from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
-from tasks.lifecycle.check import Check, check_files, check_made_by, check_signature, check_spent
+from tasks.lifecycle.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
 from tasks.lifecycle.received import NotOfRelease, reason_of
@@ -40,7 +40,9 @@ def check(
     require_release(release)
     try:
         manifest = read_manifest(release)
-        done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+        found = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+        done = [each for each in found if isinstance(each, Check)]
+        unchecked = [each for each in found if isinstance(each, NotChecked)]
         stated = {name: manifest[name] for name in ("release", "spent")}
     except NotOfRelease as fault:
         raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
@@ -53,21 +55,23 @@ def check(
         "digest": release_digest(release),
         "marks": shown_marks(manifest),
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
+        "not_checked": [{"part": each.part, "why": each.why} for each in unchecked],
     }
     faults, whole = sum(bool(each.faults) for each in done), not done[0].faults
     signed = f", and {publisher} has signed it" if publisher else ""
     verdict = f"{release} agrees with its manifest: none of {len(done)} checks found a fault{signed}"
     shown = done if every else [each for each in done if each.faults]
-    show(facts, lambda: _rendered(facts, shown, "" if faults else verdict), as_json=as_json)
+    show(facts, lambda: _rendered(facts, shown, "" if faults else verdict, unchecked), as_json=as_json)
     if faults:
         rest = "" if whole else "; while files are not its own, what its tables say is not checked"
         raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault{rest}")
 
 
-def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.inputs.names import NAMES
     from tasks.inputs.points import POINTS
     from tasks.lifecycle.check_tables import check_tables
+    from tasks.lifecycle.statements import check_statements, common
     from tasks.pages.release_report import REPORT, check_report
 
     files = check_files(release, manifest)
@@ -83,14 +87,21 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             raise KeyError(manifest["release"])
         whole = yield from check_tables(release, manifest, kind.part("description")(manifest))
         if whole:
+            own = kind.part("statements")(release, manifest) if kind.statements else None
+            if own is None:
+                yield NotChecked("the manifest", "this system does not say what it states")
+            else:
+                yield from check_statements(common(kind.title, manifest) | own, manifest)
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
             if kind.release_checks:
                 yield from kind.part("release_checks")(release, manifest)
 
 
-def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:
-    """Return the release's name, digest and marks, a table of checks if any is shown, and the verdict as last line."""
+def _rendered(
+    facts: Mapping[str, Any], shown: Sequence[Check], verdict: str, unchecked: Sequence[NotChecked]
+) -> RenderableType:
+    """Return the release's name, digest and marks, a table of checks if any is shown, what is not checked, the verdict."""
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")
@@ -98,4 +109,7 @@ def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) ->
             mark = Text("wrong", "red") if each.faults else Text("ok", "green")
             table.add_row(mark, each.what, each.over, "; ".join(each.faults[:5]))
         parts.append(table)
+    for why in dict.fromkeys(each.why for each in unchecked):
+        named = ", ".join(dict.fromkeys(each.part for each in unchecked if each.why == why))
+        parts.append(Text(f"not checked: {named} ({why})"))
     return Group(*parts, *([verdict] if verdict else []))

@@ -20,12 +20,14 @@ class ReleaseKind:
 
     title: `release` in their manifests.
     description: returns the Description of a release's tables, given its manifest.
+    statements: returns what a release must state besides `tasks.lifecycle.statements.common`, for `das check`.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
     page: opens a release for `das show`; by default the pages of its tables.
     """
 
     title: str
     description: str
+    statements: str = ""
     release_checks: str = ""
     page: str = "flows.reports.show.release_pages:ReleasePages"
 
@@ -93,6 +95,7 @@ SYSTEMS = {
             stages="flows.top_down:stages",
             check="flows.top_down:check",
             description="tasks.top_down.release.tables:description",
+            statements="tasks.top_down.check.statements:statements",
             release_checks="tasks.top_down.check.release:checks",
             data_files="tasks.top_down.run_plan:DATA_FILES",
             page="flows.reports.show.top_down:TopDownPages",

@@ -36,6 +36,17 @@ class Check:
     faults: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class NotChecked:
+    """A part of a release that nothing in it shows to be right, and why: only a signature can.
+
+    part: a statement, as `products.persons.solved`, or a table and what of it, as `t1/*: counts`.
+    """
+
+    part: str
+    why: str
+
+
 def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
     """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
     named: dict[str, str] = manifest["files"]
@@ -64,7 +75,7 @@ def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
         *((each["sentence"], each, of) for each, of in zip(again["relations"], spent["relations"], strict=True)),
     ):
         numbers = {name: value for name, value in ours.items() if isinstance(value, float)}
-        wrong = [name for name, value in numbers.items() if not _close(value, stated[name])]
+        wrong = [name for name, value in numbers.items() if not is_close(value, stated[name])]
         faults = [f"{name} is {numbers[name]}, not {stated[name]}" for name in wrong]
         yield Check(f"spent, {what}", f"{spend.measure} {ours['exact']}" if numbers else NOT_COVERED, tuple(faults))
 
@@ -159,5 +170,6 @@ def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:
     return Check(what, over, () if expected == stated else (f"it is {expected}, not {stated}",))
 
 
-def _close(stated: float, other: float) -> bool:
+def is_close(stated: float, other: float) -> bool:
+    """Return whether two decimals differ by no more than the rounding of one."""
     return abs(stated - other) <= ROUNDING * max(1.0, abs(stated))

@@ -11,9 +11,18 @@ import duckdb
 import pyarrow as pa
 
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, OWN, PACKAGE_FILE, Resource, as_json, columns_of, resources_of
+from tasks.lifecycle.datapackage import (
+    DICTIONARY_FILE,
+    OWN,
+    PACKAGE_FILE,
+    Resource,
+    as_json,
+    columns_of,
+    dictionary,
+    resources_of,
+)
 from tasks.lifecycle.description import Column, Description, fill
-from tasks.lifecycle.received import read_json
+from tasks.lifecycle.received import read_in, read_json
 from tasks.lifecycle.release_database import ReleaseDatabase, differing, name_of, parquet, text_table
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
@@ -41,9 +50,12 @@ def check_tables(release: Path, manifest: Mapping[str, Any], description: Descri
     if columns.faults:
         return False
     yield _check_package(release, manifest, tables)
+    yield _check_dictionary(release, manifest, description)
     by_name = {table.name: table for table in tables}
     with ReleaseDatabase() as database:
         yield _check_codes(database, release, tables)
+        yield _check_keys(database, release, tables)
+        yield _check_references(database, release, by_name)
         for table in tables:
             if table.twin:
                 yield _check_text(database, release, table, by_name[table.twin])
@@ -101,6 +113,14 @@ def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[
     return Check(PACKAGE_FILE, f"{len(tables)} tables", tuple(faults))
 
 
+def _check_dictionary(release: Path, manifest: Mapping[str, Any], description: Description) -> Check:
+    """Compare dictionary.csv with the description; that of another version is not compared."""
+    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
+    rows = dictionary(description, manifest["files"])
+    same = made_by != own or read_in(release, DICTIONARY_FILE).decode("utf-8", "replace") == rows
+    return Check(DICTIONARY_FILE, f"{rows.count(chr(10)):,} rows", () if same else ("it is not this version's",))
+
+
 def _form(value: Any) -> Any:
     """Return a part of a description without its words."""
     if isinstance(value, dict):
@@ -121,6 +141,37 @@ def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Seq
                 wrong = sorted(str(value) for (value,) in values if value is not None and value not in column.codes)
                 faults += [f"{table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
     return Check("codes", f"{columns} columns", tuple(faults))
+
+
+def _check_keys(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequence[Resource]) -> Check:
+    """Find rows that share their key with another, or lack it."""
+    faults = []
+    keyed = [table for table in tables if table.key]
+    for table in keyed:
+        key = ", ".join(map(name_of, table.key))
+        several = f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM {_rows(release, table)} GROUP BY {key})"
+        lacking = " OR ".join(f"{name_of(name)} IS NULL" for name in table.key)
+        ((more,),) = database.execute(several).fetchall()
+        ((without,),) = database.execute(f"SELECT count(*) FROM {_rows(release, table)} WHERE {lacking}").fetchall()
+        faults += [f"{table.name}: {more:,} rows have the key of another row"] * bool(more)
+        faults += [f"{table.name}: {without:,} rows have no key"] * bool(without)
+    return Check("keys", f"{len(keyed)} tables", tuple(faults))
+
+
+def _check_references(database: duckdb.DuckDBPyConnection, release: Path, tables: Mapping[str, Resource]) -> Check:
+    """Find rows that name a row of another table which is not there."""
+    faults, references = [], 0
+    for table in tables.values():
+        for each in table.references:
+            own, others = (", ".join(f"{name_of(name)}::VARCHAR" for name in names) for names in (each.columns, each.key))
+            found = (
+                f"SELECT count(*) FROM (SELECT DISTINCT {own} FROM {_rows(release, table)} "
+                f"EXCEPT SELECT {others} FROM {_rows(release, tables[each.table])})"
+            )
+            ((strange,),) = database.execute(found).fetchall()
+            references += 1
+            faults += [f"{table.name}: {strange:,} of {own} are not in {each.table}"] * bool(strange)
+    return Check("references between tables", f"{references} references", tuple(faults))
 
 
 def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:

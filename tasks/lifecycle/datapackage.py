@@ -80,8 +80,7 @@ RESOURCE = TypeAdapter(Resource)  # reads what anybody may have written
 
 def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
     """Write OUT/datapackage.json and OUT/dictionary.csv, of the tables among these files of a release in OUT."""
-    rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, files))
-    (out / DICTIONARY_FILE).write_text("".join("|".join(row) + "\n" for row in rows), "utf-8")
+    (out / DICTIONARY_FILE).write_text(dictionary(description, files), "utf-8")
     package = {
         "$schema": PROFILE,
         "name": slug(manifest["release"]),
@@ -90,6 +89,12 @@ def write_package(out: Path, description: Description, manifest: Mapping[str, An
         "resources": [as_json(out, resource) for resource in resources_of(out, description, files)],
     }
     (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def dictionary(description: Description, files: Iterable[str]) -> str:
+    """Return the content of dictionary.csv, of the tables among these files."""
+    rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, list(files)))
+    return "".join("|".join(row) + "\n" for row in rows)
 
 
 def write_descriptions(out: Path, description: Description, manifest: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from typing import get_args
+from typing import Any, get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
@@ -95,27 +95,33 @@ class Design:
         """Return the choices for comparisons that are made; empty for most runs."""
         return {name: True for name in ("pl94", "free") if getattr(self, name)}
 
-    def digest(self) -> str:
-        """Return one digest of the whole design."""
+    def described(self) -> dict[str, Any]:
+        """Return the whole design as files have it: plain values, exact fractions as text."""
         content = {
             "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
-            # The width of a geocode is a name's, and the noise keeps its address.
-            "settings": {
-                product: {name: value for name, value in settings.described().items() if name != "geocode_widths"}
-                for product, settings in self.settings.items()
-            },
-            "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
+            "settings": {product: settings.described() for product, settings in self.settings.items()},
+            "allocations": {name: {**each.described(), "source": each.source} for name, each in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
             "rounding": "program",
             "microdata": self.microdata,
-            "measurements": {"parquet": True, "none": False}.get(self.measurements, self.measurements),
+            "measurements": self.measurements,
             **self.special,
         }
-        return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+        return dict(json.loads(json.dumps(content, default=str)))
+
+    def digest(self) -> str:
+        """Return one digest of the whole design."""
+        content = self.described()
+        for settings in content["settings"].values():
+            del settings["geocode_widths"]  # the width of a geocode is a name's, and the noise keeps its address
+        for each in content["allocations"].values():
+            del each["source"]
+        content["measurements"] = {"parquet": True, "none": False}.get(self.measurements, self.measurements)
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:

@@ -23,9 +23,10 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition, law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
-from tasks.lifecycle.check import Check, check_spend, wrong_law
+from tasks.lifecycle.check import Check, NotChecked, wrong_law
 from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet
 from tasks.top_down.check.counts import check_counts, check_margins
+from tasks.top_down.check.statements import check_public_files, not_checked
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
@@ -33,7 +34,6 @@ from tasks.top_down.release.measurement_files import PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.tables import has_measurements, spine_files
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.spend import compose
 
 EXACT = ("share", "variance_numerator", "variance_denominator")  # columns of a law that the Bureau's layout has not
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
@@ -46,18 +46,10 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
 }
 
 
-def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check the spend against the noise, then the files, then every count that is released twice."""
-    if spent := manifest["spent"]:
-        costs = {  # a bypass moves shares along a path and keeps their sum: the levels' own sum to what is spent
-            product: parse_exact(entry["budget"]) * sum(map(parse_exact, entry["shares"].values()), Fraction(0))
-            for product, entry in manifest["products"].items()
-        }
-        yield check_spend(compose(spent["definition"], costs), spent)
-    for product, entry in manifest["products"].items():
-        if "noise" in entry:
-            yield check_laws(product, entry)
-            yield check_shares(product, entry, us_level=manifest["spine"]["us_level"])
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check the lists of cells, then every count that is released twice, the measurements and the margins."""
+    yield from not_checked(manifest)
+    yield from check_public_files(release, manifest)
     for product, entry in manifest["products"].items():
         yield from check_counts(release, manifest, product)
         if "noise" in entry:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.arrow import text
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import mark_facts, mark_in
+from tasks.lifecycle.manifest import MANIFEST, mark_facts, mark_in
 from tasks.lifecycle.received import NotOfRelease, path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import codes_of, spine_digest
@@ -71,31 +71,34 @@ class Description:
 def write_description(source: Source, staged: Path) -> None:
     """Write design.json of a run's measurements."""
     design, validated = source.design, source.validated
-    content: dict[str, Any] = {
-        "run": source.id,
-        **mark_facts(validated.mark),
-        "states": validated.states,
-        "us_level": validated.nation,
-        "spine_digest": spine_digest(source),
-        "state_totals": {state: source.state(state).totals[int(state)] for state in validated.states},
-        "region": design.jurisdiction,
-        "kind": design.kind,
-        "geocodes": geocode_form(design.settings[design.products[0]], design.kind),
-        "products": design.products,
-        "settings": {name: settings.described() for name, settings in design.settings.items()},
-        "allocations": {name: {**each.described(), "source": each.source} for name, each in design.allocations.items()},
-        "asked_states": design.states,
-        "estimator": design.estimator,
-        "rounding": "program",
-        "microdata": design.microdata,
-        "public_files": validated.digests,
-    }
+    totals = {state: source.state(state).totals[int(state)] for state in validated.states}
+    content = described_measurements(source.id, design, validated, spine_digest(source), totals)
     if (origin := source.origin) is not None:  # read from the Census Bureau's files
         codes = {name: codes_of(source, name, validated.states[0]) for name in design.products}
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
+
+
+def described_measurements(
+    run: str, design: Design, validated: Validated, spine: str, totals: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the content of design.json. totals: the declared population by state."""
+    described = described_design(design)
+    names = ("region", "kind", "geocodes", "products", "settings", "allocations")
+    return {
+        "run": run,
+        **mark_facts(validated.mark),
+        "states": list(validated.states),
+        "us_level": validated.nation,
+        "spine_digest": spine,
+        "state_totals": dict(totals),
+        **{name: described[name] for name in names},
+        "asked_states": described["states"],
+        **{name: described[name] for name in ("estimator", "rounding", "microdata")},
+        "public_files": validated.digests,
+    }
 
 
 @contextmanager
@@ -135,18 +138,38 @@ def read_description(folder: Path) -> Description:
     )
 
 
-def _read_design(content: Mapping[str, Any]) -> Design:
+def described_design(design: Design) -> dict[str, Any]:
+    """Return a design as a manifest has it, with the form of the geocodes; `read_design` reads it."""
+    return {**design.described(), "geocodes": geocode_form(design.settings[design.products[0]], design.kind)}
+
+
+def read_design(manifest: Mapping[str, Any]) -> Design:
+    """Read the design of a release from its manifest. Raises Refused, or one of UNREADABLE."""
+    stated = manifest["design"]
+    facts = {"states": manifest["states"], "us_level": manifest["spine"]["us_level"], "asked_states": stated["states"]}
+    design = replace(
+        _read_design({**stated, **facts}, MANIFEST),
+        nation=stated["nation"],
+        measurements=stated["measurements"],
+        **{name: True for name in ("pl94", "free") if name in stated},
+    )
+    if described_design(design) != stated:
+        raise Refused(f"{MANIFEST}: its design is not one that a run may have")
+    return design
+
+
+def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Design:
     products: tuple[ProductName, ...] = tuple(content["products"])
     for name, choices in CHOICES.items():
         if content[name] not in choices:
-            raise Refused(f"{SETTINGS_FILE}: {name} is {content[name]!r}, not one of {', '.join(map(str, choices))}")
+            raise Refused(f"{file}: {name} is {content[name]!r}, not one of {', '.join(map(str, choices))}")
     if not products or set(products) - set(PRODUCTS) or len(set(products)) < len(products):
-        raise Refused(f"{SETTINGS_FILE}: products are {', '.join(map(str, products))}, not {' and '.join(PRODUCTS)}")
+        raise Refused(f"{file}: products are {', '.join(map(str, products))}, not {' and '.join(PRODUCTS)}")
     jurisdiction, states = content["region"], content["states"]
     if content["us_level"] and jurisdiction == "pr":
-        raise Refused(f"{SETTINGS_FILE}: Puerto Rico has no US level")
+        raise Refused(f"{file}: Puerto Rico has no US level")
     if states != [state for state in STATES[jurisdiction] if state in states]:
-        raise Refused(f"{SETTINGS_FILE}: states are {states}, not sorted codes of jurisdiction {jurisdiction}")
+        raise Refused(f"{file}: states are {states}, not sorted codes of jurisdiction {jurisdiction}")
     settings = {name: _read_settings(content["settings"][name], name, jurisdiction) for name in products}
     allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
     for name in products:
@@ -155,12 +178,12 @@ def _read_design(content: Mapping[str, Any]) -> Design:
     geocodes = geocode_form(settings[products[0]], content["kind"])
     if content.get("geocodes") != geocodes:
         raise Refused(
-            f"{SETTINGS_FILE}: geocodes of the form {content.get('geocodes')!r}, and this version reads {geocodes!r}: "
+            f"{file}: geocodes of the form {content.get('geocodes')!r}, and this version reads {geocodes!r}: "
             "use the version of das-flows that made the release"
         )
     definitions = {part.definition for name in products for part in (settings[name], allocations[name])}
     if len(definitions) > 1:
-        raise Refused(f"{SETTINGS_FILE}: the definitions {' and '.join(sorted(definitions))} in one run")
+        raise Refused(f"{file}: the definitions {' and '.join(sorted(definitions))} in one run")
     return Design(
         jurisdiction,
         content["kind"],

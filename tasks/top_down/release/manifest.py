@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +19,17 @@ from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.input.geography import codes_of, spine_digest, summaries
+from tasks.top_down.release.description import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
-from tasks.top_down.run_plan import US, ProductName, law, request_digest
+from tasks.top_down.run_plan import US, Design, ProductName, law, request_digest
 from tasks.top_down.source import Source
 from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
     from spine.top_down import Solve
 
+TITLE = "Redistricting data by the TopDown Algorithm"  # `release` in manifests
 STATEMENTS = {
     "guarantee": GUARANTEE,
     "neighbours": "The budget bounds what replacing one person's record, and one living quarters' record, by another "
@@ -44,24 +46,48 @@ OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's fi
 
 def describe_release(run: Source, staged: Path) -> None:
     """Write report.html and, over all files of the staging folder, manifest.json."""
-    design, validated, truth, origin = run.design, run.validated, is_truth(run), run.origin
-    of_bureau = origin is not None and origin.run is None
+    validated, truth, origin = run.validated, is_truth(run), run.origin
     manifest: dict[str, Any] = {
-        "release": "Redistricting data by the TopDown Algorithm",
-        "region": design.jurisdiction.upper(),
+        "release": TITLE,
         "run": run.id,
         **marked(validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement}),
         **({"source": origin.facts} if origin and origin.facts else {}),
-        "spent": None if truth or origin else planned_spend(design, nation=validated.nation).as_json(),
-        "states": validated.states,
-        "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
-        "products": {product: _product(run, product) for product in design.products},
-        "statements": {
-            name: text
-            for name, text in STATEMENTS.items()
-            if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
-        },
+        **designed(
+            run.design,
+            validated.states,
+            validated.digests,
+            nation=validated.nation,
+            drawn=not truth and origin is None,
+            said=statements_of(truth=truth, of_bureau=origin is not None and origin.run is None),
+        ),
+        "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
+        "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
+        "products": {product: _product(run, product) for product in run.design.products},
+        **made_by(run),
+    }
+    if origin and origin.facts:  # das-flows may not have drawn the noise
+        del manifest["noise_scheme"]
+    write_report(run, staged, manifest)
+    write_descriptions(staged, description(manifest), manifest)
+
+
+def designed(
+    design: Design,
+    states: Sequence[str],
+    digests: Mapping[str, str],
+    *,
+    nation: bool,
+    drawn: bool,
+    said: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the statements of a release that follow from its design. drawn: whether the run drew noise of its own."""
+    return {
+        "region": design.jurisdiction.upper(),
+        "spent": planned_spend(design, nation=nation).as_json() if drawn else None,
+        "states": list(states),
+        "design": described_design(design),
+        "statements": dict(said),
         "options": {
             "estimator": design.estimator,
             "microdata": design.microdata,
@@ -69,14 +95,26 @@ def describe_release(run: Source, staged: Path) -> None:
             **({"nmf": True} if design.measurements == "nmf" else {}),
             **design.special,
         },
-        "public_files": validated.digests,
-        "configuration_digest": request_digest(design, validated.digests),
-        **made_by(run),
+        "public_files": dict(digests),
+        "configuration_digest": request_digest(design, digests),
     }
-    if origin and origin.facts:  # das-flows may not have drawn the noise
-        del manifest["noise_scheme"]
-    write_report(run, staged, manifest)
-    write_descriptions(staged, description(manifest), manifest)
+
+
+def statements_of(*, truth: bool, of_bureau: bool) -> dict[str, str]:
+    """Return what a release says in words. of_bureau: of an estimate from the Bureau's own measurements."""
+    return {
+        name: text
+        for name, text in STATEMENTS.items()
+        if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
+    }
+
+
+def measured(allocation: Allocation, levels: Iterable[str], shares: Mapping[str, list[Fraction]]) -> dict[str, Any]:
+    """Return what a product states of its noise. shares: by level, those that some geounit has, ascending."""
+    return {
+        "shares": {level: str(allocation.levels[level]) for level in levels},
+        "noise": list(describe_noise(allocation, shares)),
+    }
 
 
 def _product(run: Source, product: ProductName) -> dict[str, Any]:
@@ -88,8 +126,7 @@ def _product(run: Source, product: ProductName) -> dict[str, Any]:
         "geounits": _geounits(run, product),
     }
     if not is_truth(run):
-        entry["shares"] = {level: str(allocation.levels[level]) for level in entry["geounits"]}
-        entry["noise"] = list(_noise(run, product))
+        entry |= measured(allocation, entry["geounits"], _shares(run, product))
     if margins := describe_margins(run, product):
         entry["margins"] = margins
     solved = describe_solves(allocation.levels, ((level, solve) for _, level, solve in _solves(run, product)))
@@ -102,16 +139,15 @@ def _geounits(run: Source, product: ProductName) -> dict[str, int]:
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
-def _noise(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
-    """Yield the law of every level, share and query group."""
-    allocation = run.design.allocations[product]
+def _shares(run: Source, product: ProductName) -> dict[str, list[Fraction]]:
+    """Return by level the shares that some geounit has, ascending."""
     shares: dict[str, set[Fraction]] = {}
     if run.validated.nation:
-        shares[US] = {allocation.levels[US]}
+        shares[US] = {run.design.allocations[product].levels[US]}
     for state in run.validated.states:
         for level, distinct in distinct_shares(run.spine(product, state)).items():
             shares.setdefault(level, set()).update(distinct)
-    return describe_noise(allocation, {level: sorted(distinct) for level, distinct in shares.items()})
+    return {level: sorted(distinct) for level, distinct in shares.items()}
 
 
 def describe_noise(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> Iterator[dict[str, Any]]:

@@ -104,10 +104,16 @@ def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters:
 
 
 def write_cells(staged: Path, product: ProductName, *, pl94: bool) -> None:
-    """Write cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
+    """Write the lists of a product's cells and counts."""
+    for file, table in cell_files(product, pl94=pl94).items():
+        with release_file(staged, file) as draft:
+            pa.csv.write_csv(table, draft, PIPES)
+
+
+def cell_files(product: ProductName, *, pl94: bool) -> dict[str, pa.Table]:
+    """Return cells/PRODUCT.csv and PRODUCT-counts.csv by name; pl94: with the cells of the tables P1 to P5."""
     axes, counts = SCHEMAS[product].axes, counts_of(product, pl94)
     count, cell = np.nonzero([mask(axes, each.where) for each in counts])
     sums = {"count": [counts[at].name for at in count], "cell": cell}
-    for file, columns in ((CELLS_FILE, cell_table(axes)), (COUNTS_FILE, sums)):
-        with release_file(staged, file.format(product=product)) as draft:
-            pa.csv.write_csv(pa.table(columns), draft, PIPES)
+    tables = ((CELLS_FILE, cell_table(axes)), (COUNTS_FILE, sums))
+    return {file.format(product=product): pa.table(columns) for file, columns in tables}

@@ -1,0 +1,148 @@
+"""What the manifest of a TopDown release must state, by the design in it, its tables and its measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.csv
+from pydantic import Field
+
+from privacy.noise.exact import parse_exact
+from tasks.lifecycle.check import Check, NotChecked, check_same
+from tasks.lifecycle.manifest import mark_of
+from tasks.lifecycle.received import path_in, read_in, read_json
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.top_down.release.description import FOLDER, SETTINGS_FILE, described_measurements, read_design
+from tasks.top_down.release.manifest import designed, measured, statements_of
+from tasks.top_down.release.stage_release import cell_files
+from tasks.top_down.release.tables import has_measurements, spine_files
+from tasks.top_down.run_plan import US, Design, ProductName
+from tasks.top_down.source import Validated
+
+SOLVED = "how parents were solved is shown by no other file"
+Parents = Annotated[dict[str, dict[str, Any]], Field()]
+Failed = Annotated[list[dict[str, Any]], Field()]
+
+
+def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a release besides those of every release."""
+    design, nation = read_design(manifest), bool(manifest["spine"]["us_level"])
+    states, files = tuple(map(str, manifest["states"])), dict(manifest["public_files"])
+    source, truth = manifest.get("source"), "NOT_PRIVATE" in manifest
+    own = source is None or "measured_by" in source
+    drawn = not truth and "ESTIMATE" not in manifest
+    expected = designed(
+        design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
+    )
+    totals = _totals(release, design, states)
+    with ReleaseDatabase() as database:
+        products = {name: _product(database, release, manifest, design, name) for name in design.products}
+    return expected | {
+        **({"ESTIMATE": Unshown(Line, OF_THE_RUN)} if "ESTIMATE" in manifest else {}),
+        **({"source": Unshown(dict[str, Any], OF_THE_RUN)} if source is not None else {}),
+        "public_files": dict.fromkeys(files, Unshown(Digest, PUBLIC_FILE)),
+        "state_totals": totals or dict.fromkeys(states, Unshown(int, "no table of persons shows the declared total")),
+        "spine": {
+            "kind": design.kind,
+            "us_level": design.with_nation(states),
+            "digest": Unshown(Digest, "the spine is not made again"),
+        },
+        "products": products,
+    }
+
+
+def _totals(release: Path, design: Design, states: tuple[str, ...]) -> dict[str, int]:
+    """Return the persons of each state in its histograms, which are the declared totals; none without persons."""
+    if "persons" not in design.products or design.free:
+        return {}
+    root = next(level for level in design.settings["persons"].levels if level != US)
+    with ReleaseDatabase() as database:
+        files = {state: parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states}
+        sums = {state: f"SELECT coalesce(sum(count), 0)::BIGINT FROM {file}" for state, file in files.items()}
+        return {state: int(database.execute(select).fetchall()[0][0]) for state, select in sums.items()}
+
+
+def _product(
+    database: Any, release: Path, manifest: Mapping[str, Any], design: Design, product: ProductName
+) -> dict[str, Any]:
+    """Return the statements of a product: its budget, geounits, shares and laws."""
+    stated, allocation = manifest["products"][product], design.allocations[product]
+    levels = [
+        level
+        for level in design.settings[product].levels
+        if level != US or design.with_nation(tuple(manifest["states"]))
+    ]
+    geounits: dict[str, int] = dict.fromkeys(levels, 0)
+    shares: dict[str, set[Fraction]] = {level: set() for level in levels}
+    for level, state in spine_files({**manifest, "products": {product: {"geounits": geounits}}}, product):
+        name = f"{product}/{level}/{state}.parquet"
+        select = f"SELECT count(DISTINCT geounit) FROM {parquet(path_in(release, f'invariants/{name}'))}"
+        geounits[level] += database.execute(select).fetchall()[0][0]
+        if has_measurements(manifest):
+            rows = f"SELECT DISTINCT share::VARCHAR FROM {parquet(path_in(release, f'{FOLDER}/{name}'))}"
+            shares[level] |= {parse_exact(share) for (share,) in database.execute(rows).fetchall()}
+    if not has_measurements(manifest):
+        shares = {level: _stated_shares(stated, level) | set() for level in levels}
+    return {
+        "budget": str(allocation.budget),
+        "allocation": allocation.source,
+        "geounits": geounits,
+        **({} if "NOT_PRIVATE" in manifest else measured(allocation, levels, {k: sorted(v) for k, v in shares.items()})),
+        **({"margins": Unshown(dict[str, Any], "estimates are not made again")} if _has_margins(manifest, product) else {}),
+        "solved": Unshown(Parents, SOLVED),
+        "failed": Unshown(Failed, SOLVED),
+    }
+
+
+def _has_margins(manifest: Mapping[str, Any], product: ProductName) -> bool:
+    """Return whether a release of least squares has margins of a product."""
+    return any(name.startswith(f"margins/{product}/") for name in manifest["files"])
+
+
+def _stated_shares(stated: Mapping[str, Any], level: str) -> set[Fraction]:
+    """Return the shares that a manifest states of a level's geounits, where no measurements show them."""
+    with suppress(KeyError, TypeError, ValueError):
+        return {parse_exact(row["share"]) for row in stated["noise"] if row["level"] == level}
+    return set()
+
+
+def not_checked(manifest: Mapping[str, Any]) -> Iterator[NotChecked]:
+    """Yield what no check covers: that the numbers are those of a run, and what shows no number twice."""
+    yield NotChecked("names.csv*", "names are public, and of no file of the release")
+    yield NotChecked("points.csv*", "points are public, and of no file of the release")
+    if not has_measurements(manifest):
+        yield NotChecked("products.*.noise.*.share", "the noisy measurements are not released")
+        yield NotChecked("histograms/*/entities/*", "the blocks of entities are released with the measurements alone")
+    else:
+        yield NotChecked("measurements/*: value", "noise is shown by nothing but itself")
+    if any(name.startswith("margins/") for name in manifest["files"]):
+        yield NotChecked("margins/*: estimate", "estimates are not made again")
+        yield NotChecked("margins/*: standard_error", "estimates are not made again")
+
+
+def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """Compare the lists of cells with the products, and the description of the measurements with the manifest."""
+    design = read_design(manifest)
+    for product in design.products:
+        for file, table in cell_files(product, pl94=design.pl94).items():
+            content = pa.BufferOutputStream()
+            pa.csv.write_csv(table, content, PIPES)
+            same = content.getvalue().to_pybytes() == read_in(release, file)
+            yield Check(file, f"{len(table)} rows", () if same else ("it is not the list of the product's cells",))
+    if has_measurements(manifest):
+        validated = Validated(
+            "", (), mark_of(manifest), tuple(manifest["states"]), manifest["spine"]["us_level"], manifest["public_files"]
+        )
+        content_of = described_measurements(
+            manifest["run"], design, validated, manifest["spine"]["digest"], manifest["state_totals"]
+        )
+        stated = read_json(release, f"{FOLDER}/{SETTINGS_FILE}")
+        yield check_same(f"{FOLDER}/{SETTINGS_FILE}", "the manifest", json.loads(json.dumps(content_of)), stated)

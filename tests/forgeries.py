@@ -1,0 +1,208 @@
+"""Forge a release: each statement of its manifest and each of its tables in turn, as somebody would who writes its
+digests and descriptions anew."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.execution.systems import kind_of_release
+from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource, resources_of, write_package
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
+
+NAMED_ELSEWHERE = ("files", "format")  # every other check reads these
+ALIKE = ("levels", "noise", "relations", "versions", "public_files", "parameter_files", "statements", "settings", "allocations")
+SEVERAL = 3  # of a long list, or of equal entries, how many are forged
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A part of a release, as `das check` names it; what is done to it; and the function that does it."""
+
+    part: str
+    done: str
+    forge: Callable[[Path], None]
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.done}"
+
+
+def forgeries(release: Path) -> list[Forgery]:
+    """Return every forgery of a release."""
+    return [*of_statements(release), *of_tables(release)]
+
+
+def of_statements(release: Path) -> Iterator[Forgery]:
+    """Yield every statement of the manifest deleted, emptied and changed."""
+    manifest = read_any_manifest(release)
+    for path, value in _nodes({name: each for name, each in manifest.items() if name not in NAMED_ELSEWHERE}):
+        part = ".".join(map(str, path))
+        forged: dict[str, Any] = {"deleted": None}
+        if empty := [each for each in (type(value)(), None) if each != value and each is not False]:
+            forged["emptied"] = empty[0]
+        if not isinstance(value, dict | list) and value is not None:
+            forged["changed"] = changed(value)
+        for done, new in forged.items():
+            yield Forgery(part, done, _stating(path, done, new))
+
+
+def changed(value: Any) -> Any:
+    """Return another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * 10 + 1000
+    if fraction := re.fullmatch(r"(\d+)(/\d+)?", value):
+        return f"{int(fraction[1]) * 10}{fraction[2] or ''}"
+    return ("0" if value[0] != "0" else "1") + value[1:] if re.fullmatch("[0-9a-f]{40,64}", value) else value + " x"
+
+
+def _nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the values in nested objects and lists, of lists and of long objects the first and the last."""
+    if path:
+        yield path, value
+    inside = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
+    if len(inside) > 1 and path[-1:] and path[-1] in ALIKE:
+        inside = inside[:1]
+    elif len(path) > 1 and len(inside) > 2 * SEVERAL and all(type(one) is type(inside[0][1]) for _, one in inside):
+        inside = [*inside[:1], *inside[-1:]]
+    for name, each in inside:
+        yield from _nodes(each, (*path, name))
+
+
+def _stating(path: tuple[Any, ...], done: str, new: Any) -> Callable[[Path], None]:
+    def forge(release: Path) -> None:
+        manifest = parent = read_any_manifest(release)
+        for name in path[:-1]:
+            parent = parent[name]
+        if done == "deleted":
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = new
+        seal(release, manifest)
+
+    return forge
+
+
+def of_tables(release: Path) -> Iterator[Forgery]:
+    """Yield every table of a release without rows, without one, with one twice, with other numbers, and removed."""
+    kind = kind_of_release(read_any_manifest(release)["release"])
+    assert kind is not None
+    tables = resources_of(release, kind.part("description")(read_any_manifest(release)), file_names(release))
+    texts = {table.twin: table for table in tables if table.twin}
+    shapes = set()
+    for table in tables:
+        shape = re.sub(r"/.*/", "/", table.paths[0]).split("/")[0], tuple(column.name for column in table.columns)
+        if table.twin or shape in shapes:
+            continue
+        shapes.add(shape)
+        twin = texts.get(table.name)
+        numbers = [column.name for column in table.columns if column.role and column.type in ("integer", "number")]
+        for at, path in list(enumerate(table.paths))[:1]:
+            files = [path, *([twin.paths[at]] if twin else [])]
+            done: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
+                "without rows": lambda _: [],
+                "without a row": lambda rows: rows[1:],
+                "with a row twice": lambda rows: [rows[0], *rows],
+            }
+            for name, change in done.items():
+                yield Forgery(path, name, _rows(files, table, change))
+            for column in numbers:
+                margin = next(each.role for each in table.columns if each.name == column) in ("margin", "variance")
+                for name, change in (("quartered", _quarter),) if margin else (("+ 1000", _more),):
+                    yield Forgery(f"{path}: {column}", name, _rows(files, table, _first(column, change)))
+            yield Forgery(path, "removed", _removing(files))
+    for name in file_names(release):
+        if name not in (PACKAGE_FILE, DICTIONARY_FILE) and not any(name in table.paths for table in tables):
+            yield Forgery(name, "removed", _removing([name]))
+
+
+def _quarter(number: Any) -> Any:
+    return number // 4 if isinstance(number, int) else number / 4
+
+
+def _more(number: Any) -> Any:
+    return number + 1000
+
+
+def _first(column: str, change: Callable[[Any], Any]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Change the first number of a column that is one and does not stay the same."""
+
+    def of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for row in rows:
+            if row.get(column) not in (None, ""):
+                number = row[column]
+                if isinstance(number, str):
+                    number = int(number) if re.fullmatch(r"-?\d+", number) else float(number)
+                if (new := change(number)) != number:
+                    row[column] = str(new) if isinstance(row[column], str) else new
+                    break
+        return rows
+
+    return of
+
+
+def _rows(
+    files: list[str], table: Resource, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> Callable[[Path], None]:
+    def forge(release: Path) -> None:
+        for file in files:
+            path = release / file
+            if file.endswith(".parquet"):
+                old = pq.read_table(path)
+                new = pa.Table.from_pylist(change(old.to_pylist()), old.schema)
+                path.unlink()
+                pq.write_table(new, path)
+            else:
+                delimiter = table.delimiter
+                header, *lines = csv.reader(StringIO(path.read_text("utf-8")), delimiter=delimiter)
+                rows = change([dict(zip(header, line, strict=True)) for line in lines])
+                path.unlink()
+                with open(path, "w", encoding="utf-8", newline="") as out:
+                    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+                    writer.writerows([header, *([row[name] for name in header] for row in rows)])
+        seal(release, read_any_manifest(release))
+
+    return forge
+
+
+def _removing(files: list[str]) -> Callable[[Path], None]:
+    def forge(release: Path) -> None:
+        for file in files:
+            (release / file).unlink()
+        seal(release, read_any_manifest(release))
+
+    return forge
+
+
+def copied(release: Path, folder: Path) -> Path:
+    """Copy a release by hard links; a forgery writes its files anew."""
+    return Path(shutil.copytree(release, folder, copy_function=os.link))
+
+
+def seal(release: Path, manifest: dict[str, Any]) -> None:
+    """Write descriptions and manifest over the files as they are, as a forger would."""
+    kind = kind_of_release(str(manifest.get("release")))
+    before = {name: (release / name).read_bytes() for name in (PACKAGE_FILE, DICTIONARY_FILE)}
+    for name in (*before, MANIFEST, SIGNATURE):
+        (release / name).unlink(missing_ok=True)
+    try:
+        assert kind is not None
+        write_package(release, kind.part("description")(manifest), manifest, file_names(release))
+    except Exception:  # the forged manifest says of no table what it is
+        for name, content in before.items():
+            (release / name).write_bytes(content)
+    manifest.pop("files", None)
+    write_manifest(release, manifest)
