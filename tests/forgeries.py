@@ -4,12 +4,10 @@ digests and descriptions anew."""
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -23,7 +21,17 @@ from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource,
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
 
 NAMED_ELSEWHERE = ("files", "format")  # every other check reads these
-ALIKE = ("levels", "noise", "relations", "versions", "public_files", "parameter_files", "statements", "settings", "allocations")
+ALIKE = (
+    "levels",
+    "noise",
+    "relations",
+    "versions",
+    "public_files",
+    "parameter_files",
+    "statements",
+    "settings",
+    "allocations",
+)
 SEVERAL = 3  # of a long list, or of equal entries, how many are forged
 
 
@@ -65,7 +73,7 @@ def changed(value: Any) -> Any:
     if isinstance(value, int | float):
         return value * 10 + 1000
     if fraction := re.fullmatch(r"(\d+)(/\d+)?", value):
-        return f"{int(fraction[1]) * 10}{fraction[2] or ''}"
+        return f"{int(fraction[1]) * 10 + 7}{fraction[2] or ''}"
     return ("0" if value[0] != "0" else "1") + value[1:] if re.fullmatch("[0-9a-f]{40,64}", value) else value + " x"
 
 

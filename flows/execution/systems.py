@@ -109,6 +109,7 @@ SYSTEMS = {
             stages="flows.bottom_up:stages",
             check="flows.bottom_up:check",
             description="tasks.bottom_up.description:description",
+            statements="tasks.bottom_up.check:statements",
             release_checks="tasks.bottom_up.check:checks",
         ),
         System(

@@ -1,60 +1,125 @@
-"""Checks of a bottom-up release, from its files alone: its law, its margins of error, and the sums of its marginals."""
+"""Checks of a bottom-up release, from its files alone: what its design says of its manifest, and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.accounting.composition import spend
-from privacy.noise.exact import parse_exact
-from privacy.noise.laws import TwoSidedGeometric
-from privacy.noise.margins import margin_of_error
-from privacy.noise.sampler import check_law
-from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.bottom_up.measure import Design, read_design
+from tasks.bottom_up.release import designed, table_parts, tables_of
+from tasks.lifecycle.check import Check, NotChecked
+from tasks.lifecycle.received import NotOfRelease, path_in
 
 NUMBERS = ["COUNT", "MOE"]
 
 
-def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check what was spent, the law, and every table against the histogram."""
-    noise = manifest["noise"]
-    law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
-    check_law(law)
-    epsilon = parse_exact(str(noise["sensitivity"])) / law.scale
-    facts = manifest["histogram"]
-    spent = spend("puredp", [epsilon], facts.get("unit", "person"), str(facts.get("records", "person")))
-    yield check_spend(spent, manifest["spent"])
-    yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
-    histogram = pd.read_parquet(release / "parquet/histogram.parquet")
-    factors = [name for name in histogram.columns if name not in NUMBERS]
-    for path in sorted((release / "parquet").glob("*.parquet")):
-        table = pd.read_parquet(path)
-        names = [name for name in table.columns if name not in NUMBERS]
-        if not set(names) <= set(factors):  # of coarser groups than the histogram names
-            continue
-        cells = histogram.groupby(names, sort=False) if names else histogram.groupby(lambda _: 0)
-        sums = pd.DataFrame({"SUM": cells["COUNT"].sum(), "CELLS": cells.size()}).reset_index()
-        both = table.merge(sums, on=names) if names else table.join(sums)
-        faults = [] if len(both) == len(table) == len(sums) else ["its rows are not those of the histogram"]
-        margins = {count: margin_of_error(law, count) for count in sorted(set(both["CELLS"].tolist()))}
-        expected = [float(margins[count] * step) for count in both["CELLS"]]
-        if not np.allclose(both["MOE"], expected, rtol=1e-12, atol=0):
-            faults.append("margins of error are not those of the law")
-        faults += _faults_of_counts(both["COUNT"].to_numpy(), both["SUM"].to_numpy(), step, manifest["clipped"])
-        yield Check(f"margins of error and sums of {path.stem}", f"{len(table):,} rows", tuple(faults))
+def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a release besides those of every release."""
+    design = read_design(manifest["design"])
+    return designed(design, _cases(design, _read(release, design)[1]))
 
 
-def _faults_of_counts(counts: NDArray[Any], sums: NDArray[Any], step: Fraction, clipped: bool) -> Iterator[str]:
-    """Yield the faults of counts against the sums of the histogram's; clipped cells sum to a clipped count or more."""
-    if not np.allclose(counts / float(step), np.rint(counts / float(step)), rtol=0, atol=1e-6):
-        yield f"counts are not whole steps of {step}"
-    if clipped and (counts < 0).any():
-        yield "counts are negative"
-    if not np.allclose(counts, np.minimum(counts, sums) if clipped else sums, rtol=1e-12, atol=1e-9):
-        yield f"counts are {'more than the' if clipped else 'not'} sums of the histogram"
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check the cells of the histogram, its totals, and every table against the sums of the histogram."""
+    yield NotChecked("names.csv*", "names are public, and of no file of the release")
+    yield NotChecked("points.csv*", "points are public, and of no file of the release")
+    design = read_design(manifest["design"])
+    count, reported = _read(release, design)
+    yield _check_cells(design, count, reported)
+    if tables_of(design).keys() == {"histogram"}:
+        yield NotChecked("parquet/histogram.parquet: COUNT", "the release has no sums of its counts")
+    for table, names in tables_of(design).items():
+        yield _check_table(release, design, table, names, count, reported)
+
+
+def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the count of each cell of the histogram, in steps, and the cells that the release has."""
+    histogram = design.domain.histogram
+    table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
+    place = np.zeros(len(table), np.int64)
+    for factor in histogram.factors:
+        level = pd.Index(factor.levels).get_indexer(table[factor.name].astype(str))
+        if (level < 0).any():
+            raise NotOfRelease(f"the histogram has a level of {factor.name} that is not in its domain")
+        place = place * len(factor.levels) + level
+    count, reported = np.zeros(histogram.cells, np.int64), np.zeros(histogram.cells, np.bool_)
+    count[place] = np.rint(table["COUNT"].to_numpy() / float(design.domain.grid)).astype(np.int64)
+    reported[place] = True
+    return count, reported
+
+
+def _groups(design: Design) -> NDArray[np.int64]:
+    """Return the group of totals that each possible cell is in; -1 for structural zeros, and without totals."""
+    every = np.arange(design.domain.histogram.cells)
+    possible = design.domain.histogram.possible(every)
+    return np.where(possible, design.totals.grouping.of(every), -1) if design.totals else np.full(len(every), -1)
+
+
+def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
+    """Return what was done with each group of totals: one without cells in the release is inconsistent."""
+    if design.totals is None:
+        return []
+    group, grouping = _groups(design), design.totals.grouping
+    there = set(np.unique(group[reported]).tolist())
+    return [
+        {
+            **grouping.label(number),
+            "case": "unpublished"
+            if number not in design.totals.published
+            else "calibrated"
+            if number in there
+            else "inconsistent",
+        }
+        for number in np.unique(group[group >= 0]).tolist()
+    ]
+
+
+def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
+    """Check that each possible cell of a reported group is there, and that calibrated groups sum to their totals."""
+    histogram, faults = design.domain.histogram, []
+    expected = histogram.possible(np.arange(histogram.cells))
+    if design.totals is not None:
+        group, published = _groups(design), design.totals.published
+        there = np.unique(group[reported])
+        expected &= np.isin(group, there) | ~np.isin(group, list(published))
+        for number in there.tolist():
+            if number in published and not design.clip and count[group == number].sum() != published[number]:
+                faults.append(f"the counts of {design.totals.grouping.label(number)} do not sum to their total")
+    if (differ := int((expected != reported).sum())) > 0:
+        faults.append(f"{differ:,} cells of the domain are missing, or not of it")
+    return Check("cells of the histogram", f"{histogram.cells:,} cells", tuple(faults))
+
+
+def _check_table(
+    release: Path,
+    design: Design,
+    name: str,
+    names: Sequence[str],
+    count: NDArray[np.int64],
+    reported: NDArray[np.bool_],
+) -> Check:
+    """Compare a table with the sums of the histogram and the margins of their laws.
+
+    Clipped cells sum to a clipped count or more.
+    """
+    table = pd.read_parquet(path_in(release, f"parquet/{name}.parquet"))
+    expected = pa.concat_tables(table_parts(design, names, count, reported)[1]).to_pandas()
+    if not table[list(names)].astype(str).equals(expected[list(names)].astype(str)):
+        return Check(f"sums of {name}", f"{len(table):,} rows", ("its rows are not those of the histogram",))
+    faults = []
+    if not np.allclose(table["MOE"], expected["MOE"], rtol=1e-12, atol=0):
+        faults.append("margins of error are not those of the law")
+    counts, sums, step = table["COUNT"].to_numpy(), expected["COUNT"].to_numpy(), float(design.domain.grid)
+    if not np.allclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6):
+        faults.append(f"counts are not whole steps of {design.domain.grid}")
+    if design.clip and (counts < 0).any():
+        faults.append("counts are negative")
+    if not np.allclose(counts, np.minimum(counts, sums) if design.clip else sums, rtol=1e-12, atol=1e-9):
+        faults.append(f"counts are {'more than the' if design.clip else 'not'} sums of the histogram")
+    return Check(f"margins of error and sums of {name}", f"{len(table):,} rows", tuple(faults))

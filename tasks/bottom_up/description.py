@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,4 +40,11 @@ def description(manifest: Mapping[str, Any]) -> Description:
         replace(table, columns=(*regions, *table.columns), dependent=dependent) if LEVEL in table.columns else table
         for table in TABLES
     ]
-    return Description(tuple(tables), lambda _: [law], required=(HISTOGRAM.parquet,))
+    return Description(tuple(tables), lambda _: [law], required=tuple(_required(manifest)))
+
+
+def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files that a release of this design has."""
+    yield from ("report.html", HISTOGRAM.parquet)
+    for names in manifest["design"]["marginals"]:
+        yield f"parquet/by-{'-'.join(names).lower()}.parquet" if names else MARGINALS[0].parquet

@@ -36,7 +36,7 @@ from functools import cached_property
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published 
 LONGEST_MARGINAL = 200  # characters of its names: they name a file
 MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
 LARGEST_TOTAL = 1 << 53  # steps
+LARGEST_DOMAIN = 12 << 20  # characters: a manifest has 32 MiB at most, with the totals
 
 
 def _exact(value: object) -> Fraction:
@@ -258,28 +259,38 @@ def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
         raw = read_raw(str(path))
-        domain = Domain.model_validate(domain_of(str(path), raw) if "axes" in raw else raw)
-        histogram = domain.histogram
-        for name, group in domain.groups.items():
-            histogram.factor(group.of)
-            if name in domain.factors:
-                raise ValueError(f"{name!r} is a factor and a group")
-            domain.grouping((name,))
-        _check_writable(domain)
-        if domain.records in UNITS_OF_PRIVACY and domain.records != domain.unit:
-            raise ValueError(f'unit: a record is a {domain.records}: say unit = "{domain.records}"')
-        check_states(domain.states)
-        _check_covered(domain)
-        _check_weight(domain.weight)
+        return checked_domain(domain_of(str(path), raw) if "axes" in raw else raw)
     except ValidationError as error:
         raise Refused(f"{path}: {first_fault(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
+
+
+def checked_domain(raw: Any) -> Domain:
+    """Return a domain from plain values. Raises ValidationError, or ValueError with the first fault."""
+    domain = Domain.model_validate(raw)
+    histogram = domain.histogram
+    for name, group in domain.groups.items():
+        histogram.factor(group.of)
+        if name in domain.factors:
+            raise ValueError(f"{name!r} is a factor and a group")
+        domain.grouping((name,))
+    _check_writable(domain)
+    if domain.records in UNITS_OF_PRIVACY and domain.records != domain.unit:
+        raise ValueError(f'unit: a record is a {domain.records}: say unit = "{domain.records}"')
+    check_states(domain.states)
+    _check_covered(domain)
+    _check_weight(domain.weight)
     return domain
 
 
 def _check_writable(domain: Domain) -> None:
-    """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold."""
+    """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold.
+
+    The manifest has the domain, so a domain is refused that would make it larger than a manifest may be.
+    """
+    if (size := len(domain.model_dump_json())) > LARGEST_DOMAIN:
+        raise ValueError(f"its factors have {size:,} characters, more than the {LARGEST_DOMAIN:,} of a manifest")
     names = (*domain.factors, *domain.groups)
     if wrong := [name for name in names if not re.fullmatch(NAME, name) or not slug(name)]:
         raise ValueError(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
-from tasks.bottom_up.domain import Domain, Totals
+from privacy.noise.exact import parse_exact
+from privacy.noise.sampler import check_law
+from tasks.bottom_up.domain import Domain, Totals, check_marginals, checked_domain
 from tasks.bottom_up.tabulate import COUNTS
 from tasks.inputs.counted_records import load_counted
 from tasks.lifecycle.authorization import read_secret
@@ -50,6 +54,20 @@ class Design:
         """The number of runs of CELLS_EACH cells."""
         return -(-self.domain.histogram.cells // CELLS_EACH)
 
+    def described(self) -> dict[str, Any]:
+        """Return the design as a manifest has it; `read_design` reads it."""
+        totals = self.totals
+        return {
+            "domain": self.domain.model_dump(mode="json"),
+            "epsilon": str(self.epsilon),
+            "totals": totals
+            and {"by": list(totals.grouping.names), "published": sorted(map(list, totals.published.items()))},
+            "calibration": self.calibration,
+            "tolerance": str(self.tolerance),
+            "marginals": [list(names) for names in self.marginals],
+            "clip": self.clip,
+        }
+
     def digest(self) -> str:
         """Return one digest of all that shapes the release besides the data."""
         options = {
@@ -63,6 +81,26 @@ class Design:
             "clip": self.clip,
         }
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
+
+
+def read_design(stated: Mapping[str, Any]) -> Design:
+    """Return the design that a manifest has. Raises ValueError, TypeError or LookupError where it has none."""
+    domain = checked_domain(stated["domain"])
+    totals, method = stated["totals"], {each: each for each in get_args(Method)}[stated["calibration"]]
+    published = totals and {int(group): int(total) for group, total in totals["published"]}
+    marginals = tuple(tuple(map(str, names)) for names in stated["marginals"])
+    check_marginals(domain, marginals)
+    design = Design(
+        domain,
+        parse_exact(stated["epsilon"]),
+        totals and Totals(domain.grouping(totals["by"]), published),
+        method,
+        parse_exact(stated["tolerance"]),
+        marginals,
+        bool(stated["clip"]),
+    )
+    check_law(design.mechanism.law)
+    return design
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

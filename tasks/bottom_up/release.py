@@ -6,7 +6,7 @@ levels. Geographies that calibration dropped are in no table and no sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tasks.pages import number
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 
+TITLE = "Bottom-up histogram by the two-tailed geometric mechanism"  # `release` in manifests
 ROWS_AT_ONCE = 1 << 20
 STATEMENTS_BOTTOM_UP = {
     "guarantee": GUARANTEE,
@@ -48,8 +49,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     design = load_object(run / CHOICES, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
-    names = {"histogram": design.domain.histogram.names}
-    names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in design.marginals}
+    names = tables_of(design)
     rows = {table: _write(out, table, design, columns, count, reported) for table, columns in names.items()}
     if regions := design.domain.regions():
         write_regions(run, out, regions.__contains__)
@@ -59,12 +59,31 @@ def write_release(run: RunDirectory, out: Path) -> None:
     write_descriptions(out, description(manifest), manifest)
 
 
+def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
+    """Return the factors or groups of every table of a release, by its name."""
+    names = {"histogram": design.domain.histogram.names}
+    return names | {"by-" + "-".join(each).lower() if each else "total": each for each in design.marginals}
+
+
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> tuple[int, int]:
     """Write one table by the factors or groups named; the histogram is the one by all of them.
 
     Return its rows and the most cells that one of them sums.
+    """
+    summed, parts = table_parts(design, names, count, reported)
+    schema = table_part(design, names, np.zeros(0, np.int64), summed, summed).schema
+    write_files(schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
+    return int(np.count_nonzero(summed)), int(summed.max(initial=0))
+
+
+def table_parts(
+    design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Iterator[pa.Table]]:
+    """Return how many cells each possible row of a table sums, and its rows, some at a time.
+
+    count: of each cell of the histogram, in steps. reported: the cells that the release has.
     """
     whole = tuple(names) == design.domain.histogram.names
     cells = reported.astype(np.int64)
@@ -73,10 +92,7 @@ def _write(
     rows = np.flatnonzero(summed)
     margins = _margins(design, summed)
     starts = range(0, len(rows), ROWS_AT_ONCE)
-    parts = (_table(design, names, rows[start : start + ROWS_AT_ONCE], sums, margins) for start in starts)
-    schema = _table(design, names, rows[:0], sums, margins).schema
-    write_files(schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
-    return len(rows), int(summed.max(initial=0))
+    return summed, (table_part(design, names, rows[at : at + ROWS_AT_ONCE], sums, margins) for at in starts)
 
 
 def _short(
@@ -113,9 +129,10 @@ def _margins(design: Design, summed: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([margin_of_error(law, cells) if cells else 0 for cells in distinct.tolist()], np.int64)[place]
 
 
-def _table(
+def table_part(
     design: Design, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
 ) -> pa.Table:
+    """Return some rows of a table with their counts and margins."""
     grouping = design.domain.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
     columns: dict[str, Any] = {}
@@ -136,16 +153,25 @@ def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
 
 def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
     tabulated = load_object(run / VALIDATED, Input)
+    return {
+        "release": TITLE,
+        "run": run.id,
+        **marked(tabulated.mark),
+        **designed(design, load_object(run / CASES, list[dict[str, str]])),
+        **made_by(run),
+    }
+
+
+def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return the statements of a release that follow from its design. cases: what was done with each group of totals."""
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:
         statements += ["calibration", "noisy_test"]
     return {
-        "release": "Bottom-up histogram by the two-tailed geometric mechanism",
-        "run": run.id,
-        **marked(tabulated.mark),
         "spent": mechanism.spend.as_json(),
-        "states": domain.states,
+        "states": list(domain.states),
+        "design": design.described(),
         "noise": {
             **noise_law(mechanism.law),
             "sensitivity": mechanism.sensitivity,
@@ -156,7 +182,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
             "cells": domain.histogram.cells,
             "factors": {factor.name: len(factor.levels) for factor in domain.histogram.factors},
             "regions": domain.region_columns,
-            "structural_zeros": domain.structural_zeros,
+            "structural_zeros": [dict(each) for each in domain.structural_zeros],
             "domain": domain.digest(),
             "records": domain.records,
             **({"unit": domain.unit} if domain.unit != "person" else {}),
@@ -164,10 +190,9 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
         "calibration": {
             "method": design.calibration if design.totals is not None else None,
             "tolerance": str(design.tolerance),
-            "groups": load_object(run / CASES, list[dict[str, str]]),
+            "groups": list(cases),
         },
         "clipped": design.clip,
         "configuration_digest": design.digest(),
         "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in statements},
-        **made_by(run),
     }

@@ -172,4 +172,4 @@ def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:
 
 def is_close(stated: float, other: float) -> bool:
     """Return whether two decimals differ by no more than the rounding of one."""
-    return abs(stated - other) <= ROUNDING * max(1.0, abs(stated))
+    return abs(stated - other) <= ROUNDING * abs(stated)

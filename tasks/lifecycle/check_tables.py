@@ -149,7 +149,9 @@ def _check_keys(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequ
     keyed = [table for table in tables if table.key]
     for table in keyed:
         key = ", ".join(map(name_of, table.key))
-        several = f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM {_rows(release, table)} GROUP BY {key})"
+        several = (
+            f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM {_rows(release, table)} GROUP BY {key})"
+        )
         lacking = " OR ".join(f"{name_of(name)} IS NULL" for name in table.key)
         ((more,),) = database.execute(several).fetchall()
         ((without,),) = database.execute(f"SELECT count(*) FROM {_rows(release, table)} WHERE {lacking}").fetchall()
@@ -163,7 +165,9 @@ def _check_references(database: duckdb.DuckDBPyConnection, release: Path, tables
     faults, references = [], 0
     for table in tables.values():
         for each in table.references:
-            own, others = (", ".join(f"{name_of(name)}::VARCHAR" for name in names) for names in (each.columns, each.key))
+            own, others = (
+                ", ".join(f"{name_of(name)}::VARCHAR" for name in names) for names in (each.columns, each.key)
+            )
             found = (
                 f"SELECT count(*) FROM (SELECT DISTINCT {own} FROM {_rows(release, table)} "
                 f"EXCEPT SELECT {others} FROM {_rows(release, tables[each.table])})"

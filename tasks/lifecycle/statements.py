@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from pydantic import StringConstraints, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.check import Check, NotChecked, is_close
@@ -23,6 +24,15 @@ from tasks.lifecycle.process import versions
 Line = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]*$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Exact = Annotated[str, StringConstraints(pattern=r"^\d{1,500}(/[1-9]\d{0,499})?$")]
+@with_config({"extra": "forbid"})
+class Code(TypedDict):
+    """The code of a run: its version and digest, and the commit where it was run from a repository."""
+
+    version: Line
+    digest: Digest
+    commit: NotRequired[Line]
+
+
 OF_THE_RUN = "only the ledger and the publisher's signature show it"
 PUBLIC_FILE = "the public input is no file of the release"
 
@@ -54,7 +64,7 @@ def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
     of its ledger.
     """
     marks = {name: text for name, text in (*MARKS.items(), ("NOT_PRIVATE", NOT_PRIVATE)) if name in manifest}
-    libraries = dict.fromkeys(("das-flows", *versions()), Unshown(Line, OF_THE_RUN))
+    names = ("das-flows", *versions()) if is_of_this_version(manifest) else manifest["versions"]
     charged = bool(manifest.get("spent")) and not set(MARKS) & set(marks)
     drawn = "noise_scheme" in manifest or not manifest.get("source")  # das-flows did not draw published noise
     return {
@@ -63,12 +73,8 @@ def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "run": Unshown(Line, OF_THE_RUN),
         **marks,
         **({"noise_scheme": NOISE_SCHEME_VERSION} if drawn else {}),
-        "versions": libraries if is_of_this_version(manifest) else Unshown(dict[str, str], OF_THE_RUN),
-        "code": {
-            "version": Unshown(Line, OF_THE_RUN),
-            "digest": Unshown(Digest, OF_THE_RUN),
-            **({"commit": Unshown(Line, OF_THE_RUN)} if "commit" in manifest.get("code", {}) else {}),
-        },
+        "versions": dict.fromkeys(names, Unshown(Line, OF_THE_RUN)),
+        "code": Unshown(Code, OF_THE_RUN),
         **({"journal": Unshown(Digest, OF_THE_RUN)} if charged else {}),
     }
 
@@ -92,7 +98,7 @@ def _compare(expected: Any, stated: Any, path: tuple[str, ...]) -> Iterator[str 
     name = ".".join(path)
     if isinstance(expected, Unshown):
         fault = expected.fault(stated)
-        if fault or stated in ({}, [], None, "") and not _may_be_empty(expected):
+        if fault or (stated in ({}, [], None, "") and not _may_be_empty(expected)):
             yield f"{name} is not stated as it must be: {fault or 'it is empty'}"
         else:
             yield NotChecked(name, expected.why)

@@ -102,7 +102,9 @@ class Design:
             "kind": self.kind,
             "products": self.products,
             "settings": {product: settings.described() for product, settings in self.settings.items()},
-            "allocations": {name: {**each.described(), "source": each.source} for name, each in self.allocations.items()},
+            "allocations": {
+                name: {**each.described(), "source": each.source} for name, each in self.allocations.items()
+            },
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,

@@ -95,8 +95,14 @@ def _product(
         "budget": str(allocation.budget),
         "allocation": allocation.source,
         "geounits": geounits,
-        **({} if "NOT_PRIVATE" in manifest else measured(allocation, levels, {k: sorted(v) for k, v in shares.items()})),
-        **({"margins": Unshown(dict[str, Any], "estimates are not made again")} if _has_margins(manifest, product) else {}),
+        **(
+            {} if "NOT_PRIVATE" in manifest else measured(allocation, levels, {k: sorted(v) for k, v in shares.items()})
+        ),
+        **(
+            {"margins": Unshown(dict[str, Any], "estimates are not made again")}
+            if _has_margins(manifest, product)
+            else {}
+        ),
         "solved": Unshown(Parents, SOLVED),
         "failed": Unshown(Failed, SOLVED),
     }
@@ -139,7 +145,12 @@ def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[C
             yield Check(file, f"{len(table)} rows", () if same else ("it is not the list of the product's cells",))
     if has_measurements(manifest):
         validated = Validated(
-            "", (), mark_of(manifest), tuple(manifest["states"]), manifest["spine"]["us_level"], manifest["public_files"]
+            "",
+            (),
+            mark_of(manifest),
+            tuple(manifest["states"]),
+            manifest["spine"]["us_level"],
+            manifest["public_files"],
         )
         content_of = described_measurements(
             manifest["run"], design, validated, manifest["spine"]["digest"], manifest["state_totals"]

@@ -103,9 +103,7 @@ def designed(
 def statements_of(*, truth: bool, of_bureau: bool) -> dict[str, str]:
     """Return what a release says in words. of_bureau: of an estimate from the Bureau's own measurements."""
     return {
-        name: text
-        for name, text in STATEMENTS.items()
-        if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
+        name: text for name, text in STATEMENTS.items() if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
     }
 
 
