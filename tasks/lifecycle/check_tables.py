@@ -7,14 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.datapackage import DICTIONARY_FILE, OWN, PACKAGE_FILE, Resource, as_json, columns_of, resources_of
 from tasks.lifecycle.description import Column, Description, fill
-from tasks.lifecycle.received import read_json
-from tasks.lifecycle.release_database import ReleaseDatabase, differing, name_of, parquet, text_table
+from tasks.lifecycle.received import path_in, read_json
+from tasks.lifecycle.release_database import ReleaseDatabase, differing, identifier
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
 TYPES = {  # of Table Schema, by Arrow's
@@ -42,7 +41,7 @@ def check_tables(release: Path, manifest: Mapping[str, Any], description: Descri
         return False
     yield _check_package(release, manifest, tables)
     by_name = {table.name: table for table in tables}
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
         yield _check_codes(database, release, tables)
         for table in tables:
             if table.twin:
@@ -108,33 +107,36 @@ def _form(value: Any) -> Any:
     return [_form(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequence[Resource]) -> Check:
+def _check_codes(database: ReleaseDatabase, release: Path, tables: Sequence[Resource]) -> Check:
     """Find values that are no codes of their column."""
     faults, columns = [], 0
     for table in tables:
         for column in table.columns:
             if column.codes:
                 columns += 1
-                values = database.execute(
-                    f"SELECT DISTINCT {name_of(column.name)} FROM {_rows(release, table)}"
-                ).fetchall()
+                name = identifier(column.name, table.column_names)
+                values = database.execute(f"SELECT DISTINCT {name} FROM {_rows(database, release, table)}").fetchall()
                 wrong = sorted(str(value) for (value,) in values if value is not None and value not in column.codes)
                 faults += [f"{table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
     return Check("codes", f"{columns} columns", tuple(faults))
 
 
-def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:
+def _check_text(database: ReleaseDatabase, release: Path, text: Resource, twin: Resource) -> Check:
     """Compare the rows of a text with those of its Parquet, which may have more columns."""
-    columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {_sql_type(column)})" for column in text.columns)
-    differ = differing(database, *(f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin)))
-    count = database.execute(f"SELECT count(*) FROM {_rows(release, twin)}").fetchall()[0][0]
+    selects = []
+    for table in (text, twin):
+        names = [(identifier(column.name, table.column_names), _sql_type(column)) for column in text.columns]
+        columns = ", ".join(f"TRY_CAST({name} AS {kind})" for name, kind in names)
+        selects.append(f"SELECT {columns} FROM {_rows(database, release, table)}")
+    differ = differing(database, *selects)
+    count = database.execute(f"SELECT count(*) FROM {_rows(database, release, twin)}").fetchall()[0][0]
     faults = (f"{differ:,} rows differ",) if differ else ()
     return Check(f"{text.name}, text and Parquet", f"{count:,} rows", faults)
 
 
-def _rows(release: Path, table: Resource) -> str:
-    paths = [release / path for path in table.paths]
-    return text_table(*paths, delimiter=table.delimiter) if table.is_text else parquet(*paths)
+def _rows(database: ReleaseDatabase, release: Path, table: Resource) -> str:
+    paths = [path_in(release, path) for path in table.paths]
+    return database.text_table(*paths, delimiter=table.delimiter) if table.is_text else database.parquet(*paths)
 
 
 def _sql_type(column: Column) -> str:
