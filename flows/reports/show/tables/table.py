@@ -14,6 +14,7 @@ from flows.reports.show.geography import PUERTO_RICO, Region
 from flows.reports.show.margins import confidence, margin_of_cells, most_cells
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.lifecycle.datapackage import Resource
@@ -350,7 +351,7 @@ class ReleaseTable:
     @property
     def _step(self) -> Fraction:
         """The counts in one unit of its noise."""
-        return Fraction(str(self.resource.noise[0].get("step", 1)))
+        return parse_exact(str(self.resource.noise[0].get("step", 1)))
 
     # -- sums ---------------------------------------------------------------------------------------------------------
 
@@ -411,7 +412,7 @@ class ReleaseTable:
                 law = read_law(entry)
                 if "cells" in entry:
                     return law, int(entry["cells"])
-                steps = round(Fraction(str(margin)) / Fraction(str(entry.get("step", 1))))
+                steps = round(Fraction(str(margin)) / parse_exact(str(entry.get("step", 1))))
                 return law, most_cells(law, steps)
         return None
 
