@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import CELLS_OF, TABLE_NAMES
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.population_groups.check import KEYS, check_laws, query_law, wrong_margins
 from tasks.population_groups.levels import named_level
 
@@ -29,7 +27,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if not exact:
         budgets = {name: parse_exact(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
         yield check_spend(spend(manifest["spent"]["definition"], budgets.values()), manifest["spent"])
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
         for name, level in levels.items():
             if not exact:
                 yield _check_laws(name, level, manifest["spent"]["definition"])
@@ -45,27 +43,23 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     return check_laws(name, level, definition, *faults)
 
 
-def _check_tables(
-    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], name: str
-) -> Iterator[Check]:
+def _check_tables(database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
     slug = named_level(name).slug
-    files = {table: path_in(release, f"parquet/{table}/{slug}.parquet") for table in ("t1", "t2")}
-    for table, file in files.items():
-        database.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM {parquet(file)}")
+    t1, t2 = (database.parquet(path_in(release, f"parquet/{table}/{slug}.parquet")) for table in ("t1", "t2"))
     database.execute(
         "CREATE OR REPLACE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
-        f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
+        f"FROM {t1} AS t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
         "sum(COUNT) FILTER (AGESTART = '*') AS sexes, sum(COUNT) FILTER (AGESTART <> '*') AS of_cells "
-        f"FROM t2 GROUP BY {KEYS}) USING ({KEYS})"
+        f"FROM {t2} GROUP BY {KEYS}) USING ({KEYS})"
     )
     if manifest["configuration"]["allow_negative_counts"]:
         yield _check_sums(database, name)
     yield _check_groups(database, manifest["levels"][name]["groups_published"], name)
     if "NOT_PRIVATE" not in manifest:
-        yield _check_margins(database, manifest, name)
+        yield _check_margins(database, manifest, name, t2)
 
 
-def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
+def _check_sums(database: ReleaseDatabase, name: str) -> Check:
     """Compare every total with its two sexes and its cells, to the unit."""
     wrong = "SELECT count(*) FILTER (COUNT <> sexes OR COUNT <> of_cells), count(*) FROM grouped WHERE cells > 0"
     wrong_cells, groups = database.execute(wrong).fetchall()[0]
@@ -73,7 +67,7 @@ def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
     return Check(f"sums of {name}", f"{groups:,} groups", faults)
 
 
-def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
+def _check_groups(database: ReleaseDatabase, published: Mapping[str, int], name: str) -> Check:
     """Compare the numbers of groups by their table with those by detail in the manifest."""
     by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
     names = {cells if cells > 1 else 0: TABLE_NAMES[name] for name, cells in CELLS_OF.items()}
@@ -86,12 +80,12 @@ def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, i
     return check_same(f"groups published of {name}", f"{sum(stated.values()):,} groups", made, told)
 
 
-def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
-    """Recompute every margin."""
+def _check_margins(database: ReleaseDatabase, manifest: Mapping[str, Any], name: str, t2: str) -> Check:
+    """Recompute every margin. t2: the source of the rows of the level's table T2."""
     counts = (
         f"SELECT REGION_TYPE, REGION_ID, MOE, CASE cells WHEN 0 THEN '{ALONE}' ELSE cells || ' cells' END AS kind "
         "FROM grouped UNION ALL SELECT REGION_TYPE, REGION_ID, t2.MOE, "
-        f"CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END || ' cells' FROM t2 JOIN grouped USING ({KEYS})"
+        f"CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END || ' cells' FROM {t2} AS t2 JOIN grouped USING ({KEYS})"
     )
     ((number,),) = database.execute(f"SELECT count(*) FROM ({counts})").fetchall()
     faults = wrong_margins(database, manifest, name, counts, partial(_margins, manifest))

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from tasks.lifecycle.check import Check
@@ -22,8 +21,8 @@ from tasks.lifecycle.datapackage import (
     resources_of,
 )
 from tasks.lifecycle.description import Column, Description, fill
-from tasks.lifecycle.received import read_in, read_json
-from tasks.lifecycle.release_database import ReleaseDatabase, differing, name_of, parquet, text_table
+from tasks.lifecycle.received import path_in, read_in, read_json
+from tasks.lifecycle.release_database import ReleaseDatabase, differing, identifier
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
 TYPES = {  # of Table Schema, by Arrow's
@@ -52,7 +51,7 @@ def check_tables(release: Path, manifest: Mapping[str, Any], description: Descri
     yield _check_package(release, manifest, tables)
     yield _check_dictionary(release, manifest, description)
     by_name = {table.name: table for table in tables}
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
         yield _check_codes(database, release, tables)
         yield _check_keys(database, release, tables)
         yield _check_references(database, release, by_name)
@@ -128,68 +127,66 @@ def _form(value: Any) -> Any:
     return [_form(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequence[Resource]) -> Check:
+def _check_codes(database: ReleaseDatabase, release: Path, tables: Sequence[Resource]) -> Check:
     """Find values that are no codes of their column."""
     faults, columns = [], 0
     for table in tables:
         for column in table.columns:
             if column.codes:
                 columns += 1
-                values = database.execute(
-                    f"SELECT DISTINCT {name_of(column.name)} FROM {_rows(release, table)}"
-                ).fetchall()
+                name = identifier(column.name, table.column_names)
+                values = database.execute(f"SELECT DISTINCT {name} FROM {_rows(database, release, table)}").fetchall()
                 wrong = sorted(str(value) for (value,) in values if value is not None and value not in column.codes)
                 faults += [f"{table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
     return Check("codes", f"{columns} columns", tuple(faults))
 
 
-def _check_keys(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequence[Resource]) -> Check:
+def _check_keys(database: ReleaseDatabase, release: Path, tables: Sequence[Resource]) -> Check:
     """Find rows that share their key with another, or lack it."""
     faults = []
     keyed = [table for table in tables if table.key]
     for table in keyed:
-        key = ", ".join(map(name_of, table.key))
-        several = (
-            f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM {_rows(release, table)} GROUP BY {key})"
-        )
-        lacking = " OR ".join(f"{name_of(name)} IS NULL" for name in table.key)
-        ((more,),) = database.execute(several).fetchall()
-        ((without,),) = database.execute(f"SELECT count(*) FROM {_rows(release, table)} WHERE {lacking}").fetchall()
+        names, rows = [identifier(name, table.column_names) for name in table.key], _rows(database, release, table)
+        select = f"SELECT count(*) - 1 AS more, count(*) FILTER ({' OR '.join(f'{name} IS NULL' for name in names)}) AS bare"
+        ((more, bare),) = database.execute(
+            f"SELECT coalesce(sum(more), 0), coalesce(sum(bare), 0) FROM ({select} FROM {rows} GROUP BY {', '.join(names)})"
+        ).fetchall()
         faults += [f"{table.name}: {more:,} rows have the key of another row"] * bool(more)
-        faults += [f"{table.name}: {without:,} rows have no key"] * bool(without)
+        faults += [f"{table.name}: {bare:,} rows lack their key"] * bool(bare)
     return Check("keys", f"{len(keyed)} tables", tuple(faults))
 
 
-def _check_references(database: duckdb.DuckDBPyConnection, release: Path, tables: Mapping[str, Resource]) -> Check:
+def _check_references(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Check:
     """Find rows that name a row of another table which is not there."""
     faults, references = [], 0
     for table in tables.values():
         for each in table.references:
-            own, others = (
-                ", ".join(f"{name_of(name)}::VARCHAR" for name in names) for names in (each.columns, each.key)
-            )
-            found = (
-                f"SELECT count(*) FROM (SELECT DISTINCT {own} FROM {_rows(release, table)} "
-                f"EXCEPT SELECT {others} FROM {_rows(release, tables[each.table])})"
-            )
-            ((strange,),) = database.execute(found).fetchall()
+            sides = []
+            for of, columns in ((table, each.columns), (tables[each.table], each.key)):
+                names = ", ".join(f"{identifier(name, of.column_names)}::VARCHAR" for name in columns)
+                sides.append(f"SELECT {names} FROM {_rows(database, release, of)}")
+            ((strange,),) = database.execute(f"SELECT count(*) FROM ({' EXCEPT '.join(sides)})").fetchall()
             references += 1
-            faults += [f"{table.name}: {strange:,} of {own} are not in {each.table}"] * bool(strange)
+            faults += [f"{table.name}: {strange:,} keys are not in {each.table}"] * bool(strange)
     return Check("references between tables", f"{references} references", tuple(faults))
 
 
-def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:
+def _check_text(database: ReleaseDatabase, release: Path, text: Resource, twin: Resource) -> Check:
     """Compare the rows of a text with those of its Parquet, which may have more columns."""
-    columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {_sql_type(column)})" for column in text.columns)
-    differ = differing(database, *(f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin)))
-    count = database.execute(f"SELECT count(*) FROM {_rows(release, twin)}").fetchall()[0][0]
+    selects = []
+    for table in (text, twin):
+        names = [(identifier(column.name, table.column_names), _sql_type(column)) for column in text.columns]
+        columns = ", ".join(f"TRY_CAST({name} AS {kind})" for name, kind in names)
+        selects.append(f"SELECT {columns} FROM {_rows(database, release, table)}")
+    differ = differing(database, *selects)
+    count = database.execute(f"SELECT count(*) FROM {_rows(database, release, twin)}").fetchall()[0][0]
     faults = (f"{differ:,} rows differ",) if differ else ()
     return Check(f"{text.name}, text and Parquet", f"{count:,} rows", faults)
 
 
-def _rows(release: Path, table: Resource) -> str:
-    paths = [release / path for path in table.paths]
-    return text_table(*paths, delimiter=table.delimiter) if table.is_text else parquet(*paths)
+def _rows(database: ReleaseDatabase, release: Path, table: Resource) -> str:
+    paths = [path_in(release, path) for path in table.paths]
+    return database.text_table(*paths, delimiter=table.delimiter) if table.is_text else database.parquet(*paths)
 
 
 def _sql_type(column: Column) -> str:

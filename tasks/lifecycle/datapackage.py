@@ -6,13 +6,14 @@ the system's Description, and read by whoever reads a release, which may be anyb
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
 ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in the form NFKD
+LONGEST_HEADER = 1 << 20  # characters of the first line of a text
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
 OWN_OF_TABLE = ("level", "where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
@@ -69,6 +71,11 @@ class Resource:
     def is_text(self) -> bool:
         """Whether its files are text."""
         return not self.paths[0].endswith(".parquet")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of its columns."""
+        return [column.name for column in self.columns]
 
     def with_role(self, *roles: str) -> list[Column]:
         """Return its columns with one of these roles."""
@@ -194,7 +201,9 @@ def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
     if path.suffix == ".parquet":
         return {column.name: column.type for column in pq.read_schema(path)}
     with path.open(encoding="utf-8") as file:
-        return dict.fromkeys(file.readline().rstrip("\n").split(delimiter))
+        header = file.readline(LONGEST_HEADER).rstrip("\n")
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "|" else csv.QUOTE_MINIMAL
+    return dict.fromkeys(next(csv.reader([header], delimiter=delimiter, quoting=quoting), ()))
 
 
 def heading(name: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import duckdb
+import pyarrow as pa
 
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from privacy.noise.laws import law as law_of
 from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check, wrong_law
+from tasks.lifecycle.release_database import ReleaseDatabase
 
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 
@@ -32,7 +33,7 @@ def query_law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
 
 
 def wrong_margins(
-    database: duckdb.DuckDBPyConnection,
+    database: ReleaseDatabase,
     manifest: Mapping[str, Any],
     name: str,
     counts: str,
@@ -44,9 +45,8 @@ def wrong_margins(
     counts of a level can have, by their kind.
     """
     regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
-    database.execute("CREATE OR REPLACE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
-    if regions:
-        database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
+    columns = {"REGION_TYPE": [kind for kind, _ in regions], "REGION_ID": [code for _, code in regions]}
+    database.register("sets", pa.table({key: pa.array(column, pa.string()) for key, column in columns.items()}))
     rows = database.execute(
         f"SELECT kind, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ({counts}) "
         "LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"

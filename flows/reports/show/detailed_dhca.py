@@ -241,9 +241,9 @@ class DetailedDhcaPages(DhcaTables):
         """Yield the rows of a group in a table by column, as its files have them."""
         if (found := self._table(table, region.type, code)) is None:
             return
-        query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = ? AND {ITERATION} = ?"
+        query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = $region AND {ITERATION} = $code"
         names = [column.name for column in found.columns]
-        for row in found.database.ask(query, [region.id, code]):
+        for row in found.database.ask(query, {"region": region.id, "code": code}):
             yield dict(zip(names, row, strict=True))
 
     @property

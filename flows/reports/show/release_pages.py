@@ -36,7 +36,6 @@ from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest, spend_of, states_of_nation
-from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
 LISTED = 60  # regions named within a region
@@ -401,7 +400,7 @@ class ReleasePages(TableViews):
 
 
 def _item(table: ReleaseTable, common: Sequence[str]) -> TableItem:
-    margin = name_of(table.margin.name) if table.margin else "NULL"
+    margin = table.sql(table.margin.name) if table.margin else "NULL"
     ((rows, *ends),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
     least, most = map(table.margin_at, ends)
     keys = ", ".join(one.title for one in table.keys if one.title not in common)

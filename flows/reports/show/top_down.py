@@ -24,7 +24,6 @@ from spine.counts import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
 from spine.top_down import Product
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.release_database import parquet
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.input.public_input import QUARTERS
@@ -321,8 +320,8 @@ class TopDownPages(ReleasePages):
         """Return the public codes of the block groups or blocks of a prefix."""
         source = self._source("invariants", self.products[0], "BLOCK", prefix[:2])
         code = f"{PUBLIC_BLOCK}[:{INSIDE[kind]}]"
-        query = f"SELECT DISTINCT {code} FROM {source} WHERE starts_with({code}, ?) ORDER BY 1"
-        return [code for (code,) in self._database.ask(query, [prefix])] if source else []
+        query = f"SELECT DISTINCT {code} FROM {source} WHERE starts_with({code}, $prefix) ORDER BY 1"
+        return [code for (code,) in self._database.ask(query, {"prefix": prefix})] if source else []
 
     def _is_there(self, region: Region) -> bool:
         if region.type in ("BLOCK_GROUP", "BLOCK"):
@@ -337,15 +336,15 @@ class TopDownPages(ReleasePages):
         family = "entities/" if region_type in ENTITIES else "tabulation/" if tabulated else ""
         states = ["US"] if level == "US" else [state] if state else self.states
         names = [f"{kind}/{product}/{family}{level}/{one}.parquet" for one in states]
-        paths = [self._database.path(name) for name in names if name in self.manifest["files"]]
-        return parquet(*paths) if paths else ""
+        found = [name for name in names if name in self.manifest["files"]]
+        return self._database.parquet(*found) if found else ""
 
-    def _where(self, region: Region) -> tuple[str, list[str], str]:
+    def _where(self, region: Region) -> tuple[str, dict[str, str], str]:
         """Return the condition for a geounit's rows, its values, and the state whose files have them."""
         state = "" if region.type in ("USA", "AIANNH") else region.id[:2]
         if region.type == "USA" or region.type.endswith("STATE"):  # a spine may have a state in two parts
-            return "true", [], state
-        return f"{PUBLIC_BLOCK if region.type == 'BLOCK' else 'geounit'} = ?", [region.id], state
+            return "true", {}, state
+        return f"{PUBLIC_BLOCK if region.type == 'BLOCK' else 'geounit'} = $geounit", {"geounit": region.id}, state
 
     def _cells(self, region: Region, product: str) -> dict[int, int]:
         """Return the nonzero cells of a geounit's histogram."""
@@ -362,7 +361,7 @@ class TopDownPages(ReleasePages):
         where, given, state = self._where(region)
         kind = region.type
         if given:
-            kind, where = "BLOCK", f"starts_with({PUBLIC_BLOCK}, ?)"
+            kind, where = "BLOCK", f"starts_with({PUBLIC_BLOCK}, $geounit)"
         source = self._source("invariants", self.products[0], kind, state)
         sums = ", ".join(f"sum({name})::BIGINT" for name in QUARTERS)
         ((first, *others),) = self._database.ask(f"SELECT {sums} FROM {source} WHERE {where}", given)

@@ -6,12 +6,12 @@ are sums over parts of a geocode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -19,7 +19,8 @@ from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet, quoted
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
@@ -28,30 +29,49 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
+View = Callable[[str], str]  # of the rows of a file, a SELECT
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
 def check_counts(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
     """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
+        files = ReleaseFiles(database, release, manifest["files"])
         database.register("cells", pa.table(cell_table(SCHEMAS[product].axes)))
         for kind, view in (("histograms", histogram), ("invariants", _invariants)):
-            yield _check_levels(
-                database, release / kind / product, levels, manifest["states"], view, f"{kind} of {product}"
-            )
+            title = f"{kind} of {product}"
+            yield _check_levels(files, f"{kind}/{product}", levels, manifest["states"], view, title)
         for state in manifest["states"]:
-            yield _check_blocks(database, release, manifest, product, state)
+            yield _check_blocks(files, manifest, product, state)
 
 
-def histogram(path: Path) -> str:
-    """Return the SELECT of a file of histograms as geounit, cell and count."""
-    return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {parquet(path)}"
+@dataclass(frozen=True)
+class ReleaseFiles:
+    """The files that a release's manifest names, as sources of rows in a SELECT of a database."""
+
+    database: ReleaseDatabase
+    release: Path
+    named: Collection[str]
+
+    def rows(self, name: str) -> str:
+        """Return the rows of a Parquet file. Raises NotOfRelease for another than a file of the release."""
+        return self.database.parquet(path_in(self.release, name))
+
+    def rows_in(self, folder: str) -> str:
+        """Return the rows of all Parquet files of a folder."""
+        names = [name for name in sorted(self.named) if name.rpartition("/")[0] == folder and name.endswith(".parquet")]
+        return self.database.parquet(*(path_in(self.release, name) for name in names))
 
 
-def _invariants(path: Path) -> str:
-    """Return the SELECT of a file of invariants: a row for each geounit and type of living quarters in it."""
-    unpivoted = f"UNPIVOT {parquet(path)} ON COLUMNS(* EXCLUDE geounit) INTO NAME cell VALUE count"
+def histogram(rows: str) -> str:
+    """Return the SELECT of the rows of a file of histograms as geounit, cell and count."""
+    return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {rows}"
+
+
+def _invariants(rows: str) -> str:
+    """Return the SELECT of the rows of a file of invariants: a row for each geounit and type of living quarters."""
+    unpivoted = f"UNPIVOT {rows} ON COLUMNS(* EXCLUDE geounit) INTO NAME cell VALUE count"
     return f"SELECT geounit::VARCHAR AS geounit, cell, count::BIGINT AS count FROM ({unpivoted}) WHERE count <> 0"
 
 
@@ -60,59 +80,60 @@ def _sums(table: str, geounit: str) -> str:
 
 
 def _check_levels(
-    database: duckdb.DuckDBPyConnection, folder: Path, levels: list[str], states: list[str], view: Any, title: str
+    files: ReleaseFiles, folder: str, levels: list[str], states: list[str], view: View, title: str
 ) -> Check:
     """Compare the counts of every level with the sums of those of the level below."""
     faults = []
     for above, below in pairwise(levels):
         for state in [US] if above == US else states:
-            pattern = "*" if above == US else state
-            upper, lower = view(folder / above / f"{state}.parquet"), view(folder / below / f"{pattern}.parquet")
+            inside = f"{folder}/{below}"
+            rows = files.rows_in(inside) if above == US else files.rows(f"{inside}/{state}.parquet")
+            upper, lower = view(files.rows(f"{folder}/{above}/{state}.parquet")), view(rows)
             width = f"(SELECT coalesce(max(length(geounit)), 0) FROM ({upper}))"
-            wrong = differing(database, f"SELECT {ROWS} FROM ({upper})", _sums(lower, f"substr(geounit, 1, {width})"))
-            if wrong:
+            sums = _sums(lower, f"substr(geounit, 1, {width})")
+            if wrong := differing(files.database, f"SELECT {ROWS} FROM ({upper})", sums):
                 faults.append(f"{wrong:,} counts of level {above}, state {state}, are not sums of level {below}")
     return Check(f"{title} over the levels", f"{len(levels)} levels", tuple(faults))
 
 
-def _check_blocks(
-    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], product: ProductName, state: str
-) -> Check:
+def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: ProductName, state: str) -> Check:
     """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
-    folder, faults = release / "histograms" / product, []
+    database, folder, faults = files.database, f"histograms/{product}", []
     lowest = list(manifest["products"][product]["geounits"])[-1]
     moved = manifest.get("source", {}).get("as_tabulated", {})
-    cases = [f"WHEN '{int(old):016d}' THEN '{int(new):016d}'" for old, new in moved.items()]
+    codes = [(f"{int(old):016d}", f"{int(new):016d}") for old, new in moved.items()]
+    cases = [f"WHEN {database.value(old)} THEN {database.value(new)}" for old, new in codes]
     public = "right(geounit, 16)"  # of a block's geocode; where the Bureau's tables have it elsewhere, there
     public = f"CASE {public} {' '.join(cases)} ELSE {public} END" if cases else public
-    blocks = _sums(histogram(folder / lowest / f"{state}.parquet"), public)
+    blocks = _sums(histogram(files.rows(f"{folder}/{lowest}/{state}.parquet")), public)
     least = database.execute(f"SELECT coalesce(min(count), 1) FROM ({blocks})").fetchall()[0][0]
     if least < 1:
         faults.append(f"blocks: a count is {least}")
-    mdf = release / "mdf" / f"{state}_{product}"
-    compared = {"mdf": (_microdata(parquet(f"{mdf}.parquet"), product, "COUNT"), blocks)}
+    mdf = f"mdf/{state}_{product}"
+    records = files.rows(f"{mdf}.parquet")
+    compared = {"mdf": (_microdata(records, product, "COUNT"), blocks)}
     if manifest["options"]["microdata"] == "text":
-        read = (
-            f"read_csv({quoted(f'{mdf}.txt')}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
-        )
-        compared["mdf as text"] = _microdata(read, product, "1"), blocks
+        text_records = database.text_table(path_in(files.release, f"{mdf}.txt"))
+        compared["mdf as text"] = _microdata(text_records, product, "1"), blocks
     if product == "units":
-        quarters = _invariants(release / "invariants" / product / lowest / f"{state}.parquet")
+        quarters = _invariants(files.rows(f"invariants/{product}/{lowest}/{state}.parquet"))
         kind = f"SELECT {public} AS geounit, cell = 'hu' AS cell, count FROM"
-        own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
+        own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {records}"
         compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
-    whole = {WHOLE_STATE: "State"} if (folder / FOLDERS[WHOLE_STATE]).exists() else {}
+    whole_states = f"{folder}/{FOLDERS[WHOLE_STATE]}/"
+    whole = {WHOLE_STATE: "State"} if any(name.startswith(whole_states) for name in files.named) else {}
     for family, level in (TABULATED | whole).items():
-        path = folder / FOLDERS[family] / f"{state}.parquet"
-        compared[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
+        rows = files.rows(f"{folder}/{FOLDERS[family]}/{state}.parquet")
+        compared[f"tabulation {level}"] = histogram(rows), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
-        for family, of_block in _areas_of_blocks(release / FOLDER, product, state).items():
-            path = folder / FOLDERS[family] / f"{state}.parquet"
-            if not path.exists() and not len(of_block):
+        for family, of_block in _areas_of_blocks(files.release / FOLDER, product, state).items():
+            name = f"{folder}/{FOLDERS[family]}/{state}.parquet"
+            if name not in files.named and not len(of_block):
                 continue
             database.register(family, of_block)
             sums = f"SELECT code AS geounit, cell, count FROM ({blocks}) JOIN {family} USING (geounit)"
-            released = histogram(path) if path.exists() else f"SELECT {ROWS} FROM ({blocks}) WHERE false"
+            nothing = f"SELECT {ROWS} FROM ({blocks}) WHERE false"
+            released = histogram(files.rows(name)) if name in files.named else nothing
             compared[f"entities {family}"] = released, _sums(sums, "geounit")
     for what, (released, expected) in compared.items():
         if wrong := differing(database, released, expected):
@@ -148,41 +169,40 @@ def check_margins(release: Path, manifest: Mapping[str, Any], product: ProductNa
     counts = counts_of(product, bool(manifest["options"].get("pl94")))
     cell, at = np.nonzero(SCHEMAS[product].matrix(counts))
     counted = pa.table({"cell": cell, "name": np.array([count.name for count in counts])[at]})
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
+        files = ReleaseFiles(database, release, manifest["files"])
         database.register("counted", counted)
         for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
             folder = FOLDERS.get(entry["of"], entry["of"])
             states = [US] if entry["of"] == US else manifest["states"]
-            yield _check_level_margins(database, release, states, f"{product}/{folder}", entry)
+            yield _check_level_margins(files, states, f"{product}/{folder}", entry)
 
 
-def _check_level_margins(
-    database: duckdb.DuckDBPyConnection, release: Path, states: list[str], folder: str, entry: Mapping[str, Any]
-) -> Check:
+def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, entry: Mapping[str, Any]) -> Check:
     """Compare a level's margins with its histograms, its standard errors, and the means in the manifest."""
     faults = []
     for state in states:
-        path = release / "margins" / folder / f"{state}.parquet"
-        if not path.exists():
+        name = f"margins/{folder}/{state}.parquet"
+        if name not in files.named:
             continue
-        counts_of = histogram(release / "histograms" / folder / path.name)
+        counts_of = histogram(files.rows(f"histograms/{folder}/{state}.parquet"))
         sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
         wrong = (
             "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
             f"count(*) FILTER (abs(margin - {Z} * standard_error) > {ROUNDED * (1 + Z) * 1.001}) "
             f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
-            f"FROM {parquet(path)}) LEFT JOIN ({sums}) USING (geounit, name)"
+            f"FROM {files.rows(name)}) LEFT JOIN ({sums}) USING (geounit, name)"
         )
-        counts, margins = database.execute(wrong).fetchall()[0]
+        counts, margins = files.database.execute(wrong).fetchall()[0]
         if counts:
             faults.append(f"state {state}: {counts:,} counts are not those released")
         if margins:
             faults.append(f"state {state}: {margins:,} margins are not {Z} standard errors")
-    files = parquet(release / "margins" / folder / "*.parquet")
+    rows = files.rows_in(f"margins/{folder}")
     of_these = "avg(standard_error) FILTER (margin IS NOT NULL)"
-    means = f"SELECT count, avg(standard_error), {of_these}, count(*), count(margin) FROM {files} GROUP BY count"
-    found = {name: row for name, *row in database.execute(means).fetchall()}
-    geounits = max((rows for *_, rows, _ in found.values()), default=0)
+    means = f"SELECT count, avg(standard_error), {of_these}, count(*), count(margin) FROM {rows} GROUP BY count"
+    found = {name: row for name, *row in files.database.execute(means).fetchall()}
+    geounits = max((number for *_, number, _ in found.values()), default=0)
     with_margin = max((margins for *_, margins in found.values()), default=0)
     if (geounits, with_margin) != (entry["geounits"], entry["with_margin"]):
         faults.append(

@@ -15,7 +15,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -24,7 +23,8 @@ from privacy.noise.laws import Definition, law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
 from tasks.lifecycle.check import Check, NotChecked, wrong_law
-from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.release_database import ReleaseDatabase, differing
 from tasks.top_down.check.counts import check_counts, check_margins
 from tasks.top_down.check.statements import check_public_files, not_checked
 from tasks.top_down.input.public_input import QUARTERS
@@ -98,7 +98,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: Prod
     """Check the measurements of a product in each layout that the release has."""
     layouts = [OwnLayout] * has_measurements(manifest) + [BureauLayout] * bool(manifest["options"].get("nmf"))
     for layout in layouts:
-        with ReleaseDatabase() as database:
+        with ReleaseDatabase(release) as database:
             yield layout(database, release, manifest, product).check()
 
 
@@ -106,7 +106,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: Prod
 class OwnLayout:
     """The folder measurements/ of a product."""
 
-    database: duckdb.DuckDBPyConnection
+    database: ReleaseDatabase
     release: Path
     manifest: Mapping[str, Any]
     product: ProductName
@@ -149,7 +149,7 @@ class OwnLayout:
 
     def file(self, folder: str, level: str, state: str) -> str:
         """Return a file of the release, by level and state, in SQL."""
-        return parquet(self.release / folder / self.product / level / f"{state}.parquet")
+        return self.database.parquet(path_in(self.release, f"{folder}/{self.product}/{level}/{state}.parquet"))
 
     def count(self, select: str) -> int:
         """Return the number that a SELECT finds."""
@@ -157,7 +157,7 @@ class OwnLayout:
 
     def break_laws(self, level: str, state: str) -> Iterator[tuple[int, str]]:
         """Look for answers of no law of the manifest, and for geounits without all queries of their level."""
-        rows, laws = self.rows(level, state), f"(SELECT * FROM laws WHERE level = '{level}')"
+        rows, laws = self.rows(level, state), f"(SELECT * FROM laws WHERE level = {self.database.value(level)})"
         without = f"SELECT count(*) FROM ({rows}) ANTI JOIN {laws} USING ({', '.join(self.law)})"
         yield self.count(without), "answers have a law that is not in the manifest"
         asked = len({row["query"] for row in self.entry["noise"] if row["level"] == level})
@@ -181,7 +181,7 @@ class OwnLayout:
             columns, joins = [], []
             for number, level in enumerate(shares):
                 joined = f"level{number}"
-                laws = f"(SELECT * FROM laws WHERE level = '{level}' AND query = '{DETAILED}')"
+                laws = f"(SELECT * FROM laws WHERE level = {self.database.value(level)} AND query = '{DETAILED}')"
                 own = (
                     f"SELECT geounit, share FROM ({self.rows(level, state)}) JOIN {laws} USING ({', '.join(self.law)})"
                 )
@@ -209,9 +209,10 @@ class BureauLayout(OwnLayout):
         jurisdiction: Jurisdiction = "pr" if self.manifest["region"] == "PR" else "us"
         place = f"{self.folder}/{data_set_name(jurisdiction, self.product)}/{level}.parquet/{kind}"
         parts = [""] if state == US else [f"State={flag}{state}/" for flag in "01"]  # without its AIAN part, and of it
-        there = [self.release / name for part in parts if (name := f"{place}/{part}{PART}") in self.manifest["files"]]
-        if not there:
+        names = [name for part in parts if (name := f"{place}/{part}{PART}") in self.manifest["files"]]
+        if not names:
             return NOTHING
         query = "replace(regexp_replace(query_name, '_(dpq|con)$', ''), ' ', '')"
         columns = f"geocode AS geounit, {query} AS query, variance, value::BIGINT[] AS value"
-        return f"SELECT {columns} FROM {parquet(*there)}"
+        files = self.database.parquet(*(path_in(self.release, name) for name in names))
+        return f"SELECT {columns} FROM {files}"

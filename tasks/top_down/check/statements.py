@@ -17,7 +17,7 @@ from privacy.noise.exact import parse_exact
 from tasks.lifecycle.check import Check, NotChecked, check_same
 from tasks.lifecycle.manifest import mark_of
 from tasks.lifecycle.received import path_in, read_in, read_json
-from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.lifecycle.staging import PIPES
 from tasks.lifecycle.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.release.description import FOLDER, SETTINGS_FILE, described_measurements, read_design
@@ -43,7 +43,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
     )
     totals = _totals(release, design, states)
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release) as database:
         products = {name: _product(database, release, manifest, design, name) for name in design.products}
     return expected | {
         **({"ESTIMATE": Unshown(Line, OF_THE_RUN)} if "ESTIMATE" in manifest else {}),
@@ -64,14 +64,14 @@ def _totals(release: Path, design: Design, states: tuple[str, ...]) -> dict[str,
     if "persons" not in design.products or design.free:
         return {}
     root = next(level for level in design.settings["persons"].levels if level != US)
-    with ReleaseDatabase() as database:
-        files = {state: parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states}
+    with ReleaseDatabase(release) as database:
+        files = {state: database.parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states}
         sums = {state: f"SELECT coalesce(sum(count), 0)::BIGINT FROM {file}" for state, file in files.items()}
         return {state: int(database.execute(select).fetchall()[0][0]) for state, select in sums.items()}
 
 
 def _product(
-    database: Any, release: Path, manifest: Mapping[str, Any], design: Design, product: ProductName
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], design: Design, product: ProductName
 ) -> dict[str, Any]:
     """Return the statements of a product: its budget, geounits, shares and laws."""
     stated, allocation = manifest["products"][product], design.allocations[product]
@@ -84,10 +84,10 @@ def _product(
     shares: dict[str, set[Fraction]] = {level: set() for level in levels}
     for level, state in spine_files({**manifest, "products": {product: {"geounits": geounits}}}, product):
         name = f"{product}/{level}/{state}.parquet"
-        select = f"SELECT count(DISTINCT geounit) FROM {parquet(path_in(release, f'invariants/{name}'))}"
+        select = f"SELECT count(DISTINCT geounit) FROM {database.parquet(path_in(release, f'invariants/{name}'))}"
         geounits[level] += database.execute(select).fetchall()[0][0]
         if has_measurements(manifest):
-            rows = f"SELECT DISTINCT share::VARCHAR FROM {parquet(path_in(release, f'{FOLDER}/{name}'))}"
+            rows = f"SELECT DISTINCT share::VARCHAR FROM {database.parquet(path_in(release, f'{FOLDER}/{name}'))}"
             shares[level] |= {parse_exact(share) for (share,) in database.execute(rows).fetchall()}
     if not has_measurements(manifest):
         shares = {level: _stated_shares(stated, level) | set() for level in levels}

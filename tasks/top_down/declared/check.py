@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privacy.noise.exact import parse_exact
 from spine.declaration.declaration import Declaration
 from tasks.lifecycle.check import Check, check_spend
+from tasks.lifecycle.received import path_in
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.run_plan import law, variance
@@ -32,7 +34,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     below = None
     for level in reversed(released_levels(declaration)):
         names = [column.name for column in geounit_columns(declaration, level)]
-        table = pd.read_parquet(release / f"parquet/{level}.parquet")
+        table = pd.read_parquet(path_in(release, f"parquet/{level}.parquet"))
         faults = ["it has counts that are not positive"] if (table[COUNT] <= 0).any() else []
         sums = table.groupby(names + axes, sort=True)[COUNT].sum()
         if below is not None and not sums.equals(below.groupby(names + axes, sort=True)[COUNT].sum()):
@@ -47,7 +49,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 def _check_answers(release: Path, declaration: Declaration, level: str) -> Check:
     """Check that every geounit of a level has the answers of its queries, each once and of the law of its share."""
     names = [column.name for column in geounit_columns(declaration, level)]
-    rows = pd.read_parquet(release / f"{MEASUREMENTS}/{level}.parquet", columns=[*names, *LAW])
+    rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{level}.parquet"), columns=[*names, *LAW])
     allocation, asked = declaration.allocation, declaration.allocation.queries[level]
     of_geounits = rows.groupby(names or np.zeros(len(rows)), observed=True)  # the only geounit at the top has no name
     answers = of_geounits["query"]
@@ -55,8 +57,8 @@ def _check_answers(release: Path, declaration: Declaration, level: str) -> Check
     faults = [f"{incomplete:,} geounits do not have its {len(asked)} answers, each once"] * bool(incomplete)
     laws = rows[list(LAW)].drop_duplicates()
     for query, share, numerator, denominator, stated in laws.itertuples(index=False):
-        own = law(allocation, Fraction(share), asked[query]) if query in asked else None
-        if own is None or (Fraction(f"{numerator}/{denominator}"), stated) != (own.parameter, variance(own)):
+        own = law(allocation, parse_exact(share), asked[query]) if query in asked else None
+        if own is None or (parse_exact(f"{numerator}/{denominator}"), stated) != (own.parameter, variance(own)):
             faults.append(f"{query} with the share {share} has another law")
     return Check(f"answers of {level}", f"{len(laws)} laws", tuple(faults))
 
@@ -67,10 +69,10 @@ def _check_paths(release: Path, declaration: Declaration) -> Check:
     faults, most = [], Fraction(0)
     for each in declaration.levels:
         names = [column.name for column in geounit_columns(declaration, each.name)]
-        rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=[*names, "share"])
+        rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{each.name}.parquet"), columns=[*names, "share"])
         rows = rows.drop_duplicates()
         texts = rows["share"].astype(str)
-        rows["share"] = texts.map({text: Fraction(text) for text in texts.unique()}).astype(object)
+        rows["share"] = texts.map({text: parse_exact(text) for text in texts.unique()}).astype(object)
         if len(rows) > max(1, len(rows[names].drop_duplicates())):
             faults.append(f"a geounit of {each.name} has answers of two shares")
         path = rows["share"].to_numpy()

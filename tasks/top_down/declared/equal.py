@@ -40,7 +40,7 @@ def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) 
     require_release(release)
     with unchanged([fspath(release / MANIFEST)]):
         files = read_manifest(release)["files"]
-        with unchanged(fspath(release / name) for name in files):
+        with unchanged(fspath(path_in(release, name)) for name in files):
             return _read(declaration, at, release, leaves), release_digest(release)
 
 

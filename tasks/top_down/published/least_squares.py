@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from scipy.stats import chi2
 
 from privacy.accounting.states import EVERYWHERE
@@ -36,7 +37,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import NotOfRelease, path_in, reason_of
-from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.run_plan import US
@@ -119,7 +120,7 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
         )
     notes: list[str] = []
     place = _find_product(product, jurisdiction)
-    with ReleaseDatabase() as database:
+    with ReleaseDatabase(release, place) as database:
         database.execute(
             "CREATE TABLE cells (level VARCHAR, geocode VARCHAR, query VARCHAR, ours DOUBLE, our_error DOUBLE, "
             "theirs DOUBLE, their_error DOUBLE)"
@@ -140,7 +141,10 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
         if out is not None:
             with new_folder(out) as folder:
                 cells = folder / "cells.parquet"
-                database.execute(f"COPY (SELECT * EXCLUDE table_name FROM scored) TO {quoted(cells)}")
+                rows = database.batches("SELECT * EXCLUDE table_name FROM scored")
+                with pq.ParquetWriter(cells, rows.schema) as file:
+                    for batch in rows:
+                        file.write_batch(batch)
                 by_query.to_csv(folder / "by_query.csv", index=False, float_format="%.6g")
     return Comparison(free, by_query, by_table, notes)
 
@@ -175,7 +179,7 @@ def _list_files(product: Path, level: str, states: Iterable[str]) -> Files:
     return files
 
 
-def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) -> None:
+def _load_theirs(database: ReleaseDatabase, level: str, files: Files) -> None:
     """Make the table of the Bureau's estimates of a level: geocode, query, estimate, std_dev of every row of the files.
 
     Raises Refused where a file has other columns, a value that is no such number, a geocode that is not its folder's,
@@ -184,7 +188,7 @@ def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) 
     for path in files:
         _check_header(path)
     database.register("files", pa.table({"filename": [*files], "folder": [*files.values()]}))
-    read = "FROM read_csv($files, delim = '|', header = true, skip = 0, all_varchar = true, filename = true, "
+    read = "FROM read_csv($paths, delim = '|', header = true, skip = 0, all_varchar = true, filename = true, "
     read += "hive_partitioning = false, union_by_name = true)"
     try:
         database.execute(
@@ -192,17 +196,15 @@ def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) 
             "SELECT filename, files.folder, coalesce(geocode, '') AS geocode, query, "
             f"TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev {read} "
             "JOIN files USING (filename)",
-            {"files": [*files]},
+            {"paths": [*files]},
         )
     except duckdb.Error as error:
         for path in files:
             try:
-                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"files": [path]}).fetchall()
+                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"paths": [path]}).fetchall()
             except duckdb.Error as fault:
                 raise Refused(f"{path} is no such table: {reason_of(fault)}") from None
         raise Refused(f"the Bureau's estimates, level {level}: {reason_of(error)}") from None
-    finally:
-        database.unregister("files")
     rules = {
         f"a geocode that is not {WIDTHS[level]} digits": f"NOT regexp_full_match(geocode, '[0-9]{{{WIDTHS[level]}}}')",
         "a geocode that is not its folder's": "geocode <> folder",
@@ -214,31 +216,31 @@ def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) 
     _check_rows(database, "theirs", "filename", rules)
 
 
-def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, states: list[str]) -> None:
+def _load_ours(database: ReleaseDatabase, release: Path, level: str, states: list[str]) -> None:
     """Make the table of our margins of a level's tabulation geounits."""
     folder = FOLDERS.get(level.lower(), level)
-    names = ", ".join(quoted(cell.name) for cells in PERSON_TABLES.values() for cell in cells)
+    names = ", ".join(f"'{cell.name}'" for cells in PERSON_TABLES.values() for cell in cells)
     database.execute(
         "CREATE OR REPLACE TABLE ours (geocode VARCHAR, query VARCHAR, estimate DOUBLE, standard_error DOUBLE)"
     )
     for state in [US] if level == US else states:
         path = path_in(release, f"{MARGINS}/persons/{folder}/{state}.parquet")
         try:
-            columns = database.execute(f"SELECT name FROM parquet_schema({quoted(path)})").fetchall()
+            columns = database.execute("SELECT name FROM parquet_schema($path)", {"path": str(path)}).fetchall()
             if len(set(columns)) < len(columns):
                 raise Refused(f"{path}: a column is there twice")
             database.execute(
                 "INSERT INTO ours SELECT geounit, count, estimate, standard_error "
-                f"FROM {parquet(path)} WHERE count IN ({names})"
+                f"FROM {database.parquet(path)} WHERE count IN ({names})"
             )
         except duckdb.Error as error:
             raise Refused(f"{path} is no table of margins: {reason_of(error)}") from None
         wrong = "NOT coalesce(isfinite(estimate) AND isfinite(standard_error) AND standard_error >= 0, false)"
         rule = "a margin without its geocode, estimate or standard error"
-        _check_rows(database, "ours", quoted(path), {rule: f"{wrong} OR geocode IS NULL"})
+        _check_rows(database, "ours", database.value(str(path)), {rule: f"{wrong} OR geocode IS NULL"})
 
 
-def _check_rows(database: duckdb.DuckDBPyConnection, table: str, file: str, rules: Mapping[str, str]) -> None:
+def _check_rows(database: ReleaseDatabase, table: str, file: str, rules: Mapping[str, str]) -> None:
     """Refuse a table with a row that is wrong, or with two of one cell.
 
     file: the SQL of the name of a row's file. rules: what may be wrong, with the SQL of the rows with which it is.
@@ -261,7 +263,7 @@ def _check_header(path: str) -> None:
         raise Refused(f"{path}: not one column {missing[0]}; its first line is {ascii('|'.join(columns))[:120]}")
 
 
-def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
+def _join(database: ReleaseDatabase, level: str) -> Iterator[str]:
     """Add the cells that both have; yield a note about those that one lacks."""
     database.execute(
         f"INSERT INTO cells SELECT '{level}', geocode, query, ours.estimate, standard_error, theirs.estimate, std_dev "
@@ -288,7 +290,7 @@ def _scored(free: bool) -> str:
     )
 
 
-def _summed(database: duckdb.DuckDBPyConnection, by: str) -> pd.DataFrame:
+def _summed(database: ReleaseDatabase, by: str) -> pd.DataFrame:
     """Return the sums of every level and query (or table)."""
     order = "list_position(['US', 'State', 'County', 'Tract'], level)"
     table = database.execute(f"SELECT level, {by}, {SUMS} FROM scored GROUP BY level, {by} ORDER BY {order}, {by}").df()

@@ -14,12 +14,13 @@ from flows.reports.show.geography import PUERTO_RICO, Region
 from flows.reports.show.margins import confidence, margin_of_cells, most_cells
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.lifecycle.datapackage import Resource
 from tasks.lifecycle.description import Column, Reference
 from tasks.lifecycle.manifest import read_law
-from tasks.lifecycle.release_database import name_of, parquet, quoted, text_table
+from tasks.lifecycle.release_database import identifier
 
 CHOICES = 200  # values in a list to choose from
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
@@ -29,13 +30,13 @@ DEPENDENT = "the errors of these rows depend on each other: no law gives the mar
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of a table: a condition, the values of its question marks, and the columns of which one code was chosen.
+    """Rows of a table: a condition, the values of its parameters, and the columns of which one code was chosen.
 
     several: columns of which several codes were chosen, whose rows are shown next to each other.
     """
 
     where: str = "true"
-    given: tuple[Any, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
     only: frozenset[str] = frozenset()
     several: frozenset[str] = frozenset()
 
@@ -112,30 +113,35 @@ class ReleaseTable:
         (cell,) = listing.resource.references[0].columns
         name = next(one.name for one in listing.columns if one.name != cell)
         chosen = [
-            f"listing.{name_of(name)} AS {name_of(one.name)}"
+            f"listing.{listing.sql(name)} AS {self.sql(one.name)}"
             if one not in histogram.columns
-            else f"sum(histogram.{name_of(one.name)})::BIGINT AS {name_of(one.name)}"
+            else f"sum(histogram.{histogram.sql(one.name)})::BIGINT AS {self.sql(one.name)}"
             if one == histogram.count
-            else f"histogram.{name_of(one.name)}"
+            else f"histogram.{histogram.sql(one.name)}"
             for one in self.columns
         ]
-        both = f"{histogram.rows_of} AS histogram JOIN {listing.rows_of} AS listing USING ({name_of(cell)})"
+        both = f"{histogram.rows_of} AS histogram JOIN {listing.rows_of} AS listing USING ({listing.sql(cell)})"
         return f"(SELECT {', '.join(chosen)} FROM {both} GROUP BY ALL)"
 
     def _rows_in_files(self) -> str:
-        paths = [self.database.path(path) for path in self.paths]
-        delimiter = self.resource.delimiter
-        source = text_table(*paths, delimiter=delimiter) if self.resource.is_text else parquet(*paths)
-        names = [(name_of(one.name), _sql_type(one)) for one in self.columns]
+        database, paths, delimiter = self.database, self.paths, self.resource.delimiter
+        is_text = self.resource.is_text
+        rows = database.text_table(*paths, delimiter=delimiter) if is_text else database.parquet(*paths)
+        found = database.columns(paths[0], delimiter)
+        names = [(identifier(one.name, found), _sql_type(one)) for one in self.columns]
         chosen = ", ".join(f"TRY_CAST({name} AS {kind}) AS {name}" for name, kind in names)
-        return f"(SELECT {chosen} FROM {source} WHERE {self._of_state()})"
+        return f"(SELECT {chosen} FROM {rows} WHERE {self._of_state()})"
 
     def _of_state(self) -> str:
         """Return the condition for rows of the scope's state, or of the nation."""
         if self.scope.state is None or self.is_by_state or self.place is None:
             return "true"
-        code = f"starts_with({name_of(self.place.name)}, {quoted(self.scope.state)})"
+        code = f"starts_with({self.sql(self.place.name)}, {self.database.value(self.scope.state)})"
         return f"{self._kind} = 'USA' OR ({self._kind} NOT LIKE '%AIANNH' AND {code})"
+
+    def sql(self, column: str) -> str:
+        """Return the name of one of its columns in a query. Raises NotOfRelease for another name."""
+        return identifier(column, self.resource.column_names)
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -192,7 +198,7 @@ class ReleaseTable:
             return {}
         table = replace(self, resource=other, scope=Scope(), summed=None)
         labels = other.with_role("name") or [one for one in other.columns if one.codes]
-        chosen = ", ".join(map(name_of, [*reference.key, *(one.name for one in labels)]))
+        chosen = ", ".join(map(table.sql, [*reference.key, *(one.name for one in labels)]))
         rows = self.database.ask(f"SELECT {chosen} FROM {table.rows_of}") if labels else []
         return {
             str(code): ", ".join(one.codes.get(value, str(value)) for one, value in zip(labels, values, strict=True))
@@ -204,22 +210,24 @@ class ReleaseTable:
         """The types of the regions that it has rows of."""
         if self.place is None:
             return frozenset()
-        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] FROM {self.rows_of}"
+        query = f"SELECT DISTINCT {self._kind}, {self.sql(self.place.name)}[:2] FROM {self.rows_of}"
         return frozenset(self._region(*row).type for row in self.database.ask(query))
 
     def regions(self, selection: Selection | None = None) -> list[Region]:
         """Return the regions that it has rows of, sorted by code."""
         if self.place is None:
             return []
-        where, given = (selection.where, selection.given) if selection else ("true", ())
-        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)} FROM {self.rows_of} WHERE {where} ORDER BY 2"
+        where, given = (selection.where, selection.given) if selection else ("true", {})
+        query = (
+            f"SELECT DISTINCT {self._kind}, {self.sql(self.place.name)} FROM {self.rows_of} WHERE {where} ORDER BY 2"
+        )
         return [self._region(kind, code) for kind, code in self.database.ask(query, given)]
 
     @property
     def _kind(self) -> str:
         """The SQL for the type of a row's region."""
         of = self.place.region if self.place else ""
-        return name_of(of[1:-1]) if of.startswith("{") else quoted(of)
+        return self.sql(of[1:-1]) if of.startswith("{") else self.database.value(of)
 
     def _region(self, kind: str, code: str) -> Region:
         in_column = self.place is not None and self.place.region.startswith("{")
@@ -246,7 +254,7 @@ class ReleaseTable:
 
     def choices(self, column: Column) -> list[str]:
         """Return the values of a column, if they are few; else none: as it lists its codes, else numbers as such."""
-        name = name_of(column.name)
+        name = self.sql(column.name)
         query = f"SELECT DISTINCT {name} FROM {self.rows_of} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {CHOICES + 1}"
         values = [str(value) for (value,) in self.database.ask(query)]
         listed = {code: at for at, code in enumerate(column.codes)}
@@ -262,31 +270,41 @@ class ReleaseTable:
         where = ["true"]
         only: set[str] = set()
         several: set[str] = set()
-        given: list[Any] = []
+        given: dict[str, Any] = {}
+
+        def parameter(value: str | list[str]) -> str:
+            name = f"given{len(given)}"
+            given[name] = value
+            return f"${name}"
+
         for column in self.keys:
-            name = _text_of(column)
+            name = self._text_of(column)
             wanted = by.get(column.name, "")
             if len(wanted) > 1 and wanted.endswith("*"):  # a range, which skips the row groups that lie beyond it
-                where.append(f"{name} >= ? AND {name} < ?")
-                given += [wanted[:-1], wanted[:-1] + "\U0010ffff"]
+                first, last = parameter(wanted[:-1]), parameter(wanted[:-1] + "\U0010ffff")
+                where.append(f"{name} >= {first} AND {name} < {last}")
             elif wanted:
                 words = self.words(column)
                 whole = wanted in words or wanted.strip().casefold() in map(str.casefold, words.values())
                 parts = [wanted] if whole else wanted.split(",")
                 named = {part.strip().casefold() for part in parts}
                 codes = [*parts, *(code for code, said in words.items() if said.casefold() in named)]
-                where.append(f"{name} IN ({', '.join('?' * len(codes))})")
-                given += codes
+                where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
             for column in self.keys:
                 codes = [code for code, said in self.words(column).items() if matches([word], f"{said} {code}")]
-                name = _text_of(column)
-                found.append(f"list_contains(?, {name}) OR starts_with(lower({name}), ?)")
-                given += [codes, word]
+                name = self._text_of(column)
+                of_words = f"list_contains({parameter(codes)}, {name})"
+                found.append(f"{of_words} OR starts_with(lower({name}), {parameter(word)})")
             where.append(f"({' OR '.join(found) or 'false'})")
-        return Selection(" AND ".join(where), tuple(given), frozenset(only), frozenset(several))
+        return Selection(" AND ".join(where), given, frozenset(only), frozenset(several))
+
+    def _text_of(self, column: Column) -> str:
+        """Return the SQL for a column's values as text."""
+        name = self.sql(column.name)
+        return name if _sql_type(column) == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
     def number(self, selection: Selection) -> int:
         """Return how many rows a selection has."""
@@ -301,14 +319,14 @@ class ReleaseTable:
         """
         name = sort.removeprefix("-")
         by = [column.name for column in self.columns if column.name == name]
-        first = [f"{name_of(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
+        first = [f"{self.sql(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
         if not first and selection.several:
             types = {f"{{{one.name}}}" for one in self.keys} & {one.region for one in self.columns}
             apart = {*selection.several, *(name[1:-1] for name in types)}
-            first = [name_of(one.name) for one in self.keys if one.name not in apart]
+            first = [self.sql(one.name) for one in self.keys if one.name not in apart]
         elif not first and self.count:
-            first = [f"{name_of(self.count.name)} DESC"]
-        order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
+            first = [f"{self.sql(self.count.name)} DESC"]
+        order = ", ".join([*first, *(self.sql(one.name) for one in self.keys)]) or "ALL"
         page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
         query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {page}"
         rows = self.database.ask(query, selection.given)
@@ -333,7 +351,7 @@ class ReleaseTable:
     @property
     def _step(self) -> Fraction:
         """The counts in one unit of its noise."""
-        return Fraction(str(self.resource.noise[0].get("step", 1)))
+        return parse_exact(str(self.resource.noise[0].get("step", 1)))
 
     # -- sums ---------------------------------------------------------------------------------------------------------
 
@@ -360,15 +378,14 @@ class ReleaseTable:
         Rows that are sums of others are left out, unless they were chosen.
         """
         assert self.count is not None
-        margin = name_of(self.margin.name) if self.margin else "NULL"
+        margin = self.sql(self.margin.name) if self.margin else "NULL"
         totals = [one for one in self.columns if one.total and one.name not in selection.only]
-        where = " AND ".join([selection.where, *(f"{name_of(one.name)} IS DISTINCT FROM ?" for one in totals)])
-        chosen = ", ".join([*map(name_of, by), margin, "count(*)", f"sum({name_of(self.count.name)})"])
+        apart = [f"{self.sql(one.name)} IS DISTINCT FROM {self.database.value(one.total)}" for one in totals]
+        where = " AND ".join([selection.where, *apart])
+        chosen = ", ".join([*map(self.sql, by), margin, "count(*)", f"sum({self.sql(self.count.name)})"])
         found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
-        for row in self.database.ask(
-            f"SELECT {chosen} FROM {self.rows_of} WHERE {where} GROUP BY ALL",
-            [*selection.given, *(one.total for one in totals)],
-        ):
+        query = f"SELECT {chosen} FROM {self.rows_of} WHERE {where} GROUP BY ALL"
+        for row in self.database.ask(query, selection.given):
             found.setdefault(row[: len(by)], []).append(row[len(by) :])
         return {key: self._sum(parts) for key, parts in found.items()}
 
@@ -395,7 +412,7 @@ class ReleaseTable:
                 law = read_law(entry)
                 if "cells" in entry:
                     return law, int(entry["cells"])
-                steps = round(Fraction(str(margin)) / Fraction(str(entry.get("step", 1))))
+                steps = round(Fraction(str(margin)) / parse_exact(str(entry.get("step", 1))))
                 return law, most_cells(law, steps)
         return None
 
@@ -403,12 +420,6 @@ class ReleaseTable:
 def _plain(value: float | Fraction) -> float:
     """Return a number as an integer where it is one."""
     return int(value) if value == int(value) else float(value)
-
-
-def _text_of(column: Column) -> str:
-    """Return the SQL for a column's values as text."""
-    name = name_of(column.name)
-    return name if _sql_type(column) == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
 
 def _sql_type(column: Column) -> str:
