@@ -2,81 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from privacy.accounting.composition import spend
-from privacy.noise.exact import parse_exact
+from pydantic import Field
+
 from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhcb.manifest import statements_of
+from tasks.detailed_dhcb.run import Configuration
 from tasks.detailed_dhcb.tables import TABLES, CountTable
-from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.check import Check, NotChecked, check_same
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.population_groups.check import KEYS, check_laws, query_law, wrong_margins
-from tasks.population_groups.levels import named_level
+from tasks.lifecycle.statements import Line, Unshown
+from tasks.population_groups.check import (
+    KEYS,
+    Tabulated,
+    common_not_checked,
+    jurisdiction_of,
+    level_queries,
+    level_statements,
+    read_tabulated,
+    safetab_statements,
+    wrong_groups,
+    wrong_margins,
+)
+from tasks.population_groups.configuration import read_described
+from tasks.population_groups.levels import Level
 
+LeftOut = Annotated[dict[str, int], Field()]
 EMPTY = (  # the rows of no table
     "SELECT '' AS REGION_TYPE, '' AS REGION_ID, '' AS ITERATION_CODE, '' AS of, '' AS file, '' AS cell, 0 AS COUNT "
     "WHERE false"
 )
 
 
-def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check the budgets and laws of every level, and its tables against them."""
-    levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
-    if not exact:
-        definition = manifest["spent"]["definition"]
-        budgets = [parse_exact(query["budget"]) for level in levels.values() for query in level["queries"].values()]
-        yield check_spend(spend(definition, budgets, "household"), manifest["spent"])
-        yield from (check_laws(name, level, definition) for name, level in levels.items())
+def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a release besides those of every release."""
+    configuration = read_described(manifest["configuration"], Configuration)
+    tabulated, totals = read_tabulated(release), manifest["options"]["totals"]
     with ReleaseDatabase(release) as database:
-        for name, level in levels.items():
-            for table, stated in level["groups_published"].items():
-                for detail, groups in enumerate(stated.values()):
-                    if groups:
-                        yield _check_table(database, release, manifest, name, TABLES[table], detail, groups)
+        levels = {
+            str(level): _level(database, release, manifest, configuration, level, tabulated)
+            for level in configuration.levels(jurisdiction_of(manifest))
+        }
+    truth, estimated = "NOT_PRIVATE" in manifest, "estimates" in manifest["options"]
+    why = "the groups and their totals are of another release"
+    return {
+        **safetab_statements(manifest, configuration, totals=totals),
+        "totals": {"digest": totals, "from": Unshown(Line, why), "left_out": Unshown(LeftOut, why)},
+        "levels": levels,
+        "statements": statements_of(truth=truth, estimated=estimated),
+    }
+
+
+def _level(
+    database: ReleaseDatabase,
+    release: Path,
+    manifest: Mapping[str, Any],
+    configuration: Configuration,
+    level: Level,
+    tabulated: Tabulated,
+) -> dict[str, Any]:
+    """Return the statements of a level: its domain, thresholds, laws, and the groups that its tables have."""
+    regions, iterations = tabulated.of(level)
+    parts = manifest["levels"][str(level)].get("stability_parts")
+    published: dict[str, dict[str, int]] = {}
+    for table in configuration.tables(level):
+        published[table.name] = dict.fromkeys(table.details, 0)
+        for code in table.details:
+            if (name := file_of(table, code, level)) in manifest["files"]:
+                found = f"SELECT count(DISTINCT ({KEYS})) FROM {database.parquet(path_in(release, name))}"
+                published[table.name][code] = database.execute(found).fetchall()[0][0]
+    return {
+        "regions": len(regions),
+        "iterations": len(iterations),
+        "thresholds": {
+            table.name: list(configuration.thresholds[table.key][level]) for table in configuration.tables(level)
+        },
+        "groups_published": published,
+        **level_statements(manifest, configuration, level),
+        **(
+            {}
+            if parts is None
+            else {"stability_parts": {"race": _race(manifest, level), "ethnicity": parts["ethnicity"]}}
+        ),
+    }
+
+
+def _race(manifest: Mapping[str, Any], level: Level) -> int:
+    """Return the part of the stability that is not that of ethnicity."""
+    stated = manifest["levels"][str(level)]
+    return int(stated["stability"]) - int(stated["stability_parts"]["ethnicity"])
+
+
+def file_of(table: CountTable, code: str, level: Level, folder: str = "parquet") -> str:
+    """Return the name of the file of a detail's tables of a level."""
+    return f"{folder}/{table.name}/{code}/{level.slug}.parquet"
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check the rows, sums and margins of every table, and the rows and sums of estimates."""
+    yield from common_not_checked()
+    yield NotChecked("levels.*.groups_published, and which groups", "they follow from the totals of another release")
+    configuration = read_described(manifest["configuration"], Configuration)
+    levels, tabulated = configuration.levels(jurisdiction_of(manifest)), read_tabulated(release)
+    with ReleaseDatabase(release) as database:
+        for level in levels:
+            for table in configuration.tables(level):
+                yield _check_details(database, release, manifest, level, table)
+                for detail, code in enumerate(table.details):
+                    if file_of(table, code, level) in manifest["files"]:
+                        yield _check_table(
+                            database, release, manifest, configuration, level, levels, table, detail, tabulated
+                        )
             if manifest["options"].get("estimates"):
-                yield _check_estimates(database, release, manifest, name)
+                yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
+                yield _check_estimates(database, release, manifest, level)
+            elif any(name.startswith("parquet/estimates/") for name in manifest["files"]):
+                yield Check("estimates", "", ("there are estimates, and no run asked for them",))
+
+
+def _check_details(
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], level: Level, table: CountTable
+) -> Check:
+    """Check that every group has one table of one detail."""
+    files = [
+        path_in(release, name) for code in table.details if (name := file_of(table, code, level)) in manifest["files"]
+    ]
+    if not files:
+        return Check(f"{table.name} of {level}", "0 groups")
+    ((groups, several),) = database.execute(
+        f"SELECT count(*), count(*) FILTER (files > 1) FROM (SELECT count(DISTINCT filename) AS files "
+        f"FROM {database.parquet(*files)} GROUP BY {KEYS})"
+    ).fetchall()
+    return Check(
+        f"{table.name} of {level}", f"{groups:,} groups", (f"{several:,} groups have several tables",) * bool(several)
+    )
 
 
 def _check_table(
     database: ReleaseDatabase,
     release: Path,
     manifest: Mapping[str, Any],
-    name: str,
+    configuration: Configuration,
+    level: Level,
+    levels: Sequence[Level],
     table: CountTable,
     detail: int,
-    groups: int,
+    tabulated: Tabulated,
 ) -> Check:
-    """Compare the groups, sums and margins of a file with what its manifest says of them."""
+    """Check that the groups of a file are of the level's domain, and have the rows, sums and margins of its detail."""
     code = table.details[detail]
-    path = path_in(release, f"parquet/{table.name}/{code}/{named_level(name).slug}.parquet")
+    path = path_in(release, file_of(table, code, level))
     rows = f"(SELECT *, {table.column} AS cell FROM {database.parquet(path)})"
     ((there, cells),) = database.execute(
         "SELECT count(*), list_sort(list(DISTINCT cells)) "
         f"FROM (SELECT list_sort(list(cell)) AS cells FROM {rows} GROUP BY {KEYS})"
     ).fetchall()
-    faults = list(check_same("", "", ([[str(cell) for cell in table.rows(detail)]], groups), (cells, there)).faults)
-    if manifest["configuration"]["allow_negative_counts"]:
+    faults = list(check_same("", "", [[str(cell) for cell in table.rows(detail)]], cells).faults) if there else []
+    faults += ["it has no groups"] * (not there)
+    faults += wrong_groups(database, rows, level, tabulated)
+    if configuration.allow_negative_counts:
         faults += _wrong_sums(database, rows, table, detail)
     if "NOT_PRIVATE" not in manifest:
         counts = f"SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM {rows}"
-        faults += wrong_margins(database, manifest, name, counts, partial(_margins, manifest, table, detail))
-    return Check(f"{code} of {name}", f"{groups:,} groups", tuple(faults))
+
+        def margins(of: Level) -> dict[str, set[int]]:
+            if configuration.budgets[table.key][of] == 0:
+                return {}
+            law = level_queries(manifest, configuration, of).law(table.name)
+            return {f"cell {cell}": {margin_of_error(law, len(places))} for cell, places in table.rows(detail).items()}
+
+        faults += wrong_margins(database, manifest, level, levels, counts, margins)
+    return Check(f"{code} of {level}", f"{there:,} groups", tuple(faults))
 
 
-def _check_estimates(database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], name: str) -> Check:
+def _check_estimates(database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], level: Level) -> Check:
     """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
-    faults, slug, made = [], named_level(name).slug, {}
+    faults, made = [], {}
     for kind, folder, number in (("counts", "parquet", "COUNT"), ("estimates", "parquet/estimates", "ESTIMATE")):
         found = [
             f"SELECT {KEYS}, '{table.name}' AS of, '{code}' AS file, {table.column} AS cell, {number} AS COUNT "
             f"FROM {database.parquet(path_in(release, path))}"
             for table in TABLES.values()
             for code in table.details
-            if (path := f"{folder}/{table.name}/{code}/{slug}.parquet") in manifest["files"]
+            if (path := file_of(table, code, level, folder)) in manifest["files"]
         ]
         made[kind] = f"({' UNION ALL '.join(found) or EMPTY})"
     counts, estimates = made["counts"], made["estimates"]
@@ -100,7 +212,7 @@ def _check_estimates(database: ReleaseDatabase, release: Path, manifest: Mapping
             for detail, code in enumerate(table.details):
                 rows = f"(FROM {estimates} WHERE file = '{code}')"
                 faults += [f"{code}: {fault}" for fault in _wrong_sums(database, rows, table, detail)]
-    return Check(f"estimates of {name}", f"{groups:,} groups", tuple(faults))
+    return Check(f"estimates of {level}", f"{groups:,} groups", tuple(faults))
 
 
 def _wrong_sums(database: ReleaseDatabase, rows: str, table: CountTable, detail: int) -> Iterator[str]:
@@ -117,12 +229,3 @@ def _wrong_sums(database: ReleaseDatabase, rows: str, table: CountTable, detail:
     for cell, groups in zip(table.rows(detail), found, strict=True):
         if groups:
             yield f"{groups:,} counts of cell {cell} are not the sum of its parts"
-
-
-def _margins(manifest: Mapping[str, Any], table: CountTable, detail: int, level: str) -> dict[str, set[int]]:
-    """Return the margin of each cell of a level's tables of a detail."""
-    facts = manifest["levels"][level]
-    if table.name not in facts["queries"]:
-        return {}
-    law = query_law(manifest["spent"]["definition"], facts, table.name)
-    return {f"cell {cell}": {margin_of_error(law, len(places))} for cell, places in table.rows(detail).items()}

@@ -65,10 +65,15 @@ def describe_release(
         options,
         totals={"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
         levels={str(level): _level(run, level, groups) for level in levels},
-        statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if options.get("estimates") else {}),
+        statements=statements_of(truth=is_truth(run), estimated=bool(options.get("estimates"))),
     )
     _write_report(run, jurisdiction, out, manifest)
     write_descriptions(out, description(manifest), manifest)
+
+
+def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
+    """Return what a release says in words."""
+    return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 
 def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:

@@ -147,7 +147,9 @@ def _check_keys(database: ReleaseDatabase, release: Path, tables: Sequence[Resou
     keyed = [table for table in tables if table.key]
     for table in keyed:
         names, rows = [identifier(name, table.column_names) for name in table.key], _rows(database, release, table)
-        select = f"SELECT count(*) - 1 AS more, count(*) FILTER ({' OR '.join(f'{name} IS NULL' for name in names)}) AS bare"
+        select = (
+            f"SELECT count(*) - 1 AS more, count(*) FILTER ({' OR '.join(f'{name} IS NULL' for name in names)}) AS bare"
+        )
         ((more, bare),) = database.execute(
             f"SELECT coalesce(sum(more), 0), coalesce(sum(bare), 0) FROM ({select} FROM {rows} GROUP BY {', '.join(names)})"
         ).fetchall()

@@ -129,8 +129,45 @@ class SafeTabConfiguration(BaseModel):
         """Return the budget of each query that measures a table of a level: all of it, unless a SafeTab splits it."""
         return {table: self.table_budget(table, level)}
 
+    def described(self) -> dict[str, Any]:
+        """Return the configuration as a manifest has it, exact numbers as text; `read_described` reads it."""
+        return {
+            **self.model_dump(mode="json", exclude={"budgets", "thresholds"}),
+            "budgets": {
+                table: {str(level): str(each) for level, each in of.items()} for table, of in self.budgets.items()
+            },
+            "thresholds": {
+                table: {str(level): list(each) for level, each in of.items()} for table, of in self.thresholds.items()
+            },
+        }
+
 
 Config = TypeVar("Config", bound=SafeTabConfiguration)
+
+
+def read_described(stated: Mapping[str, Any], kind: type[Config]) -> Config:
+    """Read the configuration that a manifest has. Raises ValueError where it is none that a run may have."""
+    numbers = {name for name, field in kind.model_fields.items() if field.annotation not in (StrictBool, bool)}
+    texts = ("reader", "privacy_defn", "state_filter_us")
+    plain = {
+        field.alias or name: Number(value) if name in numbers and name not in texts and value is not None else value
+        for name, field in kind.model_fields.items()
+        if name not in ("budgets", "thresholds") and (value := stated[name]) is not ...
+    }
+    budgets = {
+        table: {LEVELS[name]: _budget(Number(text)) for name, text in of.items()}
+        for table, of in stated["budgets"].items()
+    }
+    thresholds = {
+        table: {LEVELS[name]: tuple(map(int, each)) for name, each in of.items()}
+        for table, of in stated["thresholds"].items()
+    }
+    configuration = kind.model_validate({**plain, "budgets": budgets, "thresholds": thresholds})
+    if faults := list(_across(configuration)):
+        raise ValueError(faults[0].rule)
+    if configuration.described() != stated:
+        raise ValueError("it is not a configuration as a run describes it")
+    return configuration
 
 
 def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:

@@ -159,11 +159,15 @@ def estimates_of(table: Table) -> Table:
 
 
 def describe(
-    manifest: Mapping[str, Any], tables: Sequence[tuple[Table, Sums]], counted: str, others: Sequence[str] = ()
+    manifest: Mapping[str, Any],
+    tables: Sequence[tuple[Table, Sums]],
+    counted: str,
+    others: Sequence[str] = (),
+    required: Sequence[str] = (),
 ) -> Description:
     """Return the description of a release: its tables of counts with the sums in them, and their estimates.
 
-    counted: what the iterations count. others: patterns of files besides its report.
+    counted: what the iterations count. others: patterns of files besides its report. required: files of counts.
     """
     levels = [level for level in ALL_LEVELS if str(level) in manifest["levels"]]
     of_table = {
@@ -178,8 +182,10 @@ def describe(
     dependent = not manifest["configuration"]["allow_negative_counts"]
     counts = [replace(table, dependent=dependent) for table, _ in tables]
     names = {"level": {level.slug: level.name for level in levels}}
+    required = ["report.html", *(table.text for table in (REGIONS, ITERATIONS, HIERARCHY)), *required]
+    tabulated = public_tables(counted)
     return Description(
-        (*counts, *map(estimates_of, counts), *public_tables(counted)), noise, names, ("report.html", *others)
+        (*counts, *map(estimates_of, counts), *tabulated), noise, names, ("report.html", *others), tuple(required)
     )
 
 

@@ -10,6 +10,7 @@ from tasks.inputs.names import name_of_state
 from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.manifest import made_by, marked, noise_law
+from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.noise import LevelQueries
 from tasks.population_groups.parameters import configuration_digest
 from tasks.population_groups.reserve_budget import planned_spend
@@ -31,24 +32,39 @@ def release_facts(
 ) -> dict[str, Any]:
     """Return the facts of a release's manifest. own: those that its SafeTab alone has, by their keys."""
     parameters, validated, truth = run.parameters, run.validated, is_truth(run)
+    geography = {"blocks": validated.blocks, "GRF-C": validated.geography_digest}
     return {
         "release": release,
-        "region": jurisdiction.upper(),
         "run": run.id,
         **marked(validated.mark, exact=truth),
-        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
+        **designed(parameters.configuration, jurisdiction, parameters.digests, options, geography, truth=truth),
         **own,
-        "options": dict(options),
-        "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-        "geography": {
-            "states": parameters.configuration.states(jurisdiction),
-            "blocks": validated.blocks,
-            "GRF-C": validated.geography_digest,
-        },
         "coterminous_sets": coterminous_facts(run, jurisdiction),
-        "parameter_files": parameters.digests,
-        "configuration_digest": configuration_digest(parameters.digests, options),
         **made_by(run),
+    }
+
+
+def designed(
+    configuration: SafeTabConfiguration,
+    jurisdiction: Jurisdiction,
+    digests: Mapping[str, str],
+    options: Mapping[str, object],
+    geography: Mapping[str, Any],
+    *,
+    truth: bool,
+) -> dict[str, Any]:
+    """Return the statements of a release that follow from its configuration and options.
+
+    digests: of the parameter files. geography: the facts of the file of blocks.
+    """
+    return {
+        "region": jurisdiction.upper(),
+        "spent": None if truth else planned_spend(configuration, jurisdiction).as_json(),
+        "options": dict(options),
+        "configuration": configuration.described(),
+        "geography": {"states": list(configuration.states(jurisdiction)), **geography},
+        "parameter_files": dict(digests),
+        "configuration_digest": configuration_digest(digests, options),
     }
 
 

@@ -19,6 +19,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import Keystream, query_key
 from tasks.lifecycle.authorization import Drawing, read_drawing, read_secret
 from tasks.lifecycle.files import stamp
+from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
@@ -47,11 +48,15 @@ def load_queries(run: SafeTabRun, level: Level) -> LevelQueries:
 
 @lru_cache(maxsize=64)
 def _queries(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> LevelQueries:
-    parameters = run.parameters
-    configuration = parameters.configuration
+    configuration = run.parameters.configuration
+    return queries_of(configuration, level, run.parameters.iterations.stability(level, configuration.max_race_codes))
+
+
+def queries_of(configuration: SafeTabConfiguration, level: Level, stability: int) -> LevelQueries:
+    """Return the queries of a level at a stability. Raises ValueError where a budget is infinite."""
     return LevelQueries(
         definition=configuration.privacy_defn,
-        stability=parameters.iterations.stability(level, configuration.max_race_codes),
+        stability=stability,
         budgets={
             query: budget
             for table, budgets in configuration.budgets.items()

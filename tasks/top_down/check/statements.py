@@ -65,7 +65,9 @@ def _totals(release: Path, design: Design, states: tuple[str, ...]) -> dict[str,
         return {}
     root = next(level for level in design.settings["persons"].levels if level != US)
     with ReleaseDatabase(release) as database:
-        files = {state: database.parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states}
+        files = {
+            state: database.parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states
+        }
         sums = {state: f"SELECT coalesce(sum(count), 0)::BIGINT FROM {file}" for state, file in files.items()}
         return {state: int(database.execute(select).fetchall()[0][0]) for state, select in sums.items()}
 
