@@ -9,6 +9,7 @@ from tasks.detailed_dhca.details import SEXES, WIDTHS
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.lifecycle.description import Column, Description, integer
 from tasks.population_groups.description import count_table, describe
+from tasks.population_groups.levels import ALL_LEVELS
 
 AGES = (
     integer(
@@ -40,4 +41,6 @@ TABLES = [
 
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release: what its tables are, and the laws of their noise."""
-    return describe(manifest, TABLES, "persons", ["spine/{rest*}"])
+    levels = [level.slug for level in ALL_LEVELS if str(level) in manifest["levels"]]
+    required = [f"{table}/{level}.csv" for table in ("t1", "t2") for level in levels]
+    return describe(manifest, TABLES, "persons", ["spine/{rest*}"], required)

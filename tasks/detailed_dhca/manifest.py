@@ -79,11 +79,16 @@ def describe_release(
         options,
         levels={str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),
-        statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if estimated else {}),
+        statements=statements_of(truth=is_truth(run), estimated=bool(estimated)),
         spine=spine,
     )
     _write_report(run, jurisdiction, out, manifest)
     write_descriptions(out, description(manifest), manifest)
+
+
+def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
+    """Return what a release says in words."""
+    return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 
 def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.lifecycle.statements import Line, Unshown
 from tasks.population_groups.check import (
     KEYS,
+    Positive,
     Tabulated,
     common_not_checked,
     jurisdiction_of,
@@ -67,7 +68,9 @@ def _level(
 ) -> dict[str, Any]:
     """Return the statements of a level: its domain, thresholds, laws, and the groups that its tables have."""
     regions, iterations = tabulated.of(level)
-    parts = manifest["levels"][str(level)].get("stability_parts")
+    noise = level_statements(manifest, configuration, level)
+    if noise:
+        noise["stability_parts"] = _parts(manifest["levels"][str(level)])
     published: dict[str, dict[str, int]] = {}
     for table in configuration.tables(level):
         published[table.name] = dict.fromkeys(table.details, 0)
@@ -82,19 +85,15 @@ def _level(
             table.name: list(configuration.thresholds[table.key][level]) for table in configuration.tables(level)
         },
         "groups_published": published,
-        **level_statements(manifest, configuration, level),
-        **(
-            {}
-            if parts is None
-            else {"stability_parts": {"race": _race(manifest, level), "ethnicity": parts["ethnicity"]}}
-        ),
+        **noise,
     }
 
 
-def _race(manifest: Mapping[str, Any], level: Level) -> int:
-    """Return the part of the stability that is not that of ethnicity."""
-    stated = manifest["levels"][str(level)]
-    return int(stated["stability"]) - int(stated["stability_parts"]["ethnicity"])
+def _parts(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a level's stability: that of ethnicity as it is stated, and the rest for races."""
+    ethnicity = int(stated["stability_parts"]["ethnicity"])
+    why = "it follows from the parameter files; both parts sum to the stability"
+    return {"race": int(stated["stability"]) - ethnicity, "ethnicity": Unshown(Positive, why)}
 
 
 def file_of(table: CountTable, code: str, level: Level, folder: str = "parquet") -> str:
