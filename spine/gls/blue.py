@@ -1,7 +1,8 @@
 """The best linear unbiased estimate of the whole tree and its variances: the pass down, for margins of error.
 
-The descent needs none of it. Non-negativity and integers are left out, so an estimate may be negative; its standard
-errors follow from the noise and the declared invariants alone, and hold for any sum of blocks (`entity_sums`).
+The descent does not need it. Non-negativity, integers and zeros within a type are left out, so an estimate may be
+negative, and is the best of those that do not use these zeros. Its standard errors follow from the noise and the
+declared invariants alone, and hold for any sum of blocks (`entity_sums`).
 
 Of housing units, one unknown a geounit, all arrays are (geounits, 1, 1, 1).
 """
