@@ -91,10 +91,10 @@ class Plan:
     def nested(self) -> tuple[IntArray, IntArray]:
         """Return the (sums, cells) sums that rounding keeps close to, coarse to fine, and the bounded set of each.
 
-        -1 for none. Where sets are bounded and do not cross, they are among the sums: of each cell the largest first.
+        -1 for none. Where sets are bounded, they are among the sums: of each cell the largest first.
         """
         sets, rounded = self.bounds.sets, self.passes.rounded
-        if sets is None or sets.crossing:
+        if sets is None:
             nested = self.coordinates(rounded)
             return nested, np.full(nested.shape, -1)
         names = [*sets.numbers, *(name for name in rounded if name not in sets.numbers)]
