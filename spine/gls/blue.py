@@ -78,7 +78,7 @@ def blue_nation(plan: Plan, information: Information) -> Blue:
     """Return the estimate of the only root from its information, which has its total where it is declared."""
     z, variance = estimates(plan, information)
     declared = plan.bounds.totals[information.level]
-    if plan.closed_form or plan.free or declared is None:
+    if plan.closed_form or declared is None:
         return Blue(information.level, 0, z, variance)
     return Blue(information.level, 0, *tree.declared_total(z, variance, declared.values.sum(), grid(plan)))
 
@@ -92,7 +92,7 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
     assert declared is not None
     group = declared.group[information.first : information.last]
     first = np.searchsorted(group, np.arange(group[0], group[-1] + 1))
-    if plan.closed_form or plan.free:
+    if plan.closed_form:
         z, variance = (tree.sums(array, first) for array in estimates(plan, information))
     else:
         z, variance, scale = tree.declared_groups(plan, information)
@@ -102,7 +102,7 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
     parent = plan.spine.parents[information.level][geounit] - above.first
     begins = np.searchsorted(parent, np.arange(len(above)))
     of_all = tree.sums(variance, begins)
-    if plan.closed_form or plan.free:
+    if plan.closed_form:
         below = np.linalg.pinv(of_all, 1e-12, hermitian=True)
     else:
         below = tree.inverse_declared(of_all, np.maximum.reduceat(scale, begins))

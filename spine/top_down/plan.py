@@ -51,7 +51,6 @@ class Plan:
     spine: with its shares; its top level is one root or a forest whose roots have declared totals. allocation: budget
     and shares alpha, for (at least) the spine's levels; the last of its levels is the leaves'. bounds: declared, on the
     spine's levels. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
-    free: whether estimates by `spine.gls` leave the declared totals and the zeros of leaves unused.
     """
 
     product: Product
@@ -60,7 +59,6 @@ class Plan:
     bounds: Bounds
     passes: Passes
     rows: int = 512
-    free: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spine.levels:

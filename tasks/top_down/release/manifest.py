@@ -67,7 +67,7 @@ def describe_release(run: Source, staged: Path) -> None:
             "microdata": design.microdata,
             "measurements": design.measurements == "parquet",
             **({"nmf": True} if design.measurements == "nmf" else {}),
-            **design.special,
+            **({"pl94": True} if design.pl94 else {}),
         },
         "public_files": validated.digests,
         "configuration_digest": request_digest(design, validated.digests),
