@@ -24,7 +24,7 @@ from flows.commands.synth import synth
 from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, run, truth, validate
 from flows.commands.tabulate import tabulate
 from flows.commands.tda import accuracy as tda_accuracy
-from flows.commands.tda import areas, compare_gls, declared, inputs, published
+from flows.commands.tda import areas, declared, inputs, published
 from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
@@ -155,7 +155,6 @@ _group(
     areas=areas.areas,
     accuracy=tda_accuracy.accuracy,
     truth=truth(TOP_DOWN),
-    compare_gls=compare_gls.compare_gls,
 )
 _group(
     "sdhc",

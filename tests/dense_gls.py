@@ -1,4 +1,4 @@
-"""A dense solution of noisy measurement files, apart from das-flows' recursion; and a GLS product made from it.
+"""A dense solution of noisy measurement files, apart from das-flows' recursion.
 
 Every query treats the cells of a type of living quarters alike on the axes that it sums over, so an orthonormal basis
 of means and contrasts on voting age, Hispanic and race splits the normal equations: for each of the 252 basis vectors
@@ -12,13 +12,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.linalg import helmert, null_space
-
-from privacy.noise.laws import DiscreteGaussian
-from spine.noise import parameter
-from spine.production import allocation
 
 SIZES = {"votingage": 2, "hispanic": 2, "cenrace": 63}
 LEVELS = {"US": 0, "State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}  # widths of geocodes
@@ -54,12 +49,8 @@ class Dense:
         return sums.ravel(), spread
 
 
-def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None = None) -> Dense:
-    """Solve the normal equations of the persons' files in a folder.
-
-    further: measurements of sums of blocks, not from the files: (blocks,) 1 inside, the noisy (8, 252) counts,
-    and their variance.
-    """
+def solve(nmf: Path, totals: dict[str, int]) -> Dense:
+    """Solve the normal equations of the persons' files in a folder; totals: declared persons by state's code."""
     rows = {level: _rows(nmf / f"{level}.parquet/DPQuery") for level in LEVELS}
     bounds = {
         row["geocode"]: np.asarray(row["value"])
@@ -67,13 +58,8 @@ def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None 
         if row["query_name"] == "hhgq_total_ub_con"
     }
     codes = sorted(bounds)
-    groups = sorted({code[: LEVELS["Block_Group"]] for code in codes})
-    zeros = []
-    for group in groups:
-        here = [code.startswith(group) for code in codes]
-        allowed = np.sum([bounds[code] > 0 for code in codes if code.startswith(group)], axis=0) > 0
-        zeros += [np.kron(np.array(here, float), np.eye(8)[t]) for t in np.flatnonzero(~allowed)]
-    free = null_space(np.array(zeros))
+    zeros = np.eye(len(codes) * 8)[np.concatenate([bounds[code] == 0 for code in codes])]
+    of_state = np.array([np.repeat([code[1:3] == state for code in codes], 8) for state in totals], float)
     found = Dense(codes, {}, {}, {})
     for part in product((0, 1), repeat=3):
         axes = [
@@ -98,33 +84,16 @@ def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None 
                 seen = factor * np.tile(types, len(inside))  # (types asked, blocks inside x 8)
                 hessian[np.ix_(at, at)] += seen.T @ seen / row["variance"]
                 linear[at] += seen.T @ (value @ vectors.T) / row["variance"]
-        for inside, value, variance in further or []:
-            seen = np.kron(inside, np.eye(8))
-            hessian += seen.T @ seen / variance
-            linear += seen.T @ (value @ basis.T) / variance
+        known = [zeros] if any(part) else [zeros, of_state]  # totals are sums of the means, times the root of the cells
+        start = np.zeros(linear.shape)
+        if not any(part):
+            sums = np.array([*totals.values()]) / 252**0.5
+            start = np.linalg.lstsq(np.concatenate(known), np.append(np.zeros(len(zeros)), sums))[0][:, None]
+        free = null_space(np.concatenate(known))
         inverse = free @ np.linalg.inv(free.T @ hessian @ free) @ free.T
-        found.basis[part], found.estimate[part], found.covariance[part] = basis, (inverse @ linear).T, inverse
+        estimate = start + inverse @ (linear - hessian @ start)
+        found.basis[part], found.estimate[part], found.covariance[part] = basis, estimate.T, inverse
     return found
-
-
-def add_us_level(nmf: Path, truth: np.ndarray, rng: np.random.Generator) -> None:
-    """Add the US level to the persons' files of one state: its true (2016,) counts with normal noise, and their sum."""
-    design, rows = allocation("pl94-persons", "us"), {}
-    for row in _rows(nmf / "State.parquet/DPQuery"):
-        query = row["query_name"].removesuffix("_dpq")
-        if (alpha := design.queries["US"].get(query.replace(" ", ""))) and query not in rows:
-            asked = [*SIZES, "hhgq"] if query == "detailed" else query.split(" * ")
-            types = np.eye(8) if "hhgq" in asked else INSTITUTIONS if "hhinstlevels" in asked else np.ones((1, 8))
-            summed_over = tuple(at for at, axis in enumerate(SIZES, 1) if axis not in asked)
-            exact = (types @ truth.reshape(8, 252)).reshape(-1, *SIZES.values()).sum(axis=summed_over).ravel()
-            variance = DiscreteGaussian(parameter(design, design.levels["US"], alpha)).variance()
-            noise = np.rint(rng.normal(0, variance**0.5, len(exact)))
-            rows[query] = {**row, "geocode": "", "value": (exact + noise).astype(int).tolist(), "variance": variance}
-    declared = {"geocode": "", "query_name": "total_con", "value": [int(truth.sum())]}
-    for kind, table in (("DPQuery", list(rows.values())), ("Constraint", [declared])):
-        place = nmf / f"US.parquet/{kind}"
-        place.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(table), place / "part-0.parquet")
 
 
 def _rows(folder: Path) -> list[dict]:
@@ -133,22 +102,3 @@ def _rows(folder: Path) -> list[dict]:
         for path in sorted(folder.glob("**/*.parquet"))
         for row in pq.read_table(path, partitioning=None).to_pylist()
     ]
-
-
-def write_product(
-    folder: Path, level: str, area: str, names: list[str], estimate: np.ndarray, error: np.ndarray
-) -> None:
-    """Write an area's file as the Bureau does: us/US/part-...csv, us/Tract/State=01/County=001/Tract=020100/..."""
-    parts = {"State": area[:2], "County": area[2:5], "Tract": area[5:]}
-    place = folder / "us" / level
-    for name, code in parts.items():
-        place = place / f"{name}={code}" if code else place
-    place.mkdir(parents=True)
-    (place / "_SUCCESS").touch()
-    lines = [
-        f"{area}|{name}|{x!r}|{s!r}|made up"
-        for name, x, s in zip(names, estimate.tolist(), error.tolist(), strict=True)
-    ]
-    (place / "part-00000-made-up.csv").write_text(
-        "\n".join(["geocode|query|estimate|std_dev|query_description", *lines, ""])
-    )

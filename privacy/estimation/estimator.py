@@ -4,7 +4,9 @@
 
 For both laws and every gamma three things hold, given the detail, at every size that reaches it with probability .001
 (the second: .01) of the largest that any size has. The bias is at most BIAS times the count's standard deviation, the
-root mean square error at most PRICE times it, and the margin covers with probability .95. To that end the weight w is 1
+root mean square error at most PRICE times it, and the margin covers with probability .95. The bounds are of the laws in
+the units of the table of corrections (`Correction.scale`): where these are several counts, the bias of counts may be
+larger, and reaches .026 for production's parameters under pure differential privacy. To that end the weight w is 1
 where that is possible, else the largest eighth at which it is (under pure differential privacy with a large gamma).
 U = S, w = 0, where there is none, where pooling gains next to nothing, and in a window of two thresholds so near that T
 tells nothing within it.
@@ -28,7 +30,7 @@ from privacy.estimation.selection import Correction, correct, fits
 from privacy.noise.margins import margin_of_error
 
 PRICE = 1.1  # the most that an estimate's root mean square error may be, as a multiple of the count's, at any size
-BIAS = 0.002  # the most that its bias may be, in standard deviations of the count
+BIAS = 0.002  # the most that its bias may be in units of the table, in standard deviations of the count
 RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
 EIGHTHS = 8
 GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table

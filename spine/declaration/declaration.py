@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -222,12 +222,17 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
     names = [each.partition for each in form.counts] + [each.partition for each in form.equal]
     if twice := next((name for name in names if names.count(name) > 1), None):
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
+    if pair := first_crossing(product, form.binding):
+        keys = {each.partition: f"equal.{at}.partition" for at, each in enumerate(form.equal)}
+        keys |= {each.partition: f"counts.{at}.partition" for at, each in enumerate(form.counts)}
+        crossing = f"bounds of {pair.one} and {pair.other} cross: {pair.where(product)}"
+        yield Fault(keys[pair.other], f"{crossing}; leave out least, most or equal of one of them")
 
 
 def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Fault]) -> tuple[str, ...]:
     """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells.
 
-    Where bounds stand on several partitions the sums nest with them, unless these cross themselves.
+    Where bounds stand on several partitions the sums nest with them.
     """
     given = {
         tuple(name for name in (text.removesuffix("!") for text in each.round) if name not in (TOTAL, DETAILED))
@@ -238,11 +243,12 @@ def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Faul
         faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
     bounded = form.binding
     if not form.one_partition:
-        with_bounds = [] if first_crossing(product, bounded) else bounded
-        sums = [name for name in asked if not first_crossing(product, [*with_bounds, name])]
+        if first_crossing(product, bounded):
+            return ()  # refused by `_counts`
+        sums = [name for name in asked if not first_crossing(product, [*bounded, name])]
         chain = next(iter(given)) if given else _longest_chain(product, [], sums)
-        if wrong := first_crossing(product, [*with_bounds, *chain]):
-            faults.append(Fault("passes.round", f"{wrong[0]} and {wrong[1]} cross: round sums that nest"))
+        if wrong := first_crossing(product, [*bounded, *chain]):
+            faults.append(Fault("passes.round", f"{wrong.one} and {wrong.other} cross: round sums that nest"))
         return tuple(sorted(chain, key=lambda name: query_group(product, name).width))
     if not given:
         return _longest_chain(product, bounded, asked)
@@ -261,8 +267,22 @@ def _not_refined(product: Product, key: str, chain: Sequence[str]) -> Iterator[F
             yield Fault(key, f"{fine} does not refine {coarse}: each sum is of the one before it")
 
 
-def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, int] | None:
-    """Return two partitions with parts that cross, and a cell that is in both; None where all parts are laminar."""
+class Crossing(NamedTuple):
+    """Two partitions with parts that cross: they overlap, and neither holds the other. cell: in both parts."""
+
+    one: str
+    other: str
+    cell: int
+
+    def where(self, product: Product) -> str:
+        """Return in words where the parts cross."""
+        at = np.unravel_index(self.cell, product.shape)
+        cell = ", ".join(f"{axis.name} {axis.labels[int(own)]}" for axis, own in zip(product.axes, at, strict=True))
+        return f"of their parts around the cell ({cell}) neither holds the other"
+
+
+def first_crossing(product: Product, partitions: list[str]) -> Crossing | None:
+    """Return two partitions with parts that cross; None where any two parts are nested or disjoint."""
     for one, other in combinations(partitions, 2):
         fine, coarse = query_group(product, one), query_group(product, other)
         together = fine.coordinate * coarse.width + coarse.coordinate
@@ -271,7 +291,7 @@ def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, i
         crossing = (meets[0][pairs // coarse.width] > 1) & (meets[1][pairs % coarse.width] > 1)
         if crossing.any():
             inside = (together == pairs[np.flatnonzero(crossing)[0]]) & product.possible
-            return one, other, int(np.flatnonzero(inside)[0])
+            return Crossing(one, other, int(np.flatnonzero(inside)[0]))
     return None
 
 

@@ -1,11 +1,10 @@
-"""What a declaration's tables say of its geounits, and whether it can be true: totals, counts, and both together.
+"""Read a declaration's tables of its geounits, and check that they can be true: totals, counts, and both together.
 
 A parent's whole numbers that meet its own declared figures must always divide among its children. Counts alone always
 do (each part is a transportation problem with lower bounds that sum to at most the supply). Declared totals of children
 may not: a child without room for a part must still reach its total. What children can take together of each set of
 parts is the sum of what each can take (integral generalized polymatroids add up, Frank 1984), so all sets are compared
-with what the parent's own figures admit. Where they differ, or bounds cross, each parent is estimated together with a
-division among all leaves below it; a hierarchy too large for that is refused.
+with what the parent's own figures admit. Figures for which they differ are refused.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spine.declaration.declaration import Declaration, first_crossing
+from spine.declaration.declaration import Declaration
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Leaves, Sets, Totals, leaves_below, sum_bounds
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
-MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
+CONTRADICTION = "can meet no division of its declared figures: its counts, limits and totals contradict each other"
 
 
 class Figures(NamedTuple):
@@ -90,48 +89,12 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
         return None, [Fault("totals", str(error))]
     faults += _contradicting(hierarchy, found)
     if not faults and (stuck := not_inherited(hierarchy, bound)):
-        bound, faults = _with_division(hierarchy, bound, stuck)
-    elif not faults and sets is not None:
+        faults = [Fault("counts" if form.counts else "equal", stuck)]
+    if faults:
+        return None, faults
+    if sets is not None:
         bound = replace(bound, root_range=_root_range(hierarchy, bound))
-    return (None if faults else bound), faults
-
-
-def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bounds, list[Fault]]:
-    """Return the bounds of estimates that are found together with a division among the leaves, or why there is none.
-
-    stuck: why a parent's numbers may not divide otherwise.
-    """
-    from spine.top_down.integer_programs import range_of_total  # imports numba
-
-    spine, product, key = hierarchy.spine, hierarchy.declaration.product, "counts"
-    sets, lowest = bound.sets, len(spine.levels) - 1
-    if hierarchy.declaration.passes.kept:
-        return bound, [
-            Fault("passes.then", f"{stuck}: leave out then, whose rounding has no division among the leaves")
-        ]
-    if any(totals is not None and len(totals.values) < len(totals.group) for totals in bound.totals):
-        return bound, [Fault(key, f"{stuck}: declare totals of single geounits alone")]
-    if sets is None:
-        parts = len(bound.least)
-        low = tuple(bound.lower_bound(level) for level in range(len(spine.levels)))
-        high = tuple(np.full(own.shape, NO_LIMIT) for own in low)
-        sets = Sets(np.eye(parts, dtype=bool), {str(product.bounded): np.arange(parts)}, low, high)
-    families = [1, *(int(spine.children(level).max()) for level in range(lowest))]
-    below = [np.bincount(spine.geounit_of_block(max(0, level - 1))).max() for level in range(len(spine.levels))]
-    cells, parts = int(product.possible.sum()), len(bound.least)
-    numbers = [family * cells + int(leaves) * parts for family, leaves in zip(families, below, strict=True)]
-    if max(numbers) > MOST_INTEGERS:
-        level = spine.levels[int(np.argmax(numbers))]
-        text = (
-            f"{stuck}: whole numbers that divide would need {max(numbers):,} unknowns at once in {level}, more than "
-            f"{MOST_INTEGERS:,}: declare totals and counts of fewer levels or parts, or a smaller table"
-        )
-        return bound, [Fault(key, text)]
-    certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=stuck))
-    span = range_of_total(all_leaves(hierarchy, certified), sets.member)
-    if span is None:
-        return bound, [Fault(key, "no whole numbers are found that meet all declared figures together")]
-    return replace(certified, root_range=span), []
+    return bound, []
 
 
 def _root_range(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int]:
@@ -142,14 +105,6 @@ def _root_range(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int]:
     figures = level_figures(hierarchy, bound, 0)  # each part is bounded by itself
     free = figures.allowed[0] & ~figures.member.any(axis=0)
     return int(figures.low[0].sum()), NO_LIMIT if free.any() else int(min(figures.high[0].sum(), NO_LIMIT))
-
-
-def all_leaves(hierarchy: Hierarchy, bound: Bounds) -> Leaves:
-    """Return all leaves with their bounds and all declared totals."""
-    product, every = hierarchy.declaration.product, np.arange(hierarchy.spine.blocks)
-    leaves = leaves_below(hierarchy.spine, bound, -1, every, every * 0)
-    has_cells = np.bincount(product.types, product.possible, len(bound.least)) > 0
-    return leaves._replace(allowed=leaves.allowed & has_cells)
 
 
 def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
@@ -196,7 +151,7 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
     lows, highs = (
         np.array([each[end] for each in bounded.values()], np.int64).reshape(-1, len(counts)).T.copy() for end in (1, 2)
     )
-    return counts, Sets(member, numbers, (lows,), (highs,), first_crossing(product, binding) is not None)
+    return counts, Sets(member, numbers, (lows,), (highs,))
 
 
 def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray, bool]:
@@ -372,32 +327,33 @@ def level_figures(hierarchy: Hierarchy, bound: Bounds, level: int) -> LevelFigur
 
 
 def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
-    """Return which geounit's own figures admit numbers that its children cannot divide; an empty text for none.
+    """Return which geounit's own figures admit numbers that its children cannot divide, and a remedy; or an empty text.
 
-    Exact where figures nest: a parent's numbers of parts divide if and only if of every set of parts they are at least
-    and at most what the children can have of it together; the cells of a part divide like the part. Where figures
-    cross, or parts are many, only what is plain is found to be inherited.
+    A parent's numbers of parts divide if and only if of every set of parts they are at least and at most what the
+    children can have of it together; the cells of a part divide like the part. Sets of more than MOST_PARTS parts are
+    not compared: then divide what is bounded part by part, without totals below the top or with every part fixed.
     """
     spine, product, sets = hierarchy.spine, hierarchy.declaration.product, bound.sets
     known = [level for level, totals in enumerate(bound.totals) if totals is not None]
     low = len(spine.levels) - 1 if sets is not None else max(known, default=0)
     if not low or len(bound.least) == 1:
         return ""
-    apart = sets is None or bool((sets.member.sum(axis=1) == 1).all())  # each part is bounded by itself
+    apart = _are_apart(sets)
     possible = np.bincount(product.types, product.possible, len(bound.least)) > 0
     fixed = sets is not None and np.array_equal(sets.low[-1], sets.high[-1]) and sets.member[:, possible].any(0).all()
     if apart and (fixed or max(known, default=0) == 0):
         return "" if sets is None else _without_division(hierarchy, bound)
-    if sets is not None and sets.crossing:
-        return f"bounds of {' and '.join(sets.numbers)} cross, so what divides is not known beforehand"
     if len(bound.least) > MOST_PARTS:
-        return f"the {len(bound.least)} parts of {named(product)} have more sets than can be compared"
+        return (
+            f"the {len(bound.least)} parts of {named(product)} have more sets than can be compared, of {MOST_PARTS} "
+            f"parts at most: {_remedy(hierarchy, bound)}, or counts of fewer parts"
+        )
     found = None
     for level in range(low, -1, -1):
         figures = level_figures(hierarchy, bound, level)
         own = _borders(figures)
         if (none := np.flatnonzero(own[0][:, 0] > own[1][:, 0])).size:
-            return f"{hierarchy.names(level)[int(none[0])]} can meet no division of its declared figures"
+            return f"{hierarchy.names(level)[int(none[0])]} {CONTRADICTION}"
         if found is not None:
             less, more = found[1] < own[1], found[0] > own[0]
             if (wrong := np.argwhere(less | more)).size:
@@ -407,7 +363,8 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
                 return (
                     f"{hierarchy.names(level)[at]} may have {own[end][at, chosen]:.0f} records in parts "
                     f"{', '.join(inside)} of {named(product)}, but the geounits below it, with their declared figures, "
-                    f"only {'from ' * (1 - end)}{found[end][at, chosen]:.0f}"
+                    f"only {'from ' * (1 - end)}{found[end][at, chosen]:.0f}: "
+                    f"{_remedy(hierarchy, bound)}"
                 )
         parents = len(spine.starts[level - 1]) if level else 1
         ends = np.zeros((parents, own[0].shape[1])), np.zeros((parents, own[0].shape[1]))
@@ -418,6 +375,19 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
             ends = np.add.reduceat(ends[0], first), np.add.reduceat(ends[1], first)
         found = ends
     return ""
+
+
+def _are_apart(sets: Sets | None) -> bool:
+    """Return whether each part is bounded by itself."""
+    return sets is None or bool((sets.member.sum(axis=1) == 1).all())
+
+
+def _remedy(hierarchy: Hierarchy, bound: Bounds) -> str:
+    """Return figures that always divide, to declare instead."""
+    remedies = [] if _are_apart(bound.sets) else ["bounds of one partition alone"]
+    if any(totals is not None for totals in bound.totals[1:]):
+        remedies.append(f"totals of {hierarchy.declaration.levels[0].name} alone")
+    return f"declare {' and '.join(remedies)}"
 
 
 def _without_division(hierarchy: Hierarchy, bound: Bounds) -> str:
@@ -431,7 +401,7 @@ def _without_division(hierarchy: Hierarchy, bound: Bounds) -> str:
             most = np.where(free.any(axis=1), np.inf, figures.high.sum(axis=1))
             bad |= (figures.total < figures.low.sum(axis=1)) | (figures.total > most)
         if bad.any():
-            return f"{hierarchy.names(level)[int(np.flatnonzero(bad)[0])]} can meet no division of its declared figures"
+            return f"{hierarchy.names(level)[int(np.flatnonzero(bad)[0])]} {CONTRADICTION}"
     return ""
 
 
@@ -448,7 +418,7 @@ def named(product: Product) -> str:
 
 
 def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
-    """Return texts as whole numbers, 0 for what is none, and the places of those."""
+    """Parse texts as whole numbers. Invalid ones become 0; their positions are returned."""
     wrong = [
         at
         for at, text in enumerate(texts)

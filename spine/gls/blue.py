@@ -1,7 +1,8 @@
 """The best linear unbiased estimate of the whole tree and its variances: the pass down, for margins of error.
 
-The descent needs none of it. Non-negativity and integers are left out, so an estimate may be negative; its standard
-errors follow from the noise and the declared invariants alone, and hold for any sum of blocks (`entity_sums`).
+The descent does not need it. Non-negativity, integers and zeros within a type are left out, so an estimate may be
+negative, and is the best of those that do not use these zeros. Its standard errors follow from the noise and the
+declared invariants alone, and hold for any sum of blocks (`entity_sums`).
 
 Of housing units, one unknown a geounit, all arrays are (geounits, 1, 1, 1).
 """
@@ -77,7 +78,7 @@ def blue_nation(plan: Plan, information: Information) -> Blue:
     """Return the estimate of the only root from its information, which has its total where it is declared."""
     z, variance = estimates(plan, information)
     declared = plan.bounds.totals[information.level]
-    if plan.closed_form or plan.free or declared is None:
+    if plan.closed_form or declared is None:
         return Blue(information.level, 0, z, variance)
     return Blue(information.level, 0, *tree.declared_total(z, variance, declared.values.sum(), grid(plan)))
 
@@ -91,7 +92,7 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
     assert declared is not None
     group = declared.group[information.first : information.last]
     first = np.searchsorted(group, np.arange(group[0], group[-1] + 1))
-    if plan.closed_form or plan.free:
+    if plan.closed_form:
         z, variance = (tree.sums(array, first) for array in estimates(plan, information))
     else:
         z, variance, scale = tree.declared_groups(plan, information)
@@ -101,7 +102,7 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
     parent = plan.spine.parents[information.level][geounit] - above.first
     begins = np.searchsorted(parent, np.arange(len(above)))
     of_all = tree.sums(variance, begins)
-    if plan.closed_form or plan.free:
+    if plan.closed_form:
         below = np.linalg.pinv(of_all, 1e-12, hermitian=True)
     else:
         below = tree.inverse_declared(of_all, np.maximum.reduceat(scale, begins))

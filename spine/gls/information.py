@@ -263,16 +263,8 @@ def from_children(
 
 
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
-    """Return (geounits, types) whether a geounit may have records of a type; every type in leaves of a free plan."""
-    allowed = grid(plan).allowed(plan.bounds.allowed(level)[first:last])
-    return np.ones_like(allowed) if plan.free and plan.is_leaf(level) else allowed
-
-
-def only_allowed(plan: Plan, given: Information) -> Information:
-    """Return information on the types that the geounits have: the others are known to be 0."""
-    allowed = allowed_types(plan, given.level, given.first, given.last)
-    precision = _masked(given.precision, allowed, grid(plan).slots)
-    return Information(given.level, given.first, given.linear * allowed[:, :, None, None], precision)
+    """Return (geounits, types) whether a geounit may have records of a type."""
+    return grid(plan).allowed(plan.bounds.allowed(level)[first:last])
 
 
 def combine_children(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:

@@ -19,7 +19,6 @@ from spine.gls.information import (
     combine_children,
     combine_declared,
     information_joined,
-    only_allowed,
     own_information,
 )
 from spine.top_down import units
@@ -80,12 +79,10 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     if plan.closed_form:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
-    elif plan.bounds.totals[children.level] is not None and not plan.free:
+    elif plan.bounds.totals[children.level] is not None:
         below = combine_declared(plan, first, first_child, children)
     else:
         below = combine_children(plan, first, first_child, children)
-        if plan.free:  # the children have persons of types that the parent has not
-            below = only_allowed(plan, below)
     own = measured(plan, measure, level, first, last)
     return replace(own, linear=own.linear + below.linear, precision=own.precision + below.precision)
 

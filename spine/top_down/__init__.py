@@ -24,7 +24,7 @@ Reading it together with the paper
     descend         the passes of a parent, level by level
     solve_parent    what if a solver fails                  least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
-    integer_programs  integers under bounds that cross      quadratic_programs      where the kernels do not converge
+    integer_programs  where the flow fails                  quadratic_programs      where the kernels do not converge
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county

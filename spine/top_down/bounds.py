@@ -35,32 +35,13 @@ class Sets(NamedTuple):
     """Bounds of sets of parts, where bounds stand on more than one partition, or have upper limits.
 
     member: (sets, parts). numbers: of each bounded query group the (coordinates,) set of each, -1 where it has no
-    bound. low, high: for each level (geounits, sets) fewest and most records. crossing: whether two sets overlap and
-    neither holds the other. certified: why a parent's numbers may not divide among the leaves below it, so that a
-    division is found together with them; empty where they do.
+    bound. low, high: for each level (geounits, sets) fewest and most records. Any two sets are nested or disjoint.
     """
 
     member: BoolArray
     numbers: Mapping[str, IntArray]
     low: tuple[IntArray, ...]
     high: tuple[IntArray, ...]
-    crossing: bool = False
-    certified: str = ""
-
-
-class Leaves(NamedTuple):
-    """The leaves below a parent's children, among which the children's whole numbers must divide, too.
-
-    child: (leaves,) of each. allowed: (leaves, types). low, high: (leaves, sets) of `Parent.sets`. groups, totals: for
-    each level below with declared totals the (leaves,) group and the (groups,) total.
-    """
-
-    child: IntArray
-    allowed: BoolArray
-    low: IntArray
-    high: IntArray
-    groups: tuple[IntArray, ...]
-    totals: tuple[IntArray, ...]
 
 
 @dataclass(frozen=True)
@@ -134,22 +115,6 @@ def sum_bounds(
             found[upper] = found[upper] or declared
     summed = tuple(np.add.reduceat(counts, starts, axis=0) for starts in spine.starts)
     return Bounds(summed, least, tuple(found), fixed, sets and _summed_sets(spine, sets))
-
-
-def leaves_below(spine: Spine, bounds: Bounds, level: int, rows: IntArray, child: IntArray) -> Leaves:
-    """Return leaves, by their places in spine order, with their bounds and the totals declared on levels below this.
-
-    child: (rows,) of the parent's children the one that each leaf is below.
-    """
-    sets, groups, values = bounds.sets, [], []
-    assert sets is not None
-    for below in range(level + 1, len(spine.levels)):
-        if (declared := bounds.totals[below]) is not None:
-            chosen, group = np.unique(declared.group[spine.geounit_of_block(below)[rows]], return_inverse=True)
-            groups.append(group)
-            values.append(declared.values[chosen])
-    low, high = sets.low[-1][rows], sets.high[-1][rows]
-    return Leaves(child, bounds.allowed(-1)[rows], low, high, tuple(groups), tuple(values))
 
 
 def _summed_sets(spine: Spine, sets: Sets) -> Sets:

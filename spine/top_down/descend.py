@@ -13,7 +13,7 @@ import numpy as np
 
 from spine.geography import FloatArray, IntArray
 from spine.top_down import totals, units
-from spine.top_down.bounds import NO_LIMIT, Leaves, Totals, leaves_below
+from spine.top_down.bounds import NO_LIMIT, Totals
 from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, ParentProblem, Siblings
@@ -26,8 +26,8 @@ class Solve(NamedTuple):
 
     level: index of the children's level. parent: number of the parent on the level above (at the roots: of the state).
     children, cells: the size of the problem. iterations: of least squares. solver: what gave the result. violation:
-    the most by which that misses a band or bound. rounding: "flow", "highs" where the flow failed, or "general"
-    where bounds cross and HiGHS is the first method; "any" integers that meet all bounds where it found none next to x.
+    the most by which that misses a band or bound. rounding: "flow"; where the flow failed "highs" if HiGHS proved its
+    integers the nearest, else "any", which meet all bounds.
     least_squares_seconds, rounding_seconds: processor time.
     """
 
@@ -45,7 +45,7 @@ class Solve(NamedTuple):
     @property
     def failed(self) -> bool:
         """Return whether the first attempt was not good enough."""
-        return self.solver != "own" or self.rounding in ("highs", "any")
+        return self.solver != "own" or self.rounding != "flow"
 
 
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
@@ -101,9 +101,7 @@ def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblin
         return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
     problem = _problem(plan, 0, (root, root + 1), siblings, cells, NO_INTEGERS)
     if total is not None:
-        # Where bounds cross, not every total between the fewest and the most records may be one of whole numbers.
-        free = problem.general and plan.bounds.totals[0] is None
-        problem = problem.with_totals(np.array([float(total)]), total=np.array([] if free else [total], np.int64))
+        problem = problem.with_totals(np.array([float(total)]), total=np.array([total], np.int64))
     x, made = _solve(plan, 0, group, problem)
     return _estimates(0, root, x, cells), [made]
 
@@ -197,8 +195,6 @@ def _problem(
         problem,
         parent=_with_sets(plan, level, of_children, types, constraints),
         earlier=tuple((make(*children, cells), own) for make, own in zip(siblings.earlier, sums, strict=True)),
-        leaves=_leaves(plan, level, children, types) if sets and sets.certified else None,
-        general=sets is not None and (sets.crossing or bool(sets.certified)),
     )
 
 
@@ -225,16 +221,6 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
     )
 
 
-def _leaves(plan: Plan, level: int, children: tuple[int, int], types: IntArray) -> Leaves | None:
-    """Return the leaves below these children; None where they are leaves themselves."""
-    if level == len(plan.spine.levels) - 1:
-        return None
-    own = plan.spine.geounit_of_block(level)
-    rows = np.flatnonzero((own >= children[0]) & (own < children[1]))
-    leaves = leaves_below(plan.spine, plan.bounds, level, rows, own[rows] - children[0])
-    return leaves._replace(allowed=leaves.allowed[:, types])
-
-
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
     """Solve the least squares of one parent and round it; the counts are in the order of ascending cells."""
     start = process_time()
@@ -253,7 +239,7 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
     cells, children = x.shape
     made = Solve(
         *(level, parent, children, cells, before + iterations, solver, violation),
-        *(first if first in ("highs", "any") else by, middle - start, end - middle),
+        *(first if first and first != "flow" else by, middle - start, end - middle),
     )
     return whole[np.argsort(problem.parent.cells)], made
 
@@ -261,7 +247,7 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
 def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tuple[ParentProblem, IntArray, By]:
     """Return the problem, at a root with the total that it now has, the integers next to x, and what found them."""
     known = len(problem.parent.counts) or len(problem.parent.total)
-    if not known and not problem.general:  # a root without a declared total
+    if not known:  # a root without a declared total
         total = plan.bounds.nearest_total(int(np.rint(x.sum())))
         problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
     return problem, *to_integers(problem, x, plan.has_total_pass(level))

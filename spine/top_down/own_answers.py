@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import units
-from spine.top_down.bounds import Leaves
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED, TOTAL, Measure, QueryHierarchy, coordinates_of, weights
@@ -133,14 +132,11 @@ class ParentProblem:
     """The problem of one parent with n cells and K children: the objective of its least squares, its constraints.
 
     earlier: of the passes before the last, the objective and the (groups, n) sums that later passes keep in a band.
-    leaves: where a division among them is found together with the children. general: whether the rounding is HiGHS's.
     """
 
     objective: Objective
     parent: Parent
     earlier: tuple[tuple[Objective, IntArray], ...] = ()
-    leaves: Leaves | None = None
-    general: bool = False
 
     @property
     def children(self) -> int:

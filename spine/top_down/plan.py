@@ -51,7 +51,6 @@ class Plan:
     spine: with its shares; its top level is one root or a forest whose roots have declared totals. allocation: budget
     and shares alpha, for (at least) the spine's levels; the last of its levels is the leaves'. bounds: declared, on the
     spine's levels. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
-    free: whether estimates by `spine.gls` leave the declared totals and the zeros of leaves unused.
     """
 
     product: Product
@@ -60,7 +59,6 @@ class Plan:
     bounds: Bounds
     passes: Passes
     rows: int = 512
-    free: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spine.levels:
@@ -91,10 +89,10 @@ class Plan:
     def nested(self) -> tuple[IntArray, IntArray]:
         """Return the (sums, cells) sums that rounding keeps close to, coarse to fine, and the bounded set of each.
 
-        -1 for none. Where sets are bounded and do not cross, they are among the sums: of each cell the largest first.
+        -1 for none. Where sets are bounded, they are among the sums: of each cell the largest first.
         """
         sets, rounded = self.bounds.sets, self.passes.rounded
-        if sets is None or sets.crossing:
+        if sets is None:
             nested = self.coordinates(rounded)
             return nested, np.full(nested.shape, -1)
         names = [*sets.numbers, *(name for name in rounded if name not in sets.numbers)]

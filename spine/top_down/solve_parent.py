@@ -19,7 +19,7 @@ from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import rounded
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
-By = Literal["flow", "highs", "general", "any"]
+By = Literal["flow", "highs", "any"]
 SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
 
 
@@ -42,8 +42,7 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         if x is not None and problem.violation(x) <= MISSED:
             return x, iterations, solver, problem.violation(x)
     violation = problem.violation(solution.x)
-    # HiGHS needs no point within the bounds, but it needs numbers.
-    if np.isnan(violation) or (violation * problem.children >= SOUND and not problem.general):
+    if np.isnan(violation) or violation * problem.children >= SOUND:
         raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
     return solution.x, iterations, "best iterate", violation
 
@@ -53,16 +52,15 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tup
 
     total_first: a child's total outweighs all else.
     """
-    if not problem.general:
-        whole, missing = rounded(x, problem.parent, total_first)
-        if not missing and not broken_rule(problem, whole):
-            return whole, "flow"
-    solution, best = integer_programs.rounding(problem, x, total_first)
+    whole, missing = rounded(x, problem.parent, total_first)
+    if not missing and not broken_rule(problem, whole):
+        return whole, "flow"
+    solution, nearest = integer_programs.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
     if rule := broken_rule(problem, solution):
         raise EstimationError(f"rounding: {rule}")
-    return solution, "any" if not best else "general" if problem.general else "highs"
+    return solution, "highs" if nearest else "any"
 
 
 def broken_rule(problem: ParentProblem, x: IntArray) -> str:

@@ -47,8 +47,8 @@ STATEMENTS = {
 OF_ESTIMATES = {
     "estimates": "An estimate combines the two noisy answers that the mechanism gave of a group, at no further loss. "
     "Given the detail of its table it is unbiased before clipping, whatever the true count (to .002 of the count's "
-    "standard deviation), and its margin is of the law of its error before clipping; given publication it is not. "
-    "Errors are independent between groups, except coterminous ones and a "
+    "standard deviation; under pure differential privacy to .03), and its margin is of the law of its error before "
+    "clipping; given publication it is not. Errors are independent between groups, except coterminous ones and a "
     "regional ethnicity and its parts; within a group they are correlated."
 }
 

@@ -48,7 +48,7 @@ class Design:
     and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the
     whole spine. microdata: Parquet with a row for each block and cell, or also text with a row for each record.
     measurements: the layout in which the noisy measurements are released. pl94: whether the cells of the tables P1 to
-    P5 have margins too, and whole states. free: see `spine.top_down.Plan`.
+    P5 have margins too, and whole states.
     """
 
     jurisdiction: Jurisdiction
@@ -62,7 +62,6 @@ class Design:
     microdata: MicrodataForm = "parquet"
     measurements: MeasurementLayout = "parquet"
     pl94: bool = False
-    free: bool = False
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
         """Return whether a run over these states measures the US level."""
@@ -90,11 +89,6 @@ class Design:
             Fraction(0),
         )
 
-    @property
-    def special(self) -> dict[str, bool]:
-        """Return the choices for comparisons that are made; empty for most runs."""
-        return {name: True for name in ("pl94", "free") if getattr(self, name)}
-
     def described(self) -> dict[str, Any]:
         """Return the whole design as files have it: plain values, exact fractions as text."""
         content = {
@@ -111,7 +105,7 @@ class Design:
             "rounding": "program",
             "microdata": self.microdata,
             "measurements": self.measurements,
-            **self.special,
+            **({"pl94": True} if self.pl94 else {}),
         }
         return dict(json.loads(json.dumps(content, default=str)))
 

@@ -26,7 +26,7 @@ from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import processor_seconds
 
 SECONDS = 30  # of processor time, after which a command hangs
-WORK = {"--runs", "--replicates", "--rows", "--persons"}
+WORK = {"--runs", "--rows", "--persons"}
 TEXTS = (
     *("", " ", "-1", "0", "1", "1/0", "nan", "inf", "1e-9", "1e-90", "1e6", "1e400", "0." + "9" * 90, "9" * 30),
     *(str(2**63), "[1]", "null", "a=b", "=", ",", "1,2", "s3://bucket/key", "nowhere://x", "zip://a::b.zip", "::"),
@@ -84,7 +84,6 @@ GOOD = {
     "tda import": "EX/tda OUT --workers 1",
     "tda inventory": "EX/tda",
     "tda areas": "EX/tda EX/blocks.csv OUT --workers 1",
-    "tda compare-gls": "EX/tda EX/tda OUT",
     "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
     "tda public": "EX/tda/persons.parquet EX/tda/units.parquet OUT --yes",
     "tda synth": "EX/tda/GRF-C.txt OUT",

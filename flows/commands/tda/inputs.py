@@ -60,9 +60,6 @@ def public(
         ),
     ],
     only_state: StateOption = None,
-    histograms: Annotated[
-        bool, typer.Option("--histograms", help="Keep counts by block and cell only: a replicate of das tda accuracy.")
-    ] = False,
     publisher: Annotated[str, typer.Option(help="Who published the records.")] = "the U.S. Census Bureau",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
@@ -96,11 +93,10 @@ def public(
             Path(data),
             publisher=publisher,
             states=only_state or (),
-            histograms=histograms,
             progress=progress,
         )
     states = f"{len(made.states)} states" if len(made.states) > 6 else f"state(s) {', '.join(made.states)}"
     lines = [f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of {states}, marked public"]
     lines += [f"note: {note}" for note in made.notes]
-    lines += [] if histograms else [f"next: das tda run {data} out/"]
+    lines.append(f"next: das tda run {data} out/")
     show(asdict(made), lambda: "\n".join(lines), as_json=as_json)

@@ -154,12 +154,6 @@ def estimate(
         Literal["pl94"] | None,
         typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="25 counts"),
     ] = None,
-    free: Annotated[
-        bool,
-        typer.Option(
-            "--free", help="With gls, leave declared totals and blocks' zeros unused: for das tda compare-gls."
-        ),
-    ] = False,
     declaration: DeclarationOption = None,
     *,
     files: FileOptions,
@@ -184,15 +178,15 @@ def estimate(
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
-        refuse_others(context, "count", "free", *(field.name for field in fields(FileOptions)))
+        refuse_others(context, "count", *(field.name for field in fields(FileOptions)))
         measured = read_measurements(declared, declaration, changes.get("estimator"))
         places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
     else:
         if declaration is not None:
             raise Refused(f"{measurements} holds no measurements of a declaration")
-        if (count or free) and changes.get("estimator") != "gls":
-            raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
-        changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
+        if count and changes.get("estimator") != "gls":
+            raise Refused("--count is about margins of error, which only --estimator gls makes")
+        changes |= {"pl94": True} if count else {}
         published = find_published(measurements, files.request, files.states or ())
         readers = {str(each.jurisdiction): each.reader(changes) for each in published}
         places = write_published(options, "Estimate", readers, out, write_estimate)

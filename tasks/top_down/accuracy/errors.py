@@ -6,7 +6,7 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -26,7 +26,7 @@ from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.pages.words import level_title
-from tasks.top_down.areas import DIGITS, areas
+from tasks.top_down.areas import areas
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, Z, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
@@ -40,7 +40,6 @@ from tasks.top_down.source import TopDownRun, load_histograms
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
 }
-WIDTHS = {**DIGITS, "block": 15}  # of public codes; optimized block groups have none
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them
 COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
@@ -71,11 +70,8 @@ def measure_errors(
     workers: Workers,
     seeds: Sequence[int],
     estimators: Sequence[Estimator] = ESTIMATORS,
-    each: Callable[[int], None] | None = None,
 ) -> Measured:
     """Measure and estimate once a seed and estimator, on the histograms of marked data; return the errors.
-
-    each: is called with the seed after every estimate.
 
     Raises Refused where a law of the spine cannot be drawn.
     """
@@ -89,8 +85,6 @@ def measure_errors(
         for tables in workers.map("compare", run, compare_state, pieces):
             for part, table in zip(parts, tables, strict=True):
                 part.append(table.assign(seed=seed, estimator=estimator))
-        if each is not None:
-            each(seed)
     keys = ["seed", "estimator", "product", "level"]
     by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
     return Measured(
@@ -140,10 +134,6 @@ class Entities:
         inside = self.of_block >= 0
         np.add.at(sums, self.of_block[inside], values[inside])
         return sums
-
-    def names(self) -> list[str]:
-        """Return the public codes as text."""
-        return [f"{code:0{WIDTHS.get(self.level, 1)}d}" for code in self.codes.tolist()]
 
 
 def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:

@@ -47,12 +47,8 @@ def write_report(
     estimators: Sequence[str],
     about: dict[str, str],
     target: pd.DataFrame,
-    replicates: Mapping[str, Any] | None = None,
 ) -> list[TextTable]:
-    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg; return the errors, a table a quantity.
-
-    replicates: what the page shows of a comparison with them (`write_comparison`).
-    """
+    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg; return a table of errors a quantity."""
     errors.to_csv(out / "error.csv", index=False)
     coverage.to_csv(out / "coverage.csv", index=False)
     target.to_csv(out / "target.csv", index=False)
@@ -95,7 +91,6 @@ def write_report(
         spread=spread,
         closeness=closeness_table(errors, kinds[-1], estimators[0]),
         target=target_table(target, columns),
-        replicates=replicates,
         spine_title=SPINES[kinds[-1]],
     )
     (out / "error.html").write_text(page)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from privacy.noise.margins import margin_of_error
-from spine.declaration.classes import FLOW, GENERAL, OWN, classify
+from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration, refines
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
@@ -208,10 +208,10 @@ def _solver(declared: Declared, level: str) -> str:
     plan = declared.plan
     if plan.closed_form:
         return "closed form"
-    sets, earlier = plan.bounds.sets, plan.passes.earlier.get(level, ())
+    earlier = plan.passes.earlier.get(level, ())
     passes = f" in {len(earlier) + 1} passes" if earlier else ""
     twice = " twice" if level in plan.passes.kept else ""
-    return f"{OWN}{passes}, {GENERAL if sets is not None and (sets.crossing or sets.certified) else FLOW}{twice}"
+    return f"own kernel{passes}, minimum-cost flow{twice}"
 
 
 def _unknowns(declared: Declared, level: int) -> int:
@@ -243,8 +243,6 @@ def _feasibility(declared: Declared) -> str:
     """Return why a parent's whole numbers always divide among its children."""
     bounds = declared.plan.bounds
     known = max((level for level, totals in enumerate(bounds.totals) if totals is not None), default=0)
-    if bounds.sets is not None and (stuck := bounds.sets.certified):
-        return f"found together with a division among all leaves, by {GENERAL} and not by the flow: {stuck}"
     if not declared.declaration.form.counts and bounds.sets is None:
         return "inherited: only totals are declared, and each is the sum of those below it"
     if not known if bounds.sets is None else (bounds.sets.member.sum(axis=1) == 1).all():

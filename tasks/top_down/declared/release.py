@@ -56,9 +56,10 @@ STATEMENTS = {
     "noisy measurements have exact laws.",
 }
 OF_GLS = {
-    "estimates": "margins/ has the best linear unbiased estimate of every count that was asked, from all levels' "
-    "answers and the declared totals, and its exact standard error. An estimate may be negative. The released counts "
-    "are whole, not negative, and add up, which no formula covers: 1.96 standard errors are no margin of theirs.",
+    "estimates": "margins/ has an unbiased estimate of every count that was asked, and its exact standard error. It is "
+    "the best linear one from all levels' answers and the declared totals; zeros within a part, limits and equal are "
+    "not used. An estimate may be negative. The released counts are whole, not negative, and add up, which no formula "
+    "covers: 1.96 standard errors are no margin of theirs.",
 }
 
 

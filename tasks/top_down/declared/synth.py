@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from spine.declaration.figures import all_leaves, named
+from spine.declaration.figures import named
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
 from tasks.inputs.marks import mark_table
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.declared.nested_numbers import divide_totals
 from tasks.top_down.declared.public_tables import Declared, read_declared
 
 RECORDS_A_LEAF = 50  # where no total is declared
@@ -64,14 +65,10 @@ def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) 
         chance, left = weight[inside], total - int(numbers[inside].sum())
         if left > 0 and chance.sum() > 0:
             numbers[inside] += rng.multinomial(left, chance.ravel() / chance.sum()).reshape(chance.shape)
-    if bounds.sets is not None:
-        from spine.top_down.integer_programs import nearest_division  # imports numba
-
-        found = nearest_division(all_leaves(declared.hierarchy, bounds), bounds.sets.member, numbers)
-        if found is None:
-            raise Refused("no whole numbers are found that meet all declared figures together")
-        return found
-    return numbers
+    if bounds.sets is None:
+        return numbers
+    groups = [(group == at, total) for at, total in enumerate(totals.tolist())] if known else []
+    return divide_totals(bounds.sets, open_, numbers, groups)
 
 
 def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None) -> list[FloatArray]:

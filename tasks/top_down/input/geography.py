@@ -141,7 +141,7 @@ def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[in
         declared = redistricting_bounds(SCHEMAS[product], spine, quarters, blocks.totals, of_block)
     allocation = design.allocations[product]
     passes = redistricting_passes(SCHEMAS[product])
-    return Plan(SCHEMAS[product], spine, allocation, declared, passes, ROWS, design.free)
+    return Plan(SCHEMAS[product], spine, allocation, declared, passes, ROWS)
 
 
 def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:

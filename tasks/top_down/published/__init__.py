@@ -1,1 +1,1 @@
-"""What was published and is read again: noisy measurements, microdata, least squares estimates, replicates."""
+"""What was published and is read again: noisy measurements and microdata."""

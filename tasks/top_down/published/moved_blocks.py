@@ -36,16 +36,3 @@ def as_tabulated(public: IntArray) -> IntArray:
     measured, tabulated = (long_codes(np.array(codes)).tolist() for codes in (list(MOVED), list(MOVED.values())))
     moved = dict(zip(measured, tabulated, strict=True))
     return np.array([moved.get(code, code) for code in public.tolist()], np.int64)
-
-
-def into_universe(blocks: IntArray, universe: IntArray) -> IntArray:
-    """Return 15-digit codes of blocks, moved back to the water where only that block is in the universe.
-
-    universe: sorted 15-digit codes of the blocks with living quarters.
-    """
-    found = blocks
-    water, land = np.array([*MOVED]), np.array([*MOVED.values()])
-    back = np.isin(water, universe) & ~np.isin(land, universe)
-    for measured, tabulated in zip(water[back], land[back], strict=True):
-        found = np.where(found == tabulated, measured, found)
-    return found

@@ -93,7 +93,7 @@ def designed(
             "microdata": design.microdata,
             "measurements": design.measurements == "parquet",
             **({"nmf": True} if design.measurements == "nmf" else {}),
-            **design.special,
+            **({"pl94": True} if design.pl94 else {}),
         },
         "public_files": dict(digests),
         "configuration_digest": request_digest(design, digests),

@@ -33,9 +33,9 @@ BELONGS = (
 )
 HOW = (
     "The estimate is the best linear unbiased one from all noisy measurements of the state and its declared "
-    "numbers: its population, and the housing units and group quarters of every block. It is not rounded and may "
-    "be negative. Its standard error is exact and follows from the published variances of the noise; the law of "
-    "its error is nearly normal."
+    "numbers: its population, and the housing units and group quarters of every block. That nobody under 18 is in a "
+    "nursing facility is not used. It is not rounded and may be negative. Its standard error is exact and follows from "
+    "the published variances of the noise; the law of its error is nearly normal."
 )
 CUT = (
     "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "

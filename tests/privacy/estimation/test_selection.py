@@ -160,6 +160,15 @@ def test_wide_noise_is_solved_in_coarser_units():
         assert law.covered >= 0.95
 
 
+@pytest.mark.ci
+def test_in_coarser_units_the_bias_of_counts_is_above_the_bound_of_the_table():
+    """docs/estimates.md: under pure DP below states, and the size at which it is largest."""
+    pooled = estimator("puredp", "sub-state", 8)
+    assert pooled.edge.correction.scale == 2
+    bias = abs(exact(pooled, -125).bias) / pooled.answers.deviations[1]
+    assert BIAS < 0.0255 < bias < 0.026
+
+
 @pytest.mark.parametrize(
     ("definition", "width", "weight"),
     [("puredp", 2, 0), ("puredp", 301, 0), ci("zcdp", 301, 1)],

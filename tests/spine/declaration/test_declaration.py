@@ -369,23 +369,36 @@ def test_declared_figures_that_contradict_each_other_are_refused(wrong: str) -> 
 
 
 @given(
-    st.lists(st.sampled_from(["dwelling", "sex", "young", "age", "sex*young", "dwelling*sex"]), max_size=3, unique=True)
+    st.lists(
+        st.sampled_from(["dwelling", "sex", "young", "age", "sex*young", "dwelling*sex"]), max_size=3, unique=True
+    ),
+    st.lists(st.sampled_from(["", "least", "most"]), min_size=3, max_size=3),
 )
-def test_the_class_is_that_of_all_pairs_of_sets(partitions: list[str]) -> None:
+def test_bounds_of_parts_that_cross_are_refused_by_their_key(partitions: list[str], bounds: list[str]) -> None:
     width = {"dwelling": 2, "sex": 2, "young": 2, "age": 6, "sex*young": 4, "dwelling*sex": 4}
-    counts = [{"partition": name, "columns": ["x"] * width[name]} for name in partitions]
-    declaration = declared(changed(lambda raw: raw.update(counts=counts)))
-    product, sets = declaration.product, []
-    for name in partitions:
-        group = query_group(product, name)
-        sets += [(group.coordinate == part) & product.possible for part in range(group.width)]
-    laminar = all(
-        not (one & other).any() or (one & ~other).sum() == 0 or (other & ~one).sum() == 0
-        for one, other in pairs(sets, sets)
-    )
-    expected = "A" if len(partitions) <= 1 else "B" if laminar else "C"
-    found = classify(declaration)
-    assert found.kind == expected
+    counts = [
+        {"partition": name, "columns": ["x"] * width[name]} | ({bound: [1] * width[name]} if bound else {})
+        for name, bound in zip(partitions, bounds, strict=False)
+    ]
+    product, sets = declared().product, {}
+    for at, (name, bound) in enumerate(zip(partitions, bounds, strict=False)):
+        if bound:
+            group = query_group(product, name)
+            sets[at] = [(group.coordinate == part) & product.possible for part in range(group.width)]
+    crossing = {
+        f"counts.{second}.partition"
+        for first, second in pairs(sets, sets)
+        if first < second
+        and any(
+            (one & other).any() and (one & ~other).any() and (other & ~one).any()
+            for one, other in pairs(sets[first], sets[second])
+        )
+    }
+    declaration, faults = read_declaration(changed(lambda raw: raw.update(counts=counts)))
+    assert (declaration is None) == bool(crossing)
+    assert keys(faults) <= crossing
+    if declaration is not None:
+        assert classify(declaration).kind == ("A" if len(partitions) <= 1 else "B")
 
 
 @pytest.mark.parametrize("code", ["-1", "+5", "-9.5", "-3--1"])
@@ -394,12 +407,17 @@ def test_a_negative_number_is_a_code(code: str) -> None:
     assert not is_writable(f"={code}")
 
 
-def test_a_crossing_is_named_with_a_cell() -> None:
-    counts = [{"partition": name, "columns": ["x", "y"]} for name in ("sex", "young")]
-    found = classify(declared(changed(lambda raw: raw.update(counts=counts))))
-    assert found.kind == "C"
-    assert "sex and young cross" in found.why
-    assert "sex 1" in found.why
+def test_a_crossing_is_named_with_a_cell_and_what_to_leave_out() -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["counts"] = [{"partition": "sex", "columns": ["x", "y"], "least": [1, 0]}]
+        raw["equal"] = [{"partition": "young", "release": "x"}]
+
+    _, (fault,) = read_declaration(changed(change))
+    assert fault == (
+        "equal.0.partition",
+        "bounds of sex and young cross: of their parts around the cell (dwelling 1, sex 1, age 0) neither holds the "
+        "other; leave out least, most or equal of one of them",
+    )
 
 
 # Inherited feasibility, against all numbers of parents on tiny trees.
@@ -440,8 +458,11 @@ def test_what_is_inherited_is_what_every_parent_can_divide(data: st.DataObject) 
         return
     together = {tuple(map(sum, zip(*chosen, strict=True))) for chosen in pairs(*own)}
     parent = divisions(sum(totals), counts.sum(axis=0) > 0, counts.sum(axis=0) * least, sum(totals))
-    assert bounds is not None, faults
-    assert (parent <= together) == (bounds.sets is None)  # else each parent is found with a division of its leaves
+    assert (parent <= together) == (bounds is not None)
+    if bounds is None:
+        (fault,) = faults
+        assert fault.key == "counts"
+        assert fault.text.endswith("declare totals of nation alone")
 
 
 def test_the_shares_of_a_path_are_the_budget_however_children_are_bypassed() -> None:

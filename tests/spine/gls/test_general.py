@@ -175,15 +175,8 @@ def test_the_hessian_of_a_parent_is_its_gradient_s_and_below_the_majorizer(
             x = np.random.default_rng(seed).normal(size=x.shape)
             scratch = (np.empty((between.shape[2], *sizes.shape[1:])) for _ in range(2))
             place = found.kind * sizes.by_type + found.at
-            objective = TreeMisfit(
-                x,
-                np.ascontiguousarray(found.precision),
-                found.linear,
-                place,
-                sizes.signs,
-                *scratch,
-                np.empty((between.shape[2], sizes.shape[1])),
-            )
+            precision = np.ascontiguousarray(found.precision)
+            objective = TreeMisfit(x, precision, found.linear, place, sizes.signs, *scratch)
             gradient = np.empty(x.shape)
             tree_gradient(objective, gradient)
             np.testing.assert_allclose(gradient.ravel(), dense @ x.ravel() - linear, atol=1e-9)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import OptimizeResult, linprog
 
 from spine.redistricting import PERSONS, redistricting_passes
 from spine.top_down import integer_programs
@@ -149,6 +152,50 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
     monkeypatch.setattr(integer_programs, "rounding", lambda *_: (None, False))
     with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
         to_integers(problem, x, False)
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_the_flow_and_highs_are_as_near_as_all_integers(seed: int, total_first: bool) -> None:
+    """Three cells of two types and two children, against every way to round each cell up or down."""
+    rng = np.random.default_rng(seed)
+    cells, kind = np.array([0, 1, 300]), np.array([0, 0, 1])
+    counts = rng.integers(0, 5, 3)
+    x = rng.dirichlet(np.full(2, 0.7), 3) * counts[:, None]
+    by_type = np.stack([x[:2].sum(axis=0), x[2]])
+    least = np.where(rng.random((2, 2)) < 0.5, np.floor(by_type), 0).astype(np.int64)
+    nested = np.array([kind, np.arange(3)])
+    parent = Parent(cells, kind, counts, np.ones((2, 2), bool), least, nested, cell_weight=CELL_WEIGHT)
+    problem = ParentProblem(None, parent)  # type: ignore[arg-type]
+    whole, _ = floors(x, parent.allowed, kind)
+    every = (whole + np.array(bits).reshape(3, 2) for bits in product((0, 1), repeat=6))
+    costs = [cost(problem, x, each, total_first) for each in every if not broken_rule(problem, each)]
+    found, by = to_integers(problem, x, total_first)
+    highs, nearest = integer_programs.rounding(problem, x, total_first)
+    assert (by, nearest) == ("flow", True)
+    assert highs is not None
+    assert broken_rule(problem, highs) == ""
+    assert cost(problem, x, found, total_first) == cost(problem, x, highs, total_first) == min(costs)
+
+
+def test_integers_that_highs_does_not_prove_nearest_meet_every_sum_and_are_named(
+    parents: Parents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spine.top_down import solve_parent
+
+    _, problem, x = next(p for p in parents if len(p[1].parent.counts) and 50 < p[2].size < 500)
+    solved, asked = integer_programs.milp, []
+
+    def too_hard(cost: np.ndarray, *, options: dict[str, Any], **program: Any) -> Any:
+        asked.append(options)
+        return OptimizeResult(x=None, status=1) if cost.any() else solved(cost, **program, options=options)
+
+    monkeypatch.setattr(integer_programs, "milp", too_hard)
+    monkeypatch.setattr(solve_parent, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
+    whole, by = to_integers(problem, x, False)
+    assert by == "any"
+    assert broken_rule(problem, whole) == ""
+    assert asked == [{"mip_rel_gap": 0.0, "node_limit": integer_programs.NODES}, {"mip_rel_gap": 0.0}]  # no time limit
 
 
 def test_a_broken_rule_is_named(parents: Parents) -> None:

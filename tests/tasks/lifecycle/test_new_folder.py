@@ -82,7 +82,6 @@ COMMANDS = {  # the end of the words is the folder to make
     "areas": ["tda", "areas", "{none}", "{file}"],
     "import": ["tda", "import", "{none}"],
     "estimate": ["tda", "estimate", "{none}"],
-    "compare-gls": ["tda", "compare-gls", "{none}", "{none}"],
     "accuracy": ["tda", "accuracy", "{none}"],
 }
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import damage, estimated, read
 
@@ -32,6 +33,7 @@ from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
+from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory
@@ -126,6 +128,23 @@ def test_estimates_and_standard_errors_are_those_of_the_dense_solution(noisy_gls
                 np.testing.assert_allclose([row.estimate, row.standard_error], known, atol=0.002)
                 compared += 1
     assert compared == 25 * sum(len(expected["person"][level]) for level in LEVELS[:-1]) - missing_units(expected)
+
+
+@pytest.mark.ci
+def test_margins_of_the_cells_of_pl94_are_the_dense_solution(tmp_path: Path, sample: Path) -> None:
+    """All 322 counts of the state, its counties and tracts, against a solution that shares no code with das-flows."""
+    release = of_sample(tmp_path, sample, "noisy", estimator="gls", pl94=True)
+    dense = solve(sample / "noisy/nmf" / PERSONS, {"56": 1312})
+    counts = counts_of("persons", True)
+    for level, width in {"State": 2, "County": 5, "Tract": 11}.items():
+        areas: dict[str, list[str]] = {}
+        for code in dense.codes:
+            areas.setdefault(code[-16:][:width], []).append(code)
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        margins = margins.loc[[(area, count.name) for area in areas for count in counts]]
+        estimate, spread = dense.columns(SCHEMAS["persons"].matrix(counts), areas)
+        np.testing.assert_allclose(margins["estimate"], estimate, atol=0.0006)
+        np.testing.assert_allclose(margins["standard_error"], np.sqrt(np.maximum(np.diag(spread), 0)), atol=0.0006)
 
 
 @pytest.mark.slow
@@ -299,7 +318,7 @@ def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Pa
             place = nmf / folder / f"US.parquet/{kind}"
             place.mkdir(parents=True)
             pq.write_table(table, place / "part-0.parquet")
-    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls", pl94=True, free=True)
+    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls", pl94=True)
     assert read_manifest(release)["spine"]["us_level"]
     assert not [check for check in checks(release, read_manifest(release)) if check.faults]
     whole, state = (read(release, f"margins/persons/{folder}/*.parquet") for folder in ("US", "tabulation/State"))

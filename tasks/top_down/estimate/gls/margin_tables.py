@@ -51,12 +51,12 @@ PLACES = 3  # decimal places as written: far below any standard error
 COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
 LAW = (
     "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
-    "sum of independent draws of known laws. Its standard error is exact; its law is normal, but for what is left of "
-    "the draws being whole numbers and, under pure DP, of the weight of single draws. Released counts are whole, not "
-    "negative, and add up, which no formula covers: that they lie within the margin, 1.96 standard errors of the "
-    "estimate, in about 95 of 100 cases or more was measured on synthetic data (das tda accuracy)."
+    "sum of independent draws of known laws. That nobody under 18 is in a nursing facility is not used. Its standard "
+    "error is exact; its law is normal, but for what is left of the draws being whole numbers and, under pure DP, of "
+    "the weight of single draws. Released counts are whole, not negative, and add up, which no formula covers: that "
+    "they lie within the margin, 1.96 standard errors of the estimate, in about 95 of 100 cases or more was measured "
+    "on synthetic data (das tda accuracy)."
 )
-FREE = " Declared totals and the zeros of blocks were left unused, so that others' estimates can be compared."
 WITHOUT = (
     "Where there is no margin, 1.96 standard errors would not be the release's error: sums that cut block groups of "
     "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
@@ -261,7 +261,7 @@ def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
             row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
             narrow = means(whole, covered) if len(whole) else {}
             rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": narrow})
-    return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
+    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
 def is_covered(counts: Sequence[Count], cut: IntArray) -> BoolArray:

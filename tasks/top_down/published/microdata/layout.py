@@ -80,8 +80,8 @@ class MicrodataLayout:
         }
 
 
-def recognize(file: str, header: list[str], areas: bool) -> MicrodataLayout:
-    """Return the layout of a file with this header; areas: whether codes of areas are read as well.
+def recognize(file: str, header: list[str]) -> MicrodataLayout:
+    """Return the layout of a file with this header.
 
     Raises Refused where a column is missing or is there twice.
     """
@@ -98,6 +98,6 @@ def recognize(file: str, header: list[str], areas: bool) -> MicrodataLayout:
         )
     quarters = values[1] if product == "persons" else next((name for name in KINDS if name in names), None)
     weight = WEIGHT if WEIGHT in names else None
-    with_areas = areas and product == "units" and names.issuperset(NEEDED_GEOGRAPHY)
+    with_areas = product == "units" and names.issuperset(NEEDED_GEOGRAPHY)
     geography = tuple(name for name in GEOGRAPHY if with_areas and name in names)
     return MicrodataLayout(product, block, tuple(values), quarters, weight, geography)

@@ -1,4 +1,4 @@
-"""Make inputs of a TopDown run from published microdata, or keep its counts by block and cell; marked public.
+"""Make inputs of a TopDown run from published microdata, marked public.
 
 Living quarters and state totals are invariant in the program, so those of its microdata are the ones it was given.
 """
@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import PERSONS, TYPES
@@ -31,8 +30,6 @@ from tasks.top_down.published.microdata.read_microdata import CELLS, UNTYPED, VA
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
 NO_GEOGRAPHY = "no codes of places, county subdivisions and AIAN areas: give --geography to das tda run"
-COUNTS = {"persons": "persons-counts.parquet", "units": "units-counts.parquet"}
-ENTRIES = pa.schema([("block", pa.int64()), ("cell", pa.int16()), ("count", pa.int32())])
 ROWS = 1 << 22  # records that are spread out at once
 
 
@@ -54,20 +51,18 @@ def make_inputs(
     *,
     publisher: str,
     states: Collection[int] = (),
-    histograms: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Made:
     """Write inputs made of published microdata to the new folder DATA, and mark it public.
 
-    publisher: who published the microdata. states: only these, where any are named. histograms: write counts by block
-    and cell in place of inputs, a replicate of `das tda accuracy`.
+    publisher: who published the microdata. states: only these, where any are named.
 
     Raises Refused where DATA holds something, a file cannot be read or is no microdata, or its records contradict each
     other.
     """
     with new_folder(data) as folder:
         with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts are
-            found = read_microdata(sources, Path(scratch), states, progress, areas=not histograms)
+            found = read_microdata(sources, Path(scratch), states, progress)
             if without := sorted({*found.states_of("persons")} - {*found.states}):
                 raise Refused(
                     f"state {without[0]:02d} has records of persons and none of units: give its units too, or leave it "
@@ -75,23 +70,11 @@ def make_inputs(
                 )
             made = Made(data, found.rows["persons"], found.rows["units"])
             made.states = tuple(f"{state:02d}" for state in found.states)
-            write = _write_counts if histograms else _write_records
-            write(folder, found, made)
+            _write_records(folder, found, made)
         source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
         digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
         save_mark(folder, Mark("das tda public", version("das-flows"), None, digests, source))
     return made
-
-
-def _write_counts(folder: Path, found: Microdata, made: Made) -> None:
-    """Write the counts by block and cell of every product."""
-    for product, name in COUNTS.items():
-        with pq.ParquetWriter(folder / name, ENTRIES, compression="zstd") as writer:
-            for state in found.states:
-                block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
-                table = pa.table([block, cell.astype(np.int16), count.astype(np.int32)], ENTRIES)
-                writer.write_table(table)
-                made.blocks += len(np.unique(block)) if product == "units" else 0
 
 
 def _write_records(folder: Path, found: Microdata, made: Made) -> None:

@@ -83,11 +83,10 @@ def read_microdata(
     folder: Path,
     states: Collection[int] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
-    areas: bool = False,
 ) -> Microdata:
-    """Count the records of files, folders and zip archives by state into a new folder.
+    """Count the records of files, folders and zip archives by state into a new folder, and keep the codes of areas.
 
-    states: only these, where any are named. areas: whether the codes of areas are kept as well.
+    states: only these, where any are named.
 
     Raises Refused where a file cannot be read or is no microdata, a value is not of its column, or a product is
     missing.
@@ -101,7 +100,7 @@ def read_microdata(
             continue
         try:
             with refuse_unreadable(path), open_file(path, compression="infer") as stream:
-                _read_file(name, stream, found, frozenset(states), progress, areas)
+                _read_file(name, stream, found, frozenset(states), progress)
         except (RuntimeError, pa.ArrowException):  # the first of an archive with a password
             raise Refused(f"{path} cannot be read: it is damaged, or not what its name says") from None
     if missing := [product for product in CELLS if not found.rows.get(product)]:
@@ -129,10 +128,9 @@ def _read_file(
     found: Microdata,
     states: frozenset[int],
     progress: Callable[[int, int], None],
-    areas: bool,
 ) -> None:
     """Count one file batch by batch."""
-    layout, line, batches = (_open_parquet if name.endswith(".parquet") else _open_text)(name, stream, areas)
+    layout, line, batches = (_open_parquet if name.endswith(".parquet") else _open_text)(name, stream)
     if layout.product == "units":
         found.typed &= layout.quarters is not None
         found.geography = layout.geography
@@ -149,14 +147,14 @@ def _read_file(
         progress(sum(found.rows.values()), 0)
 
 
-def _open_text(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
+def _open_text(name: str, stream: IO[bytes]) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
     """Return the layout of text, the line of its header, and its columns as dictionaries, a batch at a time."""
     head, line = stream.readline(HEADER_BYTES), 1
     while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file
         head, line = stream.readline(HEADER_BYTES), line + 1
     delimiter = "|" if b"|" in head else ","
     header = [column.strip().strip('"') for column in head.decode("utf-8-sig", "replace").strip().split(delimiter)]
-    layout = recognize(name, header, areas)
+    layout = recognize(name, header)
 
     def batches() -> Iterator[pa.Table]:
         columns = [*layout.fields, *layout.geography]
@@ -176,9 +174,9 @@ def _open_text(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayo
     return layout, line, batches()
 
 
-def _open_parquet(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
+def _open_parquet(name: str, stream: IO[bytes]) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
     """Return the layout of Parquet, 1, and its columns as dictionaries of text, some rows at a time."""
-    layout = recognize(name, pq.read_schema(stream).names, areas)
+    layout = recognize(name, pq.read_schema(stream).names)
 
     def batches() -> Iterator[pa.Table]:
         columns = [*layout.fields, *layout.geography]

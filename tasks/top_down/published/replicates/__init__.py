@@ -1,1 +1,0 @@
-"""Read runs by somebody else on the same truth, and compare ours with them."""
