@@ -28,7 +28,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     check_law(law)
     epsilon = parse_exact(str(noise["sensitivity"])) / law.scale
     facts = manifest["histogram"]
-    spent = spend("puredp", [epsilon], facts.get("unit", "person"), str(facts.get("records", "person")))
+    spent = spend("puredp", [epsilon], facts["unit"], str(facts["records"]))
     yield check_spend(spent, manifest["spent"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")

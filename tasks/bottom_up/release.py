@@ -159,7 +159,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
             "structural_zeros": domain.structural_zeros,
             "domain": domain.digest(),
             "records": domain.records,
-            **({"unit": domain.unit} if domain.unit != "person" else {}),
+            "unit": domain.unit,
         },
         "calibration": {
             "method": design.calibration if design.totals is not None else None,

@@ -101,18 +101,13 @@ class Design:
             "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
-            # The width of a geocode is a name's, and the noise keeps its address.
-            "settings": {
-                product: {name: value for name, value in settings.described().items() if name != "geocode_widths"}
-                for product, settings in self.settings.items()
-            },
+            "settings": {product: settings.described() for product, settings in self.settings.items()},
             "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
-            "rounding": "program",
             "microdata": self.microdata,
-            "measurements": {"parquet": True, "none": False}.get(self.measurements, self.measurements),
+            "measurements": self.measurements,
             **self.special,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
