@@ -46,32 +46,3 @@ def rewrite(ledger: Ledger, edit: Callable[[Act], Any]) -> None:
 
 def digest_of(line: str) -> str:
     return sha256(line.encode()).hexdigest()
-
-
-OLD_TABLES = """
-CREATE TABLE account (name TEXT PRIMARY KEY, definition TEXT, total TEXT, opened TEXT, unit TEXT, publisher TEXT) STRICT
-CREATE TABLE old_run (id TEXT PRIMARY KEY, account TEXT REFERENCES account (name), amount TEXT, input_digest TEXT,
-  configuration_digest TEXT, noise_scheme INTEGER, secret_digest TEXT) STRICT
-CREATE TABLE charge (run TEXT REFERENCES old_run (id), us_state TEXT, PRIMARY KEY (run, us_state)) STRICT
-INSERT INTO account VALUES ('census', 'zcdp', '5', '', 'person', NULL)
-INSERT INTO old_run SELECT run, 'census', '1', input_digest, configuration_digest, noise_scheme, secret_digest FROM run
-INSERT INTO old_run VALUES ('restored', 'census', '1', 'lost', 'lost', 0, 'lost')
-INSERT INTO charge SELECT id, '44' FROM old_run
-DROP TABLE run
-ALTER TABLE old_run RENAME TO run
-CREATE TRIGGER charge_stays BEFORE DELETE ON charge BEGIN SELECT RAISE (ABORT, 'nothing is deleted'); END
-"""
-
-
-def as_before(ledger: Ledger, schema: int) -> None:
-    """Make a ledger what development versions of 0.2 made: with tables that repeat the journal; 4: without units."""
-
-    def forget(act: Act) -> None:
-        for name in ("unit", "spend") if schema == 4 else ():
-            act.pop(name, None)
-
-    rewrite(ledger, forget)
-    with closing(sqlite3.connect(ledger.path)) as database:
-        database.executescript(";".join(OLD_TABLES.strip().replace("\n  ", " ").splitlines()))
-        database.execute(f"PRAGMA user_version = {schema}")
-        database.commit()

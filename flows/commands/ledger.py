@@ -229,7 +229,7 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
         yield {
             "run": row.run,
             "amount": row.amount,
-            "spend": books.spends[row.run].as_json() if row.run in books.spends else None,
+            "spend": books.spends[row.run].as_json(),
             "states": row.states,
             "state": row.status,
             "at": row.reserved,
@@ -284,7 +284,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
-        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"] if run["spend"]}:
+        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"]}:
             tables.append(spend_table(spends, "run"))
         for run in account["runs"]:
             if approval := run["approved"]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 GATE = "reserve budget"  # the stage that reserves what a run spends
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
-GONE = {"dashboard": False, "rounding": "program"}  # settings that earlier versions kept, at what every run has now
 
 
 def new_run_id(*parts: str) -> str:
@@ -281,13 +280,8 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
     kept = _kept(run)
     if kept is None:
         return None
-    typed = kept["settings"]
-    for part in (typed, typed.get("cluster", {})):
-        for name, value in GONE.items():
-            if part.get(name) == value:
-                del part[name]
     try:
-        settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(typed)
+        settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(kept["settings"])
     except ValidationError:  # its text holds the values
         raise Refused(
             f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"

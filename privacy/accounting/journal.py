@@ -109,7 +109,7 @@ class Row:
 class Books:
     """What follows from a journal: accounts and charged runs by name, the oldest first.
 
-    marked: of runs on marked data when each was entered, and the mark. spends: of the charged runs that stated one.
+    marked: of runs on marked data when each was entered, and the mark. spends: what each charged run spends.
     digests: of every line, in order.
     """
 
@@ -235,17 +235,16 @@ def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
         return False
     if act == "opened":
         definition, total = entry["definition"], parse_exact(entry["total"])
-        unit = entry.get("unit", "person")  # before accounts named their unit, all were for persons
+        unit = entry["unit"]
         follows = name not in books.accounts and definition in UNITS and unit in UNITS_OF_PRIVACY and total > 0
         books.accounts[name] = Account(name, definition, total, unit, entry.get("publisher"))
     elif act == "reserved":
         account, states = books.accounts[name], tuple(entry["states"])
         check_states(states)
         amount = parse_exact(entry["amount"])
+        books.spends[run] = spend = read_spend(entry["spend"])
         follows = run not in books.runs and run not in books.marked and amount > 0 and bool(states)
-        if "spend" in entry:  # as all acts since accounts name their unit
-            books.spends[run] = spend = read_spend(entry["spend"])
-            follows &= spend.unit == account.unit and spend.charged_in(account.definition) == amount
+        follows &= spend.unit == account.unit and spend.charged_in(account.definition) == amount
         books.runs[run] = Row(run, name, states, amount, "reserved", None, entry["when"], books.digests[-1])
     elif act in MOVES:
         before = books.runs[run]

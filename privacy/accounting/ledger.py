@@ -25,8 +25,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from privacy.accounting.composition import rounded_up
 from privacy.accounting.entries import Entries
 from privacy.accounting.entries import Request as Request
+from privacy.accounting.journal import Account as Account
 from privacy.accounting.journal import (
-    LOST,
     Books,
     MarkName,
     Status,
@@ -38,7 +38,6 @@ from privacy.accounting.journal import (
     read_file,
     write_file,
 )
-from privacy.accounting.journal import Account as Account
 from privacy.accounting.journal import LedgerError as LedgerError
 from privacy.accounting.journal import LedgerUnusable as LedgerUnusable
 from privacy.accounting.journal import Row as Row
@@ -51,12 +50,6 @@ T = TypeVar("T")
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
 SCHEMA = 6  # kept as the file's user_version
-KEPT = {  # of a ledger of schema 4 or 5, whose other tables repeat its journal; by table of this one
-    "journal": "SELECT number, line FROM journal ORDER BY number",
-    "run": "SELECT id, input_digest, configuration_digest, noise_scheme, secret_digest FROM run WHERE "
-    f"secret_digest != '{LOST}' ORDER BY rowid",
-    "data_digest": "SELECT run, digest FROM data_digest ORDER BY rowid",
-}
 
 
 @dataclass(frozen=True)
@@ -379,9 +372,9 @@ class Ledger:
             ) from None
 
     def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
-        """Make the tables in an empty file if `create`, and of the ledger of schema 4 or 5; refuse any other schema.
+        """Make the tables in an empty file if `create`. Raises LedgerUnusable for a file with another schema.
 
-        A ledger that has lost a table stays as it is: an empty one in its place would forget what was spent.
+        Such a file stays as it is: an empty ledger in its place would forget what was spent.
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
@@ -390,24 +383,17 @@ class Ledger:
             raise LedgerUnusable(
                 f"{self.path} is the ledger of a later version of das-flows (its schema is {schema}): use that version"
             )
-        before = {table: database.execute(query).fetchall() for table, query in KEPT.items() if schema in (4, 5)}
-        empty = not (schema or database.execute("SELECT 1 FROM sqlite_schema").fetchone())
-        if not (before or (empty and create)):
-            if empty:
-                self._check_not_lost()
-                raise LedgerUnusable(f"the ledger {self.path} is empty: open an account with das ledger open")
+        if schema or database.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise LedgerUnusable(
                 f"{self.path} is not a ledger of this version of das-flows (its schema is {schema}, not {SCHEMA}): use "
                 "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "
                 "there with what is left of its total"
             )
-        old = "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'trigger') ORDER BY type DESC"
-        for kind, name in database.execute(old).fetchall():
-            database.execute(f"DROP {kind} {name}")
+        if not create:
+            self._check_not_lost()
+            raise LedgerUnusable(f"the ledger {self.path} is empty: open an account with das ledger open")
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
-        for table, rows in before.items():
-            database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})" if rows else "", rows)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
 
 

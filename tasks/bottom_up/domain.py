@@ -151,14 +151,7 @@ class Domain(BaseModel):
 
     def digest(self) -> str:
         """SHA-256 of the declaration."""
-        content = self.model_dump(mode="json")
-        for name, usual in (("records", "person"), ("unit", "person"), ("read_from", {})):
-            if content[name] == usual:
-                del content[name]
-        content["groups"] = {
-            name: {key: value for key, value in group.items() if value} for name, group in content["groups"].items()
-        }
-        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def factor_of(self, name: str) -> str:
         """Return the factor of a name: itself, or the one that it is a coarser form of."""

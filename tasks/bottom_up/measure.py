@@ -73,11 +73,10 @@ class Design:
         options = {
             "domain": self.domain.digest(),
             "epsilon": str(self.epsilon),
-            "sampler": "exact",
             "totals": self.totals and [self.totals.grouping.names, sorted(self.totals.published.items())],
             "calibration": self.calibration,
             "tolerance": str(self.tolerance),
-            "margins": self.marginals,
+            "marginals": self.marginals,
             "clip": self.clip,
         }
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()

@@ -185,7 +185,7 @@ def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, An
             "structural_zeros": [dict(each) for each in domain.structural_zeros],
             "domain": domain.digest(),
             "records": domain.records,
-            **({"unit": domain.unit} if domain.unit != "person" else {}),
+            "unit": domain.unit,
         },
         "calibration": {
             "method": design.calibration if design.totals is not None else None,

@@ -102,7 +102,6 @@ class Design:
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
-            "rounding": "program",
             "microdata": self.microdata,
             "measurements": self.measurements,
             **({"pl94": True} if self.pl94 else {}),
@@ -112,11 +111,8 @@ class Design:
     def digest(self) -> str:
         """Return one digest of the whole design."""
         content = self.described()
-        for settings in content["settings"].values():
-            del settings["geocode_widths"]  # the width of a geocode is a name's, and the noise keeps its address
         for each in content["allocations"].values():
             del each["source"]
-        content["measurements"] = {"parquet": True, "none": False}.get(self.measurements, self.measurements)
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -116,17 +116,15 @@ def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     assert load_settings(run) == moved
 
 
-def test_settings_of_an_earlier_version_are_taken_as_they_were_or_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["dashboard", "rounding"])
+def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
     common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "r1"}
-    settings = BottomUpSettings(table="table", domain="domain", epsilon="1", **common)
-    keep_settings(run, settings)
+    keep_settings(run, BottomUpSettings(table="table", domain="domain", epsilon="1", **common))
     kept = json.loads((run / SETTINGS).read_text())
-    kept["settings"]["cluster"]["dashboard"] = False
-    (run / SETTINGS).write_text(json.dumps(kept))
-    assert load_settings(run) == settings
-    kept["settings"]["cluster"]["dashboard"] = True
+    kept["settings"] |= {"rounding": "program"} if name == "rounding" else {}
+    kept["settings"]["cluster"] |= {"dashboard": False} if name == "dashboard" else {}
     (run / SETTINGS).write_text(json.dumps(kept))
     with pytest.raises(Refused, match="is of another version of das-flows"):
         load_settings(run)

@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from dataclasses import asdict, replace
 from fractions import Fraction
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -717,14 +716,6 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
         path.write_text(json.dumps(changed))
         with pytest.raises(Refused, match=words):
             read_domain(path)
-
-
-def test_a_domain_without_codes_has_the_digest_that_it_had() -> None:
-    domain = Domain.model_validate({"factors": {"A": ["11", "12"]}, "groups": {"S": {"of": "A", "first": 1}}})
-    content = domain.model_dump(mode="json") | {"groups": {"S": {"of": "A", "first": 1}}}
-    for name in ("records", "unit", "read_from"):  # a person's, of columns with the factors' names
-        del content[name]
-    assert domain.digest() == sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
