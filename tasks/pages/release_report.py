@@ -111,4 +111,6 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     if more:
         costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)
         said.append(f"The bounds are weaker for changes that cost more: {costs}.")
+    if uncovered := [row.sentence for row in spend.rows() if row.figure is None]:
+        said.append(f"Nothing is guaranteed for changes that are not covered: {'; '.join(uncovered)}.")
     return said
