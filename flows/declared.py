@@ -38,7 +38,7 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     """Release the histograms of a declaration by the TopDown Algorithm (Abowd et al., 2022)."""
     settings, workers = run.settings, run.workers
     public, declared = read_declared(settings.declaration, settings.directory)
-    spend = declared_spend(declared.declaration)
+    spend = declared_spend(declared)
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
     gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
     estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)

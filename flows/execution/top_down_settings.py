@@ -191,8 +191,8 @@ class DeclaredSettings(RunSettings):
         from tasks.top_down.declared.public_tables import read_declared
         from tasks.top_down.spend import declared_spend
 
-        declaration = read_declared(self.declaration, self.directory)[1].declaration
-        return {declaration.form.name: declared_spend(declaration)}
+        declared = read_declared(self.declaration, self.directory)[1]
+        return {declared.declaration.form.name: declared_spend(declared)}
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents the first method did not solve."""

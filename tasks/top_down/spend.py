@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
 from privacy.noise.laws import Definition
-from spine.declaration.declaration import Declaration
 from tasks.top_down.run_plan import Design, ProductName
+
+if TYPE_CHECKING:
+    from tasks.top_down.declared.public_tables import Declared
 
 RECORDS: dict[ProductName, str] = {"persons": "person", "units": "housing unit"}  # a record of each product
 WITHIN, UNCHANGED = "within a state, declared counts unchanged", "all declared figures unchanged"
@@ -51,16 +54,17 @@ def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Sp
     return Spend(definition, "person", charged, tuple(relations))
 
 
-def declared_spend(declaration: Declaration) -> Spend:
+def declared_spend(declared: Declared) -> Spend:
     """Return what a run of a declaration spends: the budget, for one record replaced by another.
 
-    Where a number of records is declared, both are of one group of it; adding or removing a record would change the
-    number, if only of some parts. Where none is, adding or removing one changes half as many answers: half the budget
-    (Lemmas 3 and 4 of the spine paper).
+    Where declared figures fix a number of records, both are of one group of it; adding or removing a record would
+    change the number, if only of some parts. Where they fix none, adding or removing one changes half as many answers:
+    half the budget (Lemmas 3 and 4 of the spine paper).
     """
+    declaration = declared.declaration
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
     unit: UnitOfPrivacy = form.unit or ("household" if form.records == "household" else "person")
-    groups = form.fixed_groups
+    groups = declared.fixed_groups
     relations: tuple[Relation, ...]
     if not groups:
         relations = (

@@ -56,7 +56,7 @@ def test_a_run_that_does_not_bound_a_record_added_leaves_no_change_covered() -> 
 
 @pytest.mark.parametrize("stability", ["program", "unit"])
 def test_an_s_dhc_or_top_down_run_claims_nothing_for_a_household_alone(book: Ledger, das: Any, stability: Any) -> None:
-    """Units are joined to persons in one and declared in the other: a record of theirs that comes or goes is no rho 0."""
+    """Units are joined to persons in one, and declared in the other."""
     persons = s_dhc_spend("zcdp", stability, [Query("PH1_num", 2, Fraction(1))])
     charge(book, "a", "people", persons, "01")
     charge(book, "b", "people", compose("zcdp", {"persons": Fraction(1), "units": Fraction(1)}), "02")

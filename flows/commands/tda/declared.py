@@ -48,7 +48,7 @@ def explain(
         show_findings(faults.args, as_json=as_json)
         raise Refused("the declaration does not pass") from None
     found = explained(declared)
-    relations = declared_spend(declared.declaration).rows()
+    relations = declared_spend(declared).rows()
     show(asdict(found), lambda: _explanation(found, relations), as_json=as_json)
 
 

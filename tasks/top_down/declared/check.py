@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,8 @@ from spine.declaration.declaration import Declaration
 from tasks.lifecycle.check import Check, check_spend
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.declared.measurements import read_measurements
+from tasks.top_down.declared.public_tables import assemble
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.spend import declared_spend
 
@@ -24,7 +27,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the spend against the declaration, every level against the one below it, and the laws."""
     declaration = declaration_of(manifest)
     if manifest["spent"]:
-        yield check_spend(declared_spend(declaration), manifest["spent"])
+        public = read_measurements(release).public
+        differ = ["it is not that of the manifest"] * (json.loads(public.text) != manifest["declaration"])
+        yield Check(f"declaration of {MEASUREMENTS}", declaration.form.name, tuple(differ))
+        yield check_spend(declared_spend(assemble(public)), manifest["spent"])
     axes = [axis.name for axis in declaration.product.axes]
     if manifest["noise"]:
         yield check_laws(declaration.form.name, manifest)

@@ -121,7 +121,7 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
 def explain(declared: Declared) -> Explanation:
     """Return what a declaration means."""
     declaration, plan = declared.declaration, declared.plan
-    product, spend, found = declaration.product, declared_spend(declaration), classify(declaration)
+    product, spend, found = declaration.product, declared_spend(declared), classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
     widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]

@@ -85,7 +85,7 @@ def top_down(
             estimates, _ = engine.estimate_children(plan, estimates, answers)
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
-    return TopDownTables(levels, declared_spend(declared.declaration))
+    return TopDownTables(levels, declared_spend(declared))
 
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:

@@ -96,7 +96,7 @@ class DeclaredRun(OfDeclaration, Measured):
 def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
     """Reserve the declaration's budget and make the run's secret. Raises Refused, Failed as `authorize` does."""
     declared = run.declared
-    spend = declared_spend(declared.declaration)
+    spend = declared_spend(declared)
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
         raise Failed("reserve budget: the noise on the hierarchy does not cost what is charged")
     authorize(run, charging, EVERYWHERE, spend, run.public.digest(), run.validated)

@@ -19,6 +19,7 @@ import numpy as np
 
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
+from spine.declaration.fixed import fixed_groups
 from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.geography import IntArray
@@ -39,6 +40,7 @@ from tasks.top_down.run_plan import undrawable
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
+LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
 JOIN = "\x1f"  # between the codes of a group; no code has it
 
@@ -86,6 +88,11 @@ class Declared:
         rows = max(1, min(Plan.rows, AT_ONCE // max(self.widths.values())))
         spine, allocation, passes = self.hierarchy.spine, declaration.allocation, declaration.passes
         return Plan(declaration.product, spine, allocation, self.bounds, passes, rows=rows)
+
+    @cached_property
+    def fixed_groups(self) -> list[str]:
+        """Return what a record agrees in with any that could replace it, by numbers of records that are fixed."""
+        return fixed_groups(self.hierarchy, self.figures)
 
     @cached_property
     def widths(self) -> dict[str, int]:
@@ -243,6 +250,9 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     if bounds is None or faults:
         raise faulty(path, faults)
     declared = Declared(declaration, hierarchy, figures, bounds)
+    if sum(len(name) + 9 for name in declared.fixed_groups) > LONGEST_GROUPS:
+        key = "totals" if public.totals else "counts"
+        raise faulty(path, [Fault(key, "the names of its groups are too long for one sentence: shorten them")])
     try:
         _ = declared.plan
     except ValueError as error:

@@ -220,7 +220,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        "spent": None if truth or origin else declared_spend(declaration).as_json(),
+        "spent": None if truth or origin else declared_spend(declared).as_json(),
         "declaration": json.loads(published.text),
         "declared_unchanged": facts.unchanged,
         "constraints": f"class {facts.kind}, {facts.why}",

@@ -55,7 +55,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(mark_folder(data)) is None:
-        precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
+        precheck(run, charging, EVERYWHERE, declared_spend(declared))
 
 
 def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
