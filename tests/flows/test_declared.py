@@ -138,6 +138,9 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
     released = digest(place)
     assert Path(str(declared(settings))) == place  # the release that is there, and no second charge
     assert digest(place) == released
+    with pytest.raises(Refused, match=r"another configuration \(estimator topdown, not gls\)"):
+        declared(settings.model_copy(update={"estimator": "gls"}))
+    assert digest(place) == released
     assert [row.status for row in Ledger(ledger.path).rows(ACCOUNT)] == ["released"]
     assert not settings.directory.path.exists()
     second = settings.model_copy(update={"run_id": "more", "out": str(tmp_path / "more")})

@@ -20,7 +20,7 @@ import numpy as np
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
-from spine.declaration.form import Fault
+from spine.declaration.form import Fault, Form
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.geography import IntArray
 from spine.noise import distinct_shares
@@ -35,6 +35,7 @@ from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
 
@@ -61,8 +62,13 @@ class PublicTables:
     equal: tuple[Counts, ...] = ()
 
     def digest(self) -> str:
-        """Return the digest of all that shapes a release besides the records."""
+        """Return the digest of all that shapes the noise besides the records: it is part of the noise's key."""
         return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
+
+    def release_digest(self, estimator: Estimator) -> str:
+        """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
+        own = self.digest()
+        return own if estimator == "topdown" else sha256(f"{own}\nestimator {estimator}\n".encode()).hexdigest()
 
     def published(self) -> PublicTables:
         """Return what a release says of the public files: their names, without folders."""
@@ -147,11 +153,25 @@ def read_public(path: str) -> PublicTables:
     if declaration is None:
         raise faulty(path, faults)
     form = declaration.form
+    if outside := [*_outside(path, form)]:
+        raise faulty(path, outside)
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
     if len({file_name(file) for file in named}) < len(named):
         raise faulty(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
+
+
+def _outside(path: str, form: Form) -> Iterator[Fault]:
+    """Find files and releases that are not in the folder of the declaration."""
+    named = [("leaves.file", form.leaves.file)]
+    named += [(f"totals.{at}.file", each.file) for at, each in enumerate(form.totals)]
+    named += [(f"equal.{at}.release", each.release) for at, each in enumerate(form.equal)]
+    for key, name in named:
+        try:
+            beside(path, name)
+        except Refused as error:
+            yield Fault(key, str(error))
 
 
 def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]) -> PublicTables:

@@ -242,11 +242,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
             for solve in solves
             if solve.failed
         ],
-        "seconds": {
-            "foreseen": [round(each, 1) for each in facts.seconds],
-            "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
-        },
-        "configuration_digest": public.digest(),
+        "configuration_digest": public.release_digest(own.estimator),
         "statements": {} if truth else STATEMENTS | (OF_GLS if own.estimator == "gls" else {}),
         **made_by(own),
     }

@@ -34,7 +34,7 @@ from privacy.noise.randomness import RunSecret
 from spine.declaration.declaration import read_declaration
 from spine.redistricting import PERSONS, UNITS, redistricting_declaration
 from spine.settings import Jurisdiction
-from spine.top_down import Passes, query_group
+from spine.top_down import Passes, descend, query_group
 from tasks.inputs.declarations import SHIPPED, read_raw
 from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.findings import Finding, load_findings
@@ -191,6 +191,36 @@ def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_check
         assert (by_zone.get(codes, 0) > 0) == (number > 0)
     assert not inside["age"].isin(["0", "1"]).any()
     assert released(staged, "zone") != truth_of(persons(), COLUMNS["zone"])  # there is noise
+
+
+def test_a_manifest_has_no_time_of_the_run(staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is resumed ends in the same bytes, however long its stages took."""
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(descend, "process_time", lambda: next(clock))
+    _, slow = run_at(tmp_path, *write(tmp_path))
+    first, second = (read_manifest(folder) | {"journal": ""} for folder in (staged, slow))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/hostname", "../zones.csv", "https://example.org/zones.csv", "zip::zones.csv", "link.csv"]
+)
+@pytest.mark.parametrize("key", ["leaves.file", "totals.0.file", "equal.0.release"])
+def test_a_declaration_names_nothing_outside_of_its_folder(tmp_path: Path, name: str, key: str) -> None:
+    """Somebody else may have written it: nothing is opened, and no line of it is shown."""
+
+    def elsewhere(raw: dict[str, Any]) -> None:
+        part, *at, last = key.split(".")
+        if part == "equal":
+            raw["equal"] = [{"partition": "sex", "release": name}]
+        else:
+            (raw[part][0] if at else raw[part])[last] = name
+
+    (tmp_path / "zones.csv").write_text("SECRET\n")
+    path, _ = write(tmp_path / "received", changed(elsewhere))
+    (tmp_path / "received/link.csv").symlink_to("../zones.csv")
+    (found,) = find_faults(path)
+    assert (found.column, "not in the folder of the declaration" in found.rule) == (key, True)
 
 
 def test_a_changed_count_is_found_by_the_checks(copied: Path) -> None:
