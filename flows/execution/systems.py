@@ -22,12 +22,14 @@ class ReleaseKind:
     description: returns the Description of a release's tables, given its manifest.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
     page: opens a release for `das show`; by default the pages of its tables.
+    published: returns how many groups were published, as a table, given its manifest, if that depends on the noise.
     """
 
     title: str
     description: str
     release_checks: str = ""
     page: str = "flows.reports.show.release_pages:ReleasePages"
+    published: str = ""
 
     def part(self, name: str) -> Any:
         """Return what a field names, as `description` or `page`."""
@@ -70,6 +72,7 @@ SYSTEMS = {
             release_checks="tasks.detailed_dhca.check:checks",
             data_files="tasks.detailed_dhca.person:DATA_FILES",
             page="flows.reports.show.detailed_dhca:DetailedDhcaPages",
+            published="tasks.detailed_dhca.manifest:groups_published",
         ),
         System(
             name="detailed-dhcb",
@@ -83,6 +86,7 @@ SYSTEMS = {
             release_checks="tasks.detailed_dhcb.check:checks",
             data_files="tasks.detailed_dhcb.household:DATA_FILES",
             page="flows.reports.show.detailed_dhcb:DetailedDhcbPages",
+            published="tasks.detailed_dhcb.manifest:groups_published",
         ),
         System(
             name="top-down",
@@ -130,6 +134,7 @@ SYSTEMS = {
             description="tasks.s_dhc.description:description",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
+            page="flows.reports.show.s_dhc:SDhcPages",
         ),
     )
 }

@@ -191,10 +191,9 @@ class DeclaredSettings(RunSettings):
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of the declaration."""
         from tasks.top_down.declared.public_tables import read_declared
-        from tasks.top_down.spend import declared_spend
 
         declared = read_declared(self.declaration, self.directory)[1]
-        return {declared.declaration.form.name: declared_spend(declared)}
+        return {declared.declaration.form.name: declared.spend}
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents the first method did not solve."""

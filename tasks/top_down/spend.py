@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
 from privacy.noise.laws import Definition
+from spine.declaration.declaration import Declaration
 from tasks.top_down.run_plan import Design, ProductName
-
-if TYPE_CHECKING:
-    from tasks.top_down.declared.public_tables import Declared
 
 RECORDS: dict[ProductName, str] = {"persons": "person", "units": "housing unit"}  # a record of each product
 WITHIN, UNCHANGED = "within a state, declared counts unchanged", "all declared figures unchanged"
@@ -54,17 +51,16 @@ def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Sp
     return Spend(definition, "person", charged, tuple(relations))
 
 
-def declared_spend(declared: Declared) -> Spend:
+def declared_spend(declaration: Declaration, groups: Sequence[str]) -> Spend:
     """Return what a run of a declaration spends: the budget, for one record replaced by another.
 
-    Where declared figures fix a number of records, both are of one group of it; adding or removing a record would
+    groups: what two such records agree in, as declared figures fix numbers of records (`spine/declaration/fixed.py`).
+    Where they fix a number, both are of one group of it; adding or removing a record would
     change the number, if only of some parts. Where they fix none, adding or removing one changes half as many answers:
     half the budget (Lemmas 3 and 4 of the spine paper).
     """
-    declaration = declared.declaration
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
     unit: UnitOfPrivacy = form.unit or ("household" if form.records == "household" else "person")
-    groups = declared.fixed_groups
     relations: tuple[Relation, ...]
     if not groups:
         relations = (

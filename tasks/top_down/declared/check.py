@@ -18,7 +18,6 @@ from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import assemble
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.spend import declared_spend
 
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns of an answer
 
@@ -30,7 +29,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         public = read_measurements(release).public
         differ = ["it is not that of the manifest"] * (json.loads(public.text) != manifest["declaration"])
         yield Check(f"declaration of {MEASUREMENTS}", declaration.form.name, tuple(differ))
-        yield check_spend(declared_spend(assemble(public)), manifest["spent"])
+        yield check_spend(assemble(public).spend, manifest["spent"])
     axes = [axis.name for axis in declaration.product.axes]
     if manifest["noise"]:
         yield check_laws(declaration.form.name, manifest)

@@ -22,7 +22,6 @@ from tasks.inputs.files import file_name
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, published_names
 from tasks.top_down.run_plan import law
-from tasks.top_down.spend import declared_spend
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
@@ -121,7 +120,7 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
 def explain(declared: Declared) -> Explanation:
     """Return what a declaration means."""
     declaration, plan = declared.declaration, declared.plan
-    product, spend, found = declaration.product, declared_spend(declared), classify(declaration)
+    product, spend, found = declaration.product, declared.spend, classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
     widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]

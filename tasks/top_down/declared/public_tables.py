@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from privacy.accounting.composition import Spend
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
@@ -38,6 +39,7 @@ from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
+from tasks.top_down.spend import declared_spend
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
@@ -99,6 +101,11 @@ class Declared:
     def fixed_groups(self) -> list[str]:
         """Return what a record agrees in with any that could replace it, by numbers of records that are fixed."""
         return fixed_groups(self.hierarchy, self.figures)
+
+    @cached_property
+    def spend(self) -> Spend:
+        """Return what a run spends, and for whom."""
+        return declared_spend(self.declaration, self.fixed_groups)
 
     @cached_property
     def widths(self) -> dict[str, int]:

@@ -46,7 +46,6 @@ from tasks.top_down.release.manifest import describe_failed, describe_noise, des
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
-from tasks.top_down.spend import declared_spend
 
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
@@ -220,7 +219,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        "spent": None if truth or origin else declared_spend(declared).as_json(),
+        "spent": None if truth or origin else declared.spend.as_json(),
         "declaration": json.loads(published.text),
         "declared_unchanged": facts.unchanged,
         "constraints": f"class {facts.kind}, {facts.why}",

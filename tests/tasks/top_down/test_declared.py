@@ -57,7 +57,6 @@ from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import open_data, tabulate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.spend import declared_spend
 
 Row = tuple[str, ...]
 
@@ -277,7 +276,7 @@ def spend_of_raw(raw: dict[str, Any], totals: dict[str, int] = TOTALS, leaves: d
     hierarchy = hierarchy_of(raw, leaves)
     figures = figures_of(hierarchy, leaves, totals)
     bounds = plan_of(raw, leaves, totals).bounds
-    return declared_spend(Declared(hierarchy.declaration, hierarchy, figures, bounds))
+    return Declared(hierarchy.declaration, hierarchy, figures, bounds).spend
 
 
 DWELLINGS = {"partition": "dwelling", "columns": ["homes", "institutions"]}
