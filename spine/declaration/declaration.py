@@ -215,7 +215,8 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
             if (given or name == "columns") and len(given) != width:
                 text = f"it has {len(given)} entries for the {width} parts of {count.partition}"
                 yield Fault(f"counts.{at}.{name}", text)
-    names = ["*".join(sorted(each.partition.split("*"))) for each in (*form.counts, *form.equal)]
+    partitions = [each.partition for each in form.counts] + [each.partition for each in form.equal]
+    names = ["*".join(sorted(partition.split("*"))) for partition in partitions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
 

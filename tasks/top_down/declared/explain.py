@@ -83,7 +83,7 @@ class Explanation:
 
 
 def declared_unchanged(declaration: Declaration) -> list[str]:
-    """Return what is declared and published unchanged, a sentence each."""
+    """Return what is declared and published unchanged, a sentence each; the last is the list of places."""
     form, records = declaration.form, declaration.records
     said = [
         f"the number of {records} of every {' and '.join(total.of)} ({file_name(total.file)})" for total in form.totals
@@ -113,7 +113,7 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
         where = where.replace(NEGATED, "other than ")
         said.append(f"no {form.records} has {where}")
-    said.append(f"the {declaration.levels[-1].name} units and the levels above them")
+    said.append(f"the list of {declaration.levels[-1].name} units, and of those on the levels above them")
     return said
 
 
