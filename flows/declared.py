@@ -17,7 +17,6 @@ from tasks.top_down.declared.measure import check_estimator, estimate, reserve_b
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
-from tasks.top_down.spend import declared_spend
 
 
 def check(settings: DeclaredSettings) -> bool:
@@ -38,7 +37,7 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     """Release the histograms of a declaration by the TopDown Algorithm (Abowd et al., 2022)."""
     settings, workers = run.settings, run.workers
     public, declared = read_declared(settings.declaration, settings.directory)
-    spend = declared_spend(declared.declaration)
+    spend = declared.spend
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
     gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
     estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)

@@ -60,7 +60,9 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     run.wait()  # a run that fails does not wait for its spine
 
     line = (spine.result() or "not built: its stage failed") if settings.spine else "not asked for"
-    staged = run.submit("release", stage_release, equated, **here, out=run.out, options=options, spine=line)
+    staged = run.submit(
+        "release", stage_release, equated, **here, out=run.out, options=settings.release_options, spine=line
+    )
     return run.commit(staged)
 
 

@@ -77,7 +77,9 @@ def figures_of(hierarchy: Hierarchy, leaves: dict[str, list[str]] = LEAVES, tota
     """Its declared figures, those of a total by the first column of its level."""
     order, form = hierarchy.spine.order, hierarchy.declaration.form
     counts = [
-        np.column_stack([np.array([int(text) for text in leaves[name]])[order] for name in count.columns])
+        np.column_stack(
+            [np.array([int(text) for text in leaves.get(name, "0" * len(order))])[order] for name in count.columns]
+        )
         for count in form.counts
     ]
     names, group = np.unique(hierarchy.columns["region"], return_inverse=True)

@@ -111,7 +111,7 @@ def go(settings: DetailedDhcaSettings, workers: Workers, before: str | None = No
 
 def configured(settings: DetailedDhcaSettings) -> str:
     """The configuration digest of the release that settings ask for."""
-    return configuration_digest(digest_parameters(settings.params), settings.shaping_options)
+    return configuration_digest(digest_parameters(settings.params), settings.release_options)
 
 
 def das(*words: object) -> int:

@@ -7,7 +7,7 @@ effort: a run neither waits for them nor fails because of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
+from flows.execution.systems import kind_of_release
 from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
 from privacy.accounting.ledger import Ledger, LedgerError
 from privacy.accounting.states import listed
@@ -48,15 +49,19 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
     """Return the page of a release, in Markdown; all but the account is in the manifest."""
     lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
     lines += [f"| what changes | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
-    lines += [f"| {' | '.join((row.sentence, *row.cells))} |" for row in read_spend(manifest["spent"]).rows()]
+    lines += [_row((row.sentence, *row.cells)) for row in read_spend(manifest["spent"]).rows()]
     for row in account:
         lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
-    if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):
-        lines += ["", "| population group level | groups published | of |", "|---|---:|---:|"]
-        for name, level in manifest["levels"].items():
-            lines.append(f"| {name} | {sum(level['groups_published'].values()):,} | {level['groups']:,} |")
+    kind = kind_of_release(manifest["release"])
+    if kind and kind.published:
+        table = kind.part("published")(manifest)
+        lines += ["", _row(table.columns), f"|---{'|---:' * (len(table.columns) - 1)}|", *map(_row, table.rows)]
     report = [f"* report: `{place / 'report.html'}`"] if (place / "report.html").exists() else []
     return "\n".join([*lines, "", f"* release: `{place}`", *report, f"* digest of manifest.json: `{digest}`"])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _account_lines(settings: RunSettings) -> list[dict[str, str]]:

@@ -226,7 +226,8 @@ def _carry_out(settings: RunSettings) -> Path | None:
             raise Refused(
                 f"{run.id} is the directory of a truth or accuracy and is never released: give another run id"
             )
-        if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
+        asked = settings.configuration_digest, settings.differences
+        if there := finish_released(run, out, settings.folder, settings.charging, *asked):
             return there
         check_out(run, out, settings.folder)
         keep_settings(run, settings)

@@ -22,6 +22,7 @@ class SDhcSettings(RunSettings):
     """What one run of the S-DHC reads, writes and may spend. It releases states of the US, or Puerto Rico."""
 
     SYSTEM = "s-dhc"
+    SHOWN = ("estimates",)
 
     config: Location = argument("CONFIG", "config.json of the S-DHC program: budgets, tau, states.", typed=Path)
     data: Location = argument("DATA", "Data directory (path or URL): persons, units and geo (.csv or .parquet).")

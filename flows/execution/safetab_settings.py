@@ -135,13 +135,18 @@ class SafeTabSettings(RunSettings):
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that shape a release; with the parameter files they make the configuration digest."""
+        """The options that the noise depends on; with the parameter files they are part of its key."""
         from tasks.inputs.files import digest_file, refuse_unreadable
 
         listed = self.coterminous_list
         with refuse_unreadable(str(listed)):
             digest = digest_file(listed) if listed else None
         return {"region": self.jurisdiction, "coterminous": self.coterminous, "coterminous_list": digest}
+
+    @property
+    def release_options(self) -> dict[str, object]:
+        """All options that shape a release; with the parameter files they make the configuration digest."""
+        return self.shaping_options
 
     def configuration_digest(self) -> str:
         """Return the digest of the parameter files and the options. Raises Refused."""
@@ -150,13 +155,14 @@ class SafeTabSettings(RunSettings):
 
         with refuse_unreadable(f"a file of {self.params}"):
             files = digest_parameters(self.params, self.run_class().CONFIGURATION)
-        return configuration_digest(files, self.shaping_options)
+        return configuration_digest(files, self.release_options)
 
 
 class DetailedDhcaSettings(SafeTabSettings):
     """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
+    SHOWN = ("coterminous", "estimates", "spine")
     RUN = "tasks.detailed_dhca.run:DetailedRun"
     OF_TRUTH: ClassVar = {"spine": False, "coterminous": False}
 
@@ -166,14 +172,20 @@ class DetailedDhcaSettings(SafeTabSettings):
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that shape a release; with the parameter files they make the configuration digest."""
+        """The options that the noise depends on; with the parameter files they are part of its key."""
         return super().shaping_options | ({"estimates": True} if self.estimates else {})
+
+    @property
+    def release_options(self) -> dict[str, object]:
+        """All options that shape a release: the noise is the same with a spine and without it."""
+        return self.shaping_options | ({} if self.spine else {"spine": False})
 
 
 class DetailedDhcbSettings(SafeTabSettings):
     """What one run of the Detailed DHC-B reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhcb"
+    SHOWN = ("coterminous", "estimates")
     RUN = "tasks.detailed_dhcb.run:HouseholdRun"
 
     data: Location = argument(
@@ -197,7 +209,7 @@ class DetailedDhcbSettings(SafeTabSettings):
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that shape a release; with the parameter files they make the configuration digest."""
+        """The options that the noise depends on; with the parameter files they are part of its key."""
         from tasks.inputs.files import exists, refuse_unreadable
 
         (totals,) = self.public_inputs

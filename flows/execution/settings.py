@@ -127,6 +127,7 @@ class RunSettings(BaseModel, ABC):
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
     IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
     VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
+    SHOWN: ClassVar[tuple[str, ...]] = ()  # that a manifest has under their names, or leaves out at their default
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
     SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
 
@@ -205,6 +206,12 @@ class RunSettings(BaseModel, ABC):
     def folder(self) -> str:
         """The folder of OUT that the release goes to: its jurisdiction, or the system where there is none."""
         return str(getattr(self, "jurisdiction", self.SYSTEM))
+
+    def differences(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Return in words the settings of SHOWN that a release was made with otherwise, by its manifest."""
+        made, fields = manifest.get("options", manifest), type(self).model_fields
+        pairs = {name: (made.get(name, fields[name].default), getattr(self, name)) for name in self.SHOWN}
+        return [f"{name} {was!s:.40}, not {asked}" for name, (was, asked) in pairs.items() if was != asked]
 
     @abstractmethod
     def configuration_digest(self) -> str:

@@ -23,6 +23,7 @@ class ReleaseKind:
     statements: returns what a release must state besides `tasks.lifecycle.statements.common`, for `das check`.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
     page: opens a release for `das show`; by default the pages of its tables.
+    published: returns how many groups were published, as a table, given its manifest, if that depends on the noise.
     """
 
     title: str
@@ -30,6 +31,7 @@ class ReleaseKind:
     statements: str = ""
     release_checks: str = ""
     page: str = "flows.reports.show.release_pages:ReleasePages"
+    published: str = ""
 
     def part(self, name: str) -> Any:
         """Return what a field names, as `description` or `page`."""
@@ -73,6 +75,7 @@ SYSTEMS = {
             release_checks="tasks.detailed_dhca.check:checks",
             data_files="tasks.detailed_dhca.person:DATA_FILES",
             page="flows.reports.show.detailed_dhca:DetailedDhcaPages",
+            published="tasks.detailed_dhca.manifest:groups_published",
         ),
         System(
             name="detailed-dhcb",
@@ -87,6 +90,7 @@ SYSTEMS = {
             release_checks="tasks.detailed_dhcb.check:checks",
             data_files="tasks.detailed_dhcb.household:DATA_FILES",
             page="flows.reports.show.detailed_dhcb:DetailedDhcbPages",
+            published="tasks.detailed_dhcb.manifest:groups_published",
         ),
         System(
             name="top-down",
@@ -136,6 +140,7 @@ SYSTEMS = {
             description="tasks.s_dhc.description:description",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
+            page="flows.reports.show.s_dhc:SDhcPages",
         ),
     )
 }

@@ -31,6 +31,7 @@ class TopDownSettings(RunSettings):
     SYSTEM = "top-down"
     DATA = ("data", "geography", "quarters", "totals")
     VALIDATED = "spine"
+    SHOWN = ("estimator", "microdata")
     OF_TRUTH: ClassVar = {"measurements": "none"}
 
     data: Location = argument("DATA", "Folder of persons, units (.parquet or .txt), quarters.csv and states.csv.")
@@ -171,6 +172,7 @@ class DeclaredSettings(RunSettings):
     """What one run of a declaration reads, writes and may spend."""
 
     SYSTEM = "declared"
+    SHOWN = ("estimator",)
     IS_TABLE = True
 
     data: Location = argument("DATA", "Records: text or Parquet (path or URL).")
@@ -189,10 +191,9 @@ class DeclaredSettings(RunSettings):
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of the declaration."""
         from tasks.top_down.declared.public_tables import read_declared
-        from tasks.top_down.spend import declared_spend
 
-        declaration = read_declared(self.declaration, self.directory)[1].declaration
-        return {declaration.form.name: declared_spend(declaration)}
+        declared = read_declared(self.declaration, self.directory)[1]
+        return {declared.declaration.form.name: declared.spend}
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents the first method did not solve."""
@@ -200,7 +201,7 @@ class DeclaredSettings(RunSettings):
         return [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
 
     def configuration_digest(self) -> str:
-        """Return the digest of the declaration and its public files. Raises Refused."""
+        """Return the digest of the declaration, its public files and the estimator. Raises Refused."""
         from tasks.top_down.declared.public_tables import read_declared
 
-        return read_declared(self.declaration, self.directory)[0].digest()
+        return read_declared(self.declaration, self.directory)[0].release_digest(self.estimator)

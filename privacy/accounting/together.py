@@ -17,7 +17,7 @@ from privacy.noise.laws import Definition
 class Charged:
     """What a run was charged, by its own definition: an account in rho may have runs in epsilon.
 
-    amount: None where the run does not bound by it what a record added or removed costs, or by twice that one replaced.
+    amount: None where the run's relations do not bound a record added or removed by it, and one replaced by twice it.
     """
 
     unit: UnitOfPrivacy
@@ -28,14 +28,16 @@ class Charged:
 def together(charged: Iterable[Charged], change: Change) -> tuple[Definition, Fraction] | None:
     """Return what runs lose together under a change: epsilon where all are in epsilon, else rho.
 
-    None where a run does not bound it. An epsilon costs epsilon^2 / 2 of rho.
+    None where a run does not bound it. A run without an amount bounds no change: its unit alone does not say that its
+    records stay as they are, since persons may be counted by what their household's record says (S-DHC). An epsilon
+    costs epsilon^2 / 2 of rho.
     """
     losses: list[tuple[Definition, Fraction]] = []
     for each in charged:
-        factor = (change.person if each.unit == "person" else change.household)[each.definition]
-        if factor and each.amount is None:
+        if each.amount is None:
             return None
-        losses.append((each.definition, factor * (each.amount or Fraction(0))))
+        factor = (change.person if each.unit == "person" else change.household)[each.definition]
+        losses.append((each.definition, factor * each.amount))
     if all(definition == "puredp" for definition, _ in losses):
         return "puredp", sum((loss for _, loss in losses), Fraction(0))
     return "zcdp", sum((pure_to_rho(loss) if kept == "puredp" else loss for kept, loss in losses), Fraction(0))

@@ -27,7 +27,6 @@ ONE_PASS = ((("rest",),), (("total", "rest"),))
 Split = dict[str, tuple[tuple[str, ...], ...]]  # by level the passes between the total's and the last
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
 MOST_QUERIES = 100  # of a level: numbers of a byte in the files of measurements
-LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +193,6 @@ def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
 def _totals(form: Form) -> Iterator[Fault]:
     names = [level.name for level in form.levels]
     leaf_columns = {column for level in form.levels for column in level.columns}
-    if sum(len(name) + 9 for name in form.fixed_groups) > LONGEST_GROUPS:
-        key = "totals" if form.totals else "counts"
-        yield Fault(key, "the names of its groups are too long for one sentence: shorten them")
     made = {level.name for level in form.levels if level.made}
     for at, total in enumerate(form.totals):
         if wrong := next((name for name in total.of if name in made), None):
@@ -219,7 +215,8 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
             if (given or name == "columns") and len(given) != width:
                 text = f"it has {len(given)} entries for the {width} parts of {count.partition}"
                 yield Fault(f"counts.{at}.{name}", text)
-    names = [each.partition for each in form.counts] + [each.partition for each in form.equal]
+    partitions = [each.partition for each in form.counts] + [each.partition for each in form.equal]
+    names = ["*".join(sorted(partition.split("*"))) for partition in partitions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
     if pair := first_crossing(product, form.binding):

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from spine.fault_words import fault_words
 
@@ -48,6 +48,11 @@ def _exact(value: object) -> Fraction:
     raise ValueError(f'{str(value)[:40]!r} is no exact number: write a whole number, or text such as "1/10" or "0.1"')
 
 
+def _bare(partition: str) -> str:
+    """Return a partition without the blanks around its names, so that one partition has one name."""
+    return "*".join(name.strip() for name in partition.split("*"))
+
+
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -55,6 +60,7 @@ def _listed(value: object) -> object:
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 Factor = Annotated[int, Field(ge=0, le=1 << 20)]  # records for each counted: products with counts are exact
+Partition = Annotated[str, AfterValidator(_bare)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
 
@@ -139,17 +145,10 @@ class CountForm(_Part):
     each counted, by default 0 and no limit.
     """
 
-    partition: str
+    partition: Partition
     columns: Texts
     least: tuple[Factor, ...] = ()
     most: tuple[Factor | Literal[""], ...] = ()
-
-    @property
-    def fixes(self) -> bool:
-        """Return whether the number of records of some part is declared: its fewest are its most."""
-        most = self.most or ("",) * len(self.columns)
-        least = self.least or (0,) * len(self.columns)
-        return any(column and few == many for column, few, many in zip(self.columns, least, most, strict=False))
 
     @property
     def is_total(self) -> bool:
@@ -164,7 +163,7 @@ class EqualForm(_Part):
     counts, whatever the records have: the release is public, and read instead of them.
     """
 
-    partition: str
+    partition: Partition
     release: str
     table: str = ""
 
@@ -173,7 +172,7 @@ class ThenForm(_Part):
     """The passes after a rounding: what the chain before rounded is kept exactly; `round` refines it."""
 
     least_squares: tuple[Texts, ...] = (("rest",),)
-    round: Texts = ()
+    round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
 
 
 class PassForm(_Part):
@@ -182,7 +181,7 @@ class PassForm(_Part):
     levels: Texts = Field(min_length=1)
     least_squares: tuple[Texts, ...] = (("total",), ("rest",))
     band: Exact = Fraction(1, 10)
-    round: Texts = ()
+    round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
     cells: int = Field(default=1, ge=1, le=100)
     then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
 
@@ -219,20 +218,6 @@ class Form(_Part):
     def counts_are_totals(self) -> bool:
         """Return whether the totals of the leaves are declared, as counts."""
         return any(count.is_total for count in self.counts)
-
-    @property
-    def fixed_groups(self) -> list[str]:
-        """Return what a record agrees in with any that could replace it, by declared numbers of records.
-
-        These are the groups of totals; and where counts say the number of records of a part, the leaf, and the names
-        in the counts' partition.
-        """
-        groups = [" and ".join(total.of) for total in self.totals]
-        for count in self.counts:
-            if count.fixes:
-                names = [] if count.partition == "total" else count.partition.split("*")
-                groups += [self.levels[-1].name, *(name.strip() for name in names)]
-        return list(dict.fromkeys(groups))
 
     @property
     def partitions(self) -> list[str]:

@@ -31,6 +31,7 @@ from tasks.lifecycle.manifest import GUARANTEE, spend_of
 from tasks.pages.dots import Series, dots
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
+from tasks.population_groups.description import states_of_nation
 from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
@@ -134,6 +135,15 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     }
 
 
+def groups_published(manifest: Mapping[str, Any]) -> TextTable:
+    """Return the number of groups that a release has on each level, and that of the level's domain."""
+    rows = [
+        [name, f"{sum(level['groups_published'].values()):,}", f"{level['groups']:,}"]
+        for name, level in manifest["levels"].items()
+    ]
+    return TextTable("Groups published", ["population group level", "groups published", "of"], rows)
+
+
 def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
     """Write OUT/report.html from the manifest's content."""
     truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
@@ -150,6 +160,7 @@ def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manif
         spend,
         f"Detailed DHC-A, {where}",
         _short(rows, where, manifest, truth=truth),
+        nation=states_of_nation(manifest),
         states=states,
         where=where,
         rows=rows,

@@ -17,6 +17,7 @@ from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, spend_of
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
+from tasks.population_groups.description import states_of_nation
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level, named_level
 from tasks.population_groups.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
@@ -104,7 +105,18 @@ def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, mani
         _short(run, levels, where, manifest, truth=spend is None),
         count_tables=TABLES,
         levels=levels,
+        nation=states_of_nation(manifest),
     )
+
+
+def groups_published(manifest: Mapping[str, Any]) -> TextTable:
+    """Return the number of groups that a release has in each table of each level."""
+    rows = [
+        [f"{name} {table}", f"{sum(details.values()):,}"]
+        for name, level in manifest["levels"].items()
+        for table, details in level["groups_published"].items()
+    ]
+    return TextTable("Groups published", ["population group level, table", "groups published"], rows)
 
 
 def _short(

@@ -47,11 +47,23 @@ def read_raw(path: str) -> dict[str, Any]:
 
 
 def beside(path: str, file: str) -> str:
-    """Return the path of a file that a declaration names, relative to it."""
-    if "://" in file or file.startswith("/"):
-        return file
+    """Return the path of a file or release that a declaration names: it lies in the declaration's folder, or below.
+
+    Anybody may have written the declaration, so it opens nothing elsewhere: no URL, and no path or link that leads out
+    of its folder. Raises Refused.
+    """
     folder, slash, _ = path.rpartition("/")
-    return f"{folder}{slash}{file}"
+    place = file if file.startswith("/") else f"{folder}{slash}{file}"
+    if "://" in path:
+        inside = not file.startswith("/") and ".." not in file.split("/")
+    else:
+        own = Path(path).parent.resolve()
+        inside = "\0" not in file and Path(place).resolve().is_relative_to(own)
+    if not inside or "::" in file or "://" in file:
+        raise Refused(
+            f"{file!r:.100} is not in the folder of the declaration: put a copy there, and name it by its name"
+        )
+    return place
 
 
 def read_columns(

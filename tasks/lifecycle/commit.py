@@ -13,9 +13,10 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw
@@ -167,12 +168,17 @@ def destroy_run(run: RunDirectory) -> None:
 
 
 def finish_released(
-    run: RunDirectory, out: Path, folder: str, charging: Charging, configuration: Callable[[], str]
+    run: RunDirectory,
+    out: Path,
+    folder: str,
+    charging: Charging,
+    configuration: Callable[[], str],
+    differences: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _manifest: (),
 ) -> Path | None:
     """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
     `configuration` returns the digest of all that shapes the release asked for, except the data. It is called
-    only where there is a release. The data is not read again.
+    only where there is a release. The data is not read again. `differences` returns what is other by its manifest.
 
     Raises Refused where the ledger calls the run released, but its release is not at its place or is not what was
     sealed; where the run was charged and its row is lost; where another configuration is asked for. Failed where the
@@ -197,11 +203,12 @@ def finish_released(
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
         return None
-    made_with = read_any_manifest(out / folder if there else staged).get("configuration_digest")
+    made = read_any_manifest(out / folder if there else staged)
     if there:  # finish a run whose release has reached its place, whatever is asked for now
         commit(run, out, folder, charging, charged=row is not None)
-    if configuration() != made_with:
-        raise Refused(f"run {run.id} was released with another configuration; a new run spends budget again")
+    if configuration() != made.get("configuration_digest"):
+        differ = f" ({'; '.join(found)})" if (found := differences(made)) else ""
+        raise Refused(f"run {run.id} was released with another configuration{differ}; a new run spends budget again")
     return out / folder if there else commit(run, out, folder, charging, charged=True)
 
 

@@ -78,16 +78,6 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
     return release_digest(out)
 
 
-def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
-    if "products" in manifest:  # of the TopDown Algorithm
-        counted = manifest["spine"]["us_level"]
-    else:
-        counted = any("usa" in name.lower() for name in (*manifest.get("levels", ()), *manifest.get("queries", ())))
-    states = manifest.get("states") or manifest.get("geography", {}).get("states", ())
-    return list(map(str, states)) if counted else []
-
-
 def spend_of(manifest: Mapping[str, Any]) -> Spend | None:
     """Return what a release spent; None for one of exact counts or of others' measurements.
 

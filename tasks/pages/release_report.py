@@ -16,7 +16,6 @@ from typing import Any
 from privacy.accounting.composition import Spend, read_spend
 from tasks.inputs.names import coverage
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.manifest import states_of_nation
 from tasks.lifecycle.received import read_in
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
@@ -56,16 +55,18 @@ def write_report(
     short: InShort,
     *,
     template: str = REPORT,
+    nation: Sequence[str] = (),
     **facts: Any,
 ) -> None:
     """Write OUT/report.html by a package's own template, which extends the frame; without a package by the frame alone.
 
-    facts: for the template; `tables` are sections of the frame.
+    nation: the FIPS codes of the states in the release's counts of the nation. facts: for the template; `tables` are
+    sections of the frame.
     """
     spent = spent_in_short(spend, manifest)
     where, name = (package, template) if package else ("tasks.pages", "release.html")
     shown = {"manifest": manifest, "spend": spend, "heading": heading, "short": short, "spent": spent}
-    page = render(where, name, **shown, covers=coverage(states_of_nation(manifest)), **facts)
+    page = render(where, name, **shown, covers=coverage(list(nation)), **facts)
     (out / REPORT).write_text(page)
 
 
@@ -111,4 +112,6 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     if more:
         costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)
         said.append(f"The bounds are weaker for changes that cost more: {costs}.")
+    if uncovered := [row.sentence for row in spend.rows() if row.figure is None]:
+        said.append(f"Nothing is guaranteed for changes that are not covered: {'; '.join(uncovered)}.")
     return said

@@ -207,3 +207,9 @@ def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
             if margin not in found or variance > found[margin][0]:
                 found[margin] = variance, {"margin": margin, "cells": cells, **noise_law(drawn)}
     return [found[margin][1] for margin in sorted(found)]
+
+
+def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    counted = any("usa" in name.lower() for name in manifest.get("levels", ()))
+    return list(map(str, manifest.get("geography", {}).get("states", ()))) if counted else []

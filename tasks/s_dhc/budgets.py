@@ -40,10 +40,12 @@ def is_of_s_dhc(path: Path) -> bool:
     """Return whether a file or folder is a config.json of the S-DHC, or a release of it."""
     file = _file(path)
     try:
-        found = read_manifest(file.parent) if file.name == FILES[1] else json.loads(read_text(file))
+        if file.name == FILES[1]:
+            return bool(read_manifest(file.parent).get("release") == TITLE)
+        found = json.loads(read_text(file))
     except (Refused, OSError, ValueError, RecursionError):
         return False  # whoever reads it says why
-    return isinstance(found, dict) and ({"privacy_budget", "tau"} <= found.keys() or found.get("release") == TITLE)
+    return isinstance(found, dict) and {"privacy_budget", "tau"} <= found.keys()
 
 
 def read_budgets(path: Path) -> Budgets:

@@ -152,3 +152,8 @@ def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise,
                 if laws.setdefault(margin, entry) != entry:
                     return ()
     return tuple(laws.values())
+
+
+def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    return list(map(str, manifest["states"])) if any("usa" in name.lower() for name in manifest["queries"]) else []

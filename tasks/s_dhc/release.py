@@ -25,7 +25,7 @@ from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.description import description
+from tasks.s_dhc.description import description, states_of_nation
 from tasks.s_dhc.released_rows import keys_table, noise_columns, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
@@ -70,7 +70,16 @@ def write_release(run: RunDirectory, out: Path) -> None:
     manifest = _manifest(run, plan, truth=truth)
     heading = f"Supplemental DHC, {manifest['where']}"
     tables = [] if truth else [_noise(manifest)]
-    write_report(None, out, manifest, spend_of(manifest), heading, _short(plan, manifest), tables=tables)
+    write_report(
+        None,
+        out,
+        manifest,
+        spend_of(manifest),
+        heading,
+        _short(plan, manifest),
+        tables=tables,
+        nation=states_of_nation(manifest),
+    )
     write_descriptions(out, description(manifest), manifest)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
@@ -51,16 +51,16 @@ def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Sp
     return Spend(definition, "person", charged, tuple(relations))
 
 
-def declared_spend(declaration: Declaration) -> Spend:
+def declared_spend(declaration: Declaration, groups: Sequence[str]) -> Spend:
     """Return what a run of a declaration spends: the budget, for one record replaced by another.
 
-    Where a number of records is declared, both are of one group of it; adding or removing a record would change the
-    number, if only of some parts. Where none is, adding or removing one changes half as many answers: half the budget
-    (Lemmas 3 and 4 of the spine paper).
+    groups: what two such records agree in, as declared figures fix numbers of records (`spine/declaration/fixed.py`).
+    Where they fix a number, both are of one group of it; adding or removing a record would
+    change the number, if only of some parts. Where they fix none, adding or removing one changes half as many answers:
+    half the budget (Lemmas 3 and 4 of the spine paper).
     """
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
     unit: UnitOfPrivacy = form.unit or ("household" if form.records == "household" else "person")
-    groups = form.fixed_groups
     relations: tuple[Relation, ...]
     if not groups:
         relations = (

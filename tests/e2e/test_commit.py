@@ -528,22 +528,27 @@ def test_a_released_run_gives_back_its_release(home: Home) -> None:
     ("change", "ended"),
     [
         (other_parameters, True),
-        (None, False),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((other_parameters, False), (None, True))),
+        ("coterminous", False),
+        ("spine", True),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((other_parameters, False), ("coterminous", True))),
     ],
 )
 def test_a_released_run_is_not_given_back_for_another_request(
-    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None] | None, ended: bool
+    home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None] | str, ended: bool
 ) -> None:
     """For other parameters, or other options where the parameters are the same."""
     home.come_to("commit")
     home.go() if ended else home.seal()
     before = (home.folder / "params/config.json").read_text()
-    if change:
+    option = change if isinstance(change, str) else ""
+    if not isinstance(change, str):
         change(home, monkeypatch)
-    options = {} if change else {"coterminous": False}
+    was = getattr(home.settings, option, None)
+    asked = home.settings.model_copy(update={option: not was} if option else {})
     with pytest.raises(Refused, match="another configuration"):
-        home.go(settings=home.settings.model_copy(update=options))
+        home.go(settings=asked)
+    told = [f"{option} {was}, not {not was}"] if option else []
+    assert asked.differences(manifest.read_manifest(home.place if ended else home.staged)) == told
     assert home.place.exists() == ended
     assert (home.run / SECRET).exists() != ended
     (home.folder / "params/config.json").write_text(before)

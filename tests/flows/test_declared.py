@@ -63,6 +63,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert (set(one.level), one["count"].sum()) == ({"comuna"}, every[every.level == "comuna"]["count"].sum())
     _, shown, _ = das("show", release, "--table", "comuna", "--json")
     assert "Without noise, because declared: the number of dwellings of every comuna" in json.loads(shown)["reading"]
+    assert "Every other count has noise." in json.loads(shown)["reading"]
     assert das("show", release, "--region", "13101")[2].endswith("give --table, or open it without\n")
     assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
@@ -137,6 +138,9 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
     place = Path(str(declared(settings)))
     released = digest(place)
     assert Path(str(declared(settings))) == place  # the release that is there, and no second charge
+    assert digest(place) == released
+    with pytest.raises(Refused, match=r"another configuration \(estimator topdown, not gls\)"):
+        declared(settings.model_copy(update={"estimator": "gls"}))
     assert digest(place) == released
     assert [row.status for row in Ledger(ledger.path).rows(ACCOUNT)] == ["released"]
     assert not settings.directory.path.exists()

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
+from declarations import BASE, declared
 from dhca_inputs import truth_here
 from show_release import inputs, serving, with_estimates
 
@@ -22,12 +23,13 @@ from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import at_confidence, most_cells
 from flows.reports.show.scope import Scope
 from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
-from flows.reports.show.tables.views import TableList
+from flows.reports.show.tables.views import TableList, without_noise
 from flows.reports.show.view import NotThere, anybodys
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.declared.explain import declared_unchanged
 from tests.flows.conftest import bottom_up, printed
 from tests.flows.test_description import hostile, package_of
 from tests.flows.test_show import das, get
@@ -327,3 +329,16 @@ def test_margins_of_tables_are_told_at_any_confidence_where_their_law_is_known(r
     assert all(table.least_margin is not None for table in others if table.name.startswith("by"))
     header = printed("show", released, "--table", "t1-usa-1", "--confidence", "90", "--format", "csv").splitlines()[0]
     assert "MOE_90" in header.split(",")
+
+
+def test_of_a_declaration_without_figures_the_list_of_places_is_public_and_every_count_has_noise() -> None:
+    bare = {"totals": [], "counts": [], "zeros": []}
+    said = declared_unchanged(declared(BASE | bare))
+    known = "the list of zone units, and of those on the levels above them"
+    assert without_noise({"declared_unchanged": said}) == f"Public: {known}. Every count has noise."
+    said = declared_unchanged(declared(BASE | bare | {"totals": BASE["totals"]}))
+    assert without_noise({"declared_unchanged": said}) == (
+        "Without noise, because declared: the number of persons of every region (regions.csv). "
+        f"Public: {known}. Every other count has noise."
+    )
+    assert without_noise({}) == ""

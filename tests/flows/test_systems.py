@@ -15,12 +15,14 @@ from openpyxl import load_workbook
 from show_release import serving, urlopen
 
 from flows.commands.show import open_release
+from flows.execution.artifacts import page
 from flows.execution.runner import release_truth
 from flows.execution.settings import load_settings
 from flows.execution.systems import SYSTEMS, kind_of_release
 from flows.frames import read_release
 from flows.reports.show.tables.table import Sum
 from flows.reports.show.tables.views import TableView
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Failed, Refused
@@ -36,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
     assert system.part("settings_class").SYSTEM == system.name == name
-    parts = {part for part, value in asdict(system).items() if ":" in value} - {"data_files"}
+    parts = {part for part, value in asdict(system).items() if ":" in value} - {"data_files", "published"}
     assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "description", "page"}
     assert all(callable(system.part(part)) for part in parts)
     assert das(*system.command.split()[1:], "--help")[0] == 0
@@ -46,6 +48,42 @@ def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     written = [path.read_text() for path in (ROOT / room).rglob("*.py")]
     assert any(f'"{system.title}"' in source for source in written)
     assert kind_of_release(system.title) is system
+
+
+@pytest.mark.parametrize(
+    ("name", "manifest", "nation"),
+    [
+        (
+            "detailed-dhca",
+            {"levels": {"(USA, 1)": {}, "(STATE, 1)": {}}, "geography": {"states": ["31", "46"]}},
+            ["31", "46"],
+        ),
+        ("detailed-dhcb", {"levels": {"(PR-STATE, 1)": {}}, "geography": {"states": ["72"]}}, []),
+        ("s-dhc", {"queries": {"PH2/usa_*": {}}, "states": ["44"]}, ["44"]),
+        ("top-down", {"products": {}, "spine": {"us_level": True}, "states": ["44"]}, ["44"]),
+        ("top-down", {"products": {}, "spine": {"us_level": False}, "states": ["44"]}, []),
+    ],
+)
+def test_a_manifest_says_which_states_its_nation_has(name: str, manifest: dict[str, Any], nation: list[str]) -> None:
+    assert SYSTEMS[name].part("page").states_of_nation(manifest) == nation
+
+
+GROUPS = {"T1": 5, "T2": 6}  # of a level, by detail or by table and detail
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_release_of_every_system_has_a_page_in_prefect(name: str, tmp_path: Path) -> None:
+    """The title says which system made it, whatever keys its manifest has in common with another's."""
+    of_level = {"detailed-dhcb": {"groups_published": {"t3": GROUPS}}}
+    facts = of_level.get(name, {"groups_published": GROUPS, "groups": 1200})
+    manifest = {
+        "release": SYSTEMS[name].title,
+        "spent": spend("zcdp", [Fraction(2)]).as_json(),
+        "levels": {"(USA, 1)": facts},
+    }
+    shown = page(manifest, tmp_path, "digest", [])
+    assert "| a person added or removed | rho 2 |" in shown
+    assert ("| 11 |" in shown) == (name in ("detailed-dhca", "detailed-dhcb"))
 
 
 @pytest.mark.e2e

@@ -13,6 +13,9 @@ from privacy.accounting.composition import DELTA, Relation, Spend, changes, spen
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from privacy.accounting.together import Charged, charged_together, together
+from privacy.s_dhc.stability import Query
+from privacy.s_dhc.stability import spend as s_dhc_spend
+from tasks.top_down.spend import compose
 
 RHO_A, RHO_B = Fraction("4.944"), Fraction("8.895302")
 PRODUCTION = (Charged("person", "zcdp", RHO_A), Charged("household", "zcdp", RHO_B))
@@ -46,9 +49,22 @@ def test_a_pure_run_in_an_account_of_rho_costs_half_the_square_of_its_own_epsilo
     assert losses(mixed)["person_moved"] == ("zcdp", 2 + (4 * Fraction(1, 2)) ** 2 / 2)
 
 
-def test_a_run_that_does_not_bound_a_record_added_leaves_only_what_it_has_no_part_in() -> None:
-    found = losses((Charged("person", "zcdp", None), PRODUCTION[1]))
-    assert found == {key: ("zcdp", RHO_B) if key == "household_alone" else None for key in found}
+def test_a_run_that_does_not_bound_a_record_added_leaves_no_change_covered() -> None:
+    assert set(losses((Charged("person", "zcdp", None), PRODUCTION[1])).values()) == {None}
+    assert set(losses((PRODUCTION[0], Charged("household", "zcdp", None))).values()) == {None}
+
+
+@pytest.mark.parametrize("stability", ["program", "unit"])
+def test_an_s_dhc_or_top_down_run_claims_nothing_for_a_household_alone(book: Ledger, das: Any, stability: Any) -> None:
+    """Units are joined to persons in one, and declared in the other."""
+    persons = s_dhc_spend("zcdp", stability, [Query("PH1_num", 2, Fraction(1))])
+    charge(book, "a", "people", persons, "01")
+    charge(book, "b", "people", compose("zcdp", {"persons": Fraction(1), "units": Fraction(1)}), "02")
+    charge(book, "c", "people", compose("zcdp", {"persons": Fraction(1)}), "04")
+    shown = das("ledger", "show", "--ledger", book.path, "--together", "people", "--json")[1]
+    found = [change["spent"] for table in json.loads(shown) for change in table["changes"]]
+    assert found == [None] * len(found)
+    assert len(found) >= len(changes(4))
 
 
 def test_a_household_spend_says_what_persons_lose() -> None:

@@ -45,6 +45,9 @@ def test_what_is_charged_is_said_where_a_relation_costs_less_or_more() -> None:
     for relation in ("a household replaced (rho 2)", f"{PERSON.sentence} (rho 2)", f"{MOVED.sentence} (rho 8)"):
         assert relation in text
     text = " ".join(spent_in_short(compose("zcdp", {"persons": Fraction(2), "units": Fraction(1)}), {}))
+    assert (
+        "not covered: a person or a housing unit added or removed; a person or a housing unit replaced by one" in text
+    )
     assert "Privacy loss: rho 3," in text
     assert "cost more" not in text
 

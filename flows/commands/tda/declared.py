@@ -40,7 +40,6 @@ def explain(
     """
     from tasks.top_down.declared.explain import explain as explained
     from tasks.top_down.declared.public_tables import Faulty, read_declared
-    from tasks.top_down.spend import declared_spend
 
     try:
         _, declared = read_declared(declaration)
@@ -48,7 +47,7 @@ def explain(
         show_findings(faults.args, as_json=as_json)
         raise Refused("the declaration does not pass") from None
     found = explained(declared)
-    relations = declared_spend(declared.declaration).rows()
+    relations = declared.spend.rows()
     show(asdict(found), lambda: _explanation(found, relations), as_json=as_json)
 
 

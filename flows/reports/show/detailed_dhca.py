@@ -24,6 +24,7 @@ from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.lifecycle.description import Noise
 from tasks.lifecycle.manifest import read_law
 from tasks.pages import number
+from tasks.population_groups.description import states_of_nation
 from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 
 ITERATION = "ITERATION_CODE"
@@ -136,6 +137,8 @@ class DhcaTables(ReleasePages):
         "This holds over all runs: where small groups are suppressed, small counts that were published are too high on "
         "average."
     )
+
+    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)

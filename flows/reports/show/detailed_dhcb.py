@@ -13,6 +13,7 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from tasks.pages import number
+from tasks.population_groups.description import states_of_nation
 
 TWICE = (
     "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "
@@ -34,6 +35,8 @@ class DetailedDhcbPages(ReleasePages):
     )
 
     nothing = "Nothing was published here: the Detailed DHC-A has no such group, or suppressed it."
+
+    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)

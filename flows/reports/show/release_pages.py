@@ -35,7 +35,7 @@ from flows.reports.show.view import Links, NotThere, View, link
 from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest, spend_of, states_of_nation
+from tasks.lifecycle.manifest import release_digest, spend_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
 LISTED = 60  # regions named within a region
@@ -55,9 +55,15 @@ class ReleasePages(TableViews):
     nothing = "Nothing was published here."
     across = ""
 
+    @staticmethod
+    def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+        """Return the FIPS codes of the states in a release's counts of the nation; none of a country's own tables."""
+        del manifest
+        return []
+
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
-        self.digest, self.nation = release_digest(folder), states_of_nation(manifest)
+        self.digest, self.nation = release_digest(folder), self.states_of_nation(manifest)
         nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
         self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
 

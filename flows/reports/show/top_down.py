@@ -27,7 +27,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.tables import REGION_TYPES
+from tasks.top_down.release.tables import REGION_TYPES, states_of_nation
 from tasks.top_down.user_areas.intervals import interval
 
 LEVELS = {region_type: level for level, region_type in REGION_TYPES.items()} | {  # of a region type, in files
@@ -202,6 +202,8 @@ class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
     first_page = "redistricting"
+
+    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         if scope.level is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +17,9 @@ from tasks.lifecycle.check import Check, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.declared.measurements import read_measurements
+from tasks.top_down.declared.public_tables import assemble
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.spend import declared_spend
 
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns of an answer
 
@@ -26,7 +28,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the spend against the declaration, every level against the one below it, and the laws."""
     declaration = declaration_of(manifest)
     if manifest["spent"]:
-        yield check_spend(declared_spend(declaration), manifest["spent"])
+        public = read_measurements(release).public
+        differ = ["it is not that of the manifest"] * (json.loads(public.text) != manifest["declaration"])
+        yield Check(f"declaration of {MEASUREMENTS}", declaration.form.name, tuple(differ))
+        yield check_spend(assemble(public).spend, manifest["spent"])
     axes = [axis.name for axis in declaration.product.axes]
     if manifest["noise"]:
         yield check_laws(declaration.form.name, manifest)

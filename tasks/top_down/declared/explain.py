@@ -22,7 +22,6 @@ from tasks.inputs.files import file_name
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, published_names
 from tasks.top_down.run_plan import law
-from tasks.top_down.spend import declared_spend
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
@@ -84,7 +83,7 @@ class Explanation:
 
 
 def declared_unchanged(declaration: Declaration) -> list[str]:
-    """Return what is declared and published unchanged, a sentence each."""
+    """Return what is declared and published unchanged, a sentence each; the last is the list of places."""
     form, records = declaration.form, declaration.records
     said = [
         f"the number of {records} of every {' and '.join(total.of)} ({file_name(total.file)})" for total in form.totals
@@ -114,14 +113,14 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
         where = where.replace(NEGATED, "other than ")
         said.append(f"no {form.records} has {where}")
-    said.append(f"the {declaration.levels[-1].name} units and the levels above them")
+    said.append(f"the list of {declaration.levels[-1].name} units, and of those on the levels above them")
     return said
 
 
 def explain(declared: Declared) -> Explanation:
     """Return what a declaration means."""
     declaration, plan = declared.declaration, declared.plan
-    product, spend, found = declaration.product, declared_spend(declaration), classify(declaration)
+    product, spend, found = declaration.product, declared.spend, classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
     widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]

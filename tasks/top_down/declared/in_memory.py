@@ -24,7 +24,6 @@ from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
 from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
 from tasks.top_down.measure import Measuring
-from tasks.top_down.spend import declared_spend
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def top_down(
             estimates, _ = engine.estimate_children(plan, estimates, answers)
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
-    return TopDownTables(levels, declared_spend(declared.declaration))
+    return TopDownTables(levels, declared.spend)
 
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:

@@ -24,7 +24,6 @@ from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.estimate.estimators import estimate as estimate_run
 from tasks.top_down.measure import Measured
 from tasks.top_down.source import Descent, Source
-from tasks.top_down.spend import declared_spend
 
 ALL = "all"  # in place of a state
 FOLDER = "declared"  # of OUT
@@ -96,7 +95,7 @@ class DeclaredRun(OfDeclaration, Measured):
 def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
     """Reserve the declaration's budget and make the run's secret. Raises Refused, Failed as `authorize` does."""
     declared = run.declared
-    spend = declared_spend(declared.declaration)
+    spend = declared.spend
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
         raise Failed("reserve budget: the noise on the hierarchy does not cost what is charged")
     authorize(run, charging, EVERYWHERE, spend, run.public.digest(), run.validated)

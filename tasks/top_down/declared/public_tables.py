@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from privacy.accounting.composition import Spend
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
-from spine.declaration.form import Fault
+from spine.declaration.fixed import fixed_groups
+from spine.declaration.form import Fault, Form
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.geography import IntArray
 from spine.noise import distinct_shares
@@ -34,11 +36,14 @@ from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
+from tasks.top_down.spend import declared_spend
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
+LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
 JOIN = "\x1f"  # between the codes of a group; no code has it
 
@@ -59,8 +64,13 @@ class PublicTables:
     equal: tuple[Counts, ...] = ()
 
     def digest(self) -> str:
-        """Return the digest of all that shapes a release besides the records."""
+        """Return the digest of all that shapes the noise besides the records: it is part of the noise's key."""
         return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
+
+    def release_digest(self, estimator: Estimator) -> str:
+        """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
+        own = self.digest()
+        return own if estimator == "topdown" else sha256(f"{own}\nestimator {estimator}\n".encode()).hexdigest()
 
     def published(self) -> PublicTables:
         """Return what a release says of the public files: their names, without folders."""
@@ -86,6 +96,16 @@ class Declared:
         rows = max(1, min(Plan.rows, AT_ONCE // max(self.widths.values())))
         spine, allocation, passes = self.hierarchy.spine, declaration.allocation, declaration.passes
         return Plan(declaration.product, spine, allocation, self.bounds, passes, rows=rows)
+
+    @cached_property
+    def fixed_groups(self) -> list[str]:
+        """Return what a record agrees in with any that could replace it, by numbers of records that are fixed."""
+        return fixed_groups(self.hierarchy, self.figures)
+
+    @cached_property
+    def spend(self) -> Spend:
+        """Return what a run spends, and for whom."""
+        return declared_spend(self.declaration, self.fixed_groups)
 
     @cached_property
     def widths(self) -> dict[str, int]:
@@ -140,11 +160,25 @@ def read_public(path: str) -> PublicTables:
     if declaration is None:
         raise faulty(path, faults)
     form = declaration.form
+    if outside := [*_outside(path, form)]:
+        raise faulty(path, outside)
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
     if len({file_name(file) for file in named}) < len(named):
         raise faulty(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
+
+
+def _outside(path: str, form: Form) -> Iterator[Fault]:
+    """Find files and releases that are not in the folder of the declaration."""
+    named = [("leaves.file", form.leaves.file)]
+    named += [(f"totals.{at}.file", each.file) for at, each in enumerate(form.totals)]
+    named += [(f"equal.{at}.release", each.release) for at, each in enumerate(form.equal)]
+    for key, name in named:
+        try:
+            beside(path, name)
+        except Refused as error:
+            yield Fault(key, str(error))
 
 
 def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]) -> PublicTables:
@@ -243,6 +277,9 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     if bounds is None or faults:
         raise faulty(path, faults)
     declared = Declared(declaration, hierarchy, figures, bounds)
+    if sum(len(name) + 9 for name in declared.fixed_groups) > LONGEST_GROUPS:
+        key = "totals" if public.totals else "counts"
+        raise faulty(path, [Fault(key, "the names of its groups are too long for one sentence: shorten them")])
     try:
         _ = declared.plan
     except ValueError as error:

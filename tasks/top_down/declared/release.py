@@ -46,7 +46,6 @@ from tasks.top_down.release.manifest import describe_failed, describe_noise, des
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
-from tasks.top_down.spend import declared_spend
 
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
@@ -221,7 +220,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        "spent": None if truth or origin else declared_spend(declaration).as_json(),
+        "spent": None if truth or origin else declared.spend.as_json(),
         "declaration": json.loads(published.text),
         "declared_unchanged": facts.unchanged,
         "constraints": f"class {facts.kind}, {facts.why}",
@@ -243,11 +242,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
             for solve in solves
             if solve.failed
         ],
-        "seconds": {
-            "foreseen": [round(each, 1) for each in facts.seconds],
-            "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
-        },
-        "configuration_digest": public.digest(),
+        "configuration_digest": public.release_digest(own.estimator),
         "statements": {} if truth else STATEMENTS | (OF_GLS if own.estimator == "gls" else {}),
         **made_by(own),
     }

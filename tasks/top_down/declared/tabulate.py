@@ -37,7 +37,6 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.source import Validated, save_histograms
-from tasks.top_down.spend import declared_spend
 
 FEW = 8  # values of an axis that a finding names
 RECORDS = "records"  # in place of a product
@@ -55,7 +54,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(mark_folder(data)) is None:
-        precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
+        precheck(run, charging, EVERYWHERE, declared.spend)
 
 
 def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:

@@ -121,8 +121,11 @@ def read_description(folder: Path) -> Description:
     if not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a total that no state has")
     facts = dict(content.get("source", {}))
+    run = facts.get("measured_by", "") if facts else str(content["run"])
+    if run == "" or not isinstance(run, str | None):
+        raise NotOfRelease(f"{SETTINGS_FILE} does not say who measured: source.measured_by is a run, or null")
     return Description(
-        origin=Origin(facts.get("measured_by") if facts else str(content["run"]), facts),
+        origin=Origin(run, facts),
         design=_read_design(content),
         totals=totals,
         spine_digest=str(content["spine_digest"]),

@@ -19,6 +19,7 @@ from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, count_title, level_title, query_title
 from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.release.tables import states_of_nation
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
 
@@ -56,6 +57,7 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         if spend
         else [],
         sections=sections,
+        nation=states_of_nation(manifest),
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
         margins=margins,

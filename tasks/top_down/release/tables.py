@@ -321,3 +321,8 @@ def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[t
 def has_measurements(manifest: Mapping[str, Any]) -> bool:
     """Return whether the noisy measurements are released."""
     return bool(manifest["options"]["measurements"]) and bool(manifest["spent"])
+
+
+def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    return list(map(str, manifest["states"])) if manifest["spine"]["us_level"] else []

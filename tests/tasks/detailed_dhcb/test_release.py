@@ -15,6 +15,7 @@ import pytest
 from dhca_inputs import BLOCKS
 from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, release, released, stage_here, truth_here
 
+from flows.execution.artifacts import page
 from flows.execution.systems import SYSTEMS
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb import estimates as estimating
@@ -119,6 +120,11 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
         blocks=blocks, households=households(90, 4, blocks), config=configuration(state_filter_us=["01"], **changes)
     )
     _, staged = stage_here(tmp_path, inputs, "run", coterminous=True, estimates=True)
+    manifest = read_manifest(staged)
+    shown = page(manifest, staged, "digest", [])  # in Prefect
+    for name, level in manifest["levels"].items():
+        for table, details in level["groups_published"].items():
+            assert f"| {name} {table} | {sum(details.values()):,} |" in shown
     counts, estimated = released(staged), estimates(staged)
     lacking = only_one.rpartition("_")[2]
     assert not [name for name in estimated if f"/{lacking}-2" in name]

@@ -19,7 +19,6 @@ from tasks.inputs.points import POINTS, points_in
 from tasks.inputs.region_files import DIGITS, GAZETTEERS
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import states_of_nation
 from tasks.synth.nation import tallies
 
 
@@ -146,21 +145,6 @@ def test_a_file_of_this_name_without_its_columns_or_regions_gives_nothing_to_a_r
     for first in (unit, POINTS.header):
         (tmp_path / POINTS.file).write_text(f"{first}\n{unit}\n")
         assert points_in(str(tmp_path)) == {}
-
-
-@pytest.mark.parametrize(
-    ("manifest", "nation"),
-    [
-        ({"levels": {"(USA, 1)": {}, "(STATE, 1)": {}}, "geography": {"states": ["31", "46"]}}, ["31", "46"]),
-        ({"levels": {"(PR-STATE, 1)": {}}, "geography": {"states": ["72"]}}, []),
-        ({"queries": {"PH2/usa_*": {}}, "states": ["44"]}, ["44"]),
-        ({"products": {}, "spine": {"us_level": True}, "states": ["44"]}, ["44"]),
-        ({"products": {}, "spine": {"us_level": False}, "states": ["44"]}, []),
-        ({"release": "of a country's own"}, []),
-    ],
-)
-def test_a_manifest_says_which_states_its_nation_has(manifest, nation):
-    assert states_of_nation(manifest) == nation
 
 
 def test_a_nation_of_some_states_is_told_and_that_of_all_is_not():

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from declarations import BASE, LEAVES, changed, declared, exactly
+from declarations import BASE, LEAVES, TOTALS, changed, exactly, figures_of, hierarchy_of, plan_of
 from dhca_inputs import HERE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 import das_flows
 from flows.declared import check
 from flows.execution.top_down_settings import DeclaredSettings
-from privacy.accounting.composition import read_spend
+from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from spine.declaration.declaration import read_declaration
 from spine.redistricting import PERSONS, UNITS, redistricting_declaration
 from spine.settings import Jurisdiction
-from spine.top_down import Passes, query_group
+from spine.top_down import Passes, descend, query_group
 from tasks.inputs.declarations import SHIPPED, read_raw
 from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.findings import Finding, load_findings
@@ -51,12 +51,11 @@ from tasks.top_down.declared.description import description, geounit_columns
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import Faulty, read_declared
+from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import open_data, tabulate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.spend import declared_spend
 
 Row = tuple[str, ...]
 
@@ -192,6 +191,36 @@ def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_check
     assert released(staged, "zone") != truth_of(persons(), COLUMNS["zone"])  # there is noise
 
 
+def test_a_manifest_has_no_time_of_the_run(staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is resumed ends in the same bytes, however long its stages took."""
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(descend, "process_time", lambda: next(clock))
+    _, slow = run_at(tmp_path, *write(tmp_path))
+    first, second = (read_manifest(folder) | {"journal": ""} for folder in (staged, slow))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/hostname", "../zones.csv", "https://example.org/zones.csv", "zip::zones.csv", "link.csv"]
+)
+@pytest.mark.parametrize("key", ["leaves.file", "totals.0.file", "equal.0.release"])
+def test_a_declaration_names_nothing_outside_of_its_folder(tmp_path: Path, name: str, key: str) -> None:
+    """Somebody else may have written it: nothing is opened, and no line of it is shown."""
+
+    def elsewhere(raw: dict[str, Any]) -> None:
+        part, *at, last = key.split(".")
+        if part == "equal":
+            raw["equal"] = [{"partition": "sex", "release": name}]
+        else:
+            (raw[part][0] if at else raw[part])[last] = name
+
+    (tmp_path / "zones.csv").write_text("SECRET\n")
+    path, _ = write(tmp_path / "received", changed(elsewhere))
+    (tmp_path / "received/link.csv").symlink_to("../zones.csv")
+    (found,) = find_faults(path)
+    assert (found.column, "not in the folder of the declaration" in found.rule) == (key, True)
+
+
 def test_a_changed_count_is_found_by_the_checks(copied: Path) -> None:
     path = copied / "parquet/region.parquet"
     table = pd.read_parquet(path)
@@ -241,6 +270,14 @@ def test_without_a_declared_total_adding_a_record_is_covered_at_half_the_budget_
     assert pd.read_parquet(staged / "parquet/nation.parquet")["COUNT"].sum() == nation  # no excess
 
 
+def spend_of_raw(raw: dict[str, Any], totals: dict[str, int] = TOTALS, leaves: dict[str, list[str]] = LEAVES) -> Spend:
+    """What a run of a declaration spends, with the tables of the small country."""
+    hierarchy = hierarchy_of(raw, leaves)
+    figures = figures_of(hierarchy, leaves, totals)
+    bounds = plan_of(raw, leaves, totals).bounds
+    return Declared(hierarchy.declaration, hierarchy, figures, bounds).spend
+
+
 DWELLINGS = {"partition": "dwelling", "columns": ["homes", "institutions"]}
 
 
@@ -258,7 +295,7 @@ DWELLINGS = {"partition": "dwelling", "columns": ["homes", "institutions"]}
 )
 def test_counts_that_say_the_number_of_records_are_declared_totals(counts: dict[str, Any], within: str) -> None:
     """Nobody can be added to such a part, or replaced by one of another: no such claim is made, even of some parts."""
-    relations = declared_spend(declared(changed(lambda raw: raw.update(totals=[], counts=[counts])))).relations
+    relations = spend_of_raw(changed(lambda raw: raw.update(totals=[], counts=[counts]))).relations
     figures = {each.key: each.figure for each in relations}
     if not within:
         assert figures == {"replaced": 2, "added_or_removed": 1}
@@ -269,9 +306,44 @@ def test_counts_that_say_the_number_of_records_are_declared_totals(counts: dict[
     assert relations[2].sentence == f"a person replaced by one of another {within.replace(' and its ', ' or ')}"
 
 
+@pytest.mark.parametrize("room", [0, 1])
+def test_several_counts_that_fix_a_number_only_together_are_a_declared_total(room: int) -> None:
+    """As many of each sex as are counted at least, and as many in all at most: nobody can come or go in any zone."""
+    both = [
+        str(int(one) + int(other) + room) for one, other in zip(LEAVES["homes"], LEAVES["institutions"], strict=True)
+    ]
+    counts = [
+        {"partition": " sex", "columns": ["homes", "institutions"], "least": [1, 1]},
+        {"partition": "total", "columns": ["both"], "most": [1]},
+    ]
+    raw = changed(lambda raw: raw.update(totals=[], counts=counts, zeros=[]))
+    figures = {each.key: each.figure for each in spend_of_raw(raw, leaves=LEAVES | {"both": both}).relations}
+    if room:  # in every zone
+        assert figures == {"replaced": 2, "added_or_removed": 1}
+    else:
+        assert figures == {"replaced_within": 2, "added_or_removed": None, "moved": None}
+
+
 def test_a_count_of_records_next_to_totals_narrows_the_relation() -> None:
-    found = declared_spend(declared(changed(lambda raw: raw.update(counts=[exactly("sex", 2)])))).relations
+    found = spend_of_raw(changed(lambda raw: raw.update(counts=[exactly("sex", 2)])), {"1": 18, "2": 12}).relations
     assert found[0].sentence.startswith("a person replaced by another of its region and its zone and its sex,")
+
+
+@pytest.mark.parametrize("of", ["counts", "totals"])
+def test_groups_whose_names_are_too_long_for_a_sentence_are_refused(tmp_path: Path, of: str) -> None:
+    def lengthen(raw: dict[str, Any]) -> None:
+        raw["axes"] |= {name * 64: {"column": name, "values": "0-1"} for name in "ab"}
+        raw["counts"] = [exactly(f"{'a' * 64}*{'b' * 64}", 4)]
+        if of == "totals":
+            raw["levels"][1]["name"] = "region" * 10
+            raw.update(totals=[{"of": "region" * 10, "file": "regions.csv"}])
+        else:
+            raw["totals"] = []
+
+    path, _ = write(tmp_path, changed(lengthen))
+    (tmp_path / "regions.csv").write_text("region,total\n1,36\n2,24\n")  # as counted
+    (found,) = find_faults(path)
+    assert (found.column, "too long for one sentence" in found.rule) == (of, True)
 
 
 def test_a_declaration_that_asks_the_cells_alone_is_estimated(tmp_path: Path) -> None:
@@ -887,7 +959,7 @@ def test_the_shipped_table_of_1940_has_its_cells_and_queries() -> None:
     assert declaration is not None, faults
     assert declaration.product.shape == (8, 2, 116, 2, 6, 2)
     assert query_group(declaration.product, "age64*sex").width == 4
-    assert declared_spend(declaration).definition == "puredp"
+    assert declaration.definition == "puredp"
 
 
 # Synthetic records.

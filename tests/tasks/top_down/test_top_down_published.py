@@ -195,6 +195,7 @@ BAD = {
     "holds no noisy measurements": lambda folder: (folder / "design.json").unlink(),
     "design.json is not JSON": lambda f: (f / "design.json").write_text("{"),
     r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
+    "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
     "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
     "estimator is 'other', not one of topdown, gls": described(lambda told: told.update(estimator="other")),

@@ -207,10 +207,18 @@ class AcrossView(View):
 
 
 def without_noise(manifest: Mapping[str, Any]) -> str:
-    """Return which figures of a declaration's release are without noise: those that were declared; else ""."""
+    """Return what a declaration's release has without noise, which is public, and that all else has noise.
+
+    "" for releases of other systems. Exact counts have a caveat of their own.
+    """
     declared = manifest.get("declared_unchanged")
-    said = [str(each)[:LONGEST] for each in declared[:FEW]] if isinstance(declared, list) else []
-    return f"Without noise, because declared: {'; '.join(said)}." if said else ""
+    if not isinstance(declared, list) or not declared:
+        return ""
+    *figures, places = (str(each)[:LONGEST] for each in declared)
+    if not figures:
+        return f"Public: {places}. Every count has noise."
+    said = "; ".join(figures[:FEW])
+    return f"Without noise, because declared: {said}. Public: {places}. Every other count has noise."
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
@@ -392,5 +400,6 @@ class TableViews:
     def reading_of(self, table: ReleaseTable) -> str:
         """Return how to read the counts of a table."""
         known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
-        text = f"{known} {self.selected}".strip() if table.margin else without_noise(self.manifest)
+        declared = without_noise(self.manifest) if table.count else ""  # a list of places has no counts
+        text = f"{known} {self.selected}".strip() if table.margin else declared
         return caveat(self.manifest, text)

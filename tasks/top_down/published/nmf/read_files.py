@@ -105,7 +105,7 @@ def read_files(reading: Reading, notes: Faults) -> None:
     save_object(source / VALIDATED, validated)
     facts: dict[str, Any] = {
         "privacy": PRIVACY if footer is None else OF_A_RUN.format(run=footer.run),
-        **({} if footer is None else {"measured_by": footer.run}),
+        "measured_by": footer and footer.run,  # a run of das-flows, or None for the Census Bureau
         "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": declared_by,
         "us_level_used": nation,
