@@ -186,11 +186,9 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
         row = part.slice(draw.randrange(len(part)), 1).to_pylist()[0]
         return f"{row['REGION_TYPE']}/{row['REGION_ID']}/{row['ITERATION_CODE']}"
 
-    for number in range(answers // 5):
-        first, second = group(), group()
-        kind, region, code = first.split("/")
-        yield "group", f"?view=group/{first}"
-        yield "compare", f"?view=compare&a={first}&b={second}"
+    for number in range(answers // 4):
+        kind, region, code = group().split("/")
+        yield "group", f"?view=group/{kind}/{region}/{code}"
         yield "region", f"?view=region/{kind}/{region}"
         yield "iteration", f"?view=code/ITERATION_CODE/{code}"
         yield "find", f"?view=find&q={draw.choice([region, code, 'rhode island', 'county'])}".replace(" ", "+")
