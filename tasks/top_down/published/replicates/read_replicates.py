@@ -26,7 +26,7 @@ from spine.redistricting import HOUSEHOLD
 from spine.top_down import TrueHistograms
 from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.block_codes import find_blocks, short_codes
-from tasks.inputs.files import open_file, why
+from tasks.inputs.files import is_passed_over, open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import complete, read_object, remove, save_object
 from tasks.lifecycle.workers import Workers
@@ -66,7 +66,7 @@ def find_replicates(folder: Path) -> dict[int, list[str]]:
     """
     found: dict[int, list[str]] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if not path.name.startswith(".") and (number := NUMBER.search(path.name)):
+        if not is_passed_over(path.name) and (number := NUMBER.search(path.name)):
             found.setdefault(int(number[1]), []).append(str(path))
     if not found:
         raise Refused(
