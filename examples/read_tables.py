@@ -11,13 +11,15 @@ import pandas as pd
 
 release = Path(sys.argv[1])
 package = json.loads((release / "datapackage.json").read_text())
-tables = {table["name"]: table for table in package["resources"]}
+tables = {}
+for resource in package["resources"]:  # a file each: those of one table have its name in das:table
+    name = resource.get("das:table", resource["name"])
+    tables.setdefault(name, {**resource, "name": name, "paths": []})["paths"].append(resource["path"])
 
 
 def read(name: str) -> pd.DataFrame:
     """Return a table: numbers as numbers, codes by their labels, foreign keys joined."""
-    table = tables[name]
-    paths = [table["path"]] if isinstance(table["path"], str) else table["path"]
+    table, paths = tables[name], tables[name]["paths"]
     if table["format"] == "parquet":
         frame = pd.concat([pd.read_parquet(release / path) for path in paths], ignore_index=True)
     else:

@@ -51,9 +51,6 @@ def show(
         str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
-    single_file: Annotated[
-        Path | None, typer.Option(help="Write the tables, or --table, as one HTML file that opens from a disk.")
-    ] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -63,8 +60,8 @@ def show(
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
     Serves a page on this machine alone until Ctrl-C, to whoever has the token in the address that it prints.
-    With `--region` or `--iteration` the answer is printed instead, with `--json` as data; with `--export` the pages
-    are written out: a folder for any web server, or to open as it is.
+    With `--region`, `--iteration` or `--table` one table is printed instead, with `--json` as data; with `--export` the
+    pages are written out: a folder for any web server, or to open as it is.
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
@@ -78,8 +75,8 @@ def show(
     printed = any(option is not None for option in (region, iteration, table))
     try:
         with at_confidence(confidence):
-            if export is not None or single_file is not None:
-                _write(shown, check, export, single_file, table)
+            if export is not None:
+                _write(shown, check, export)
             elif printed or as_json or form is not Format.table:
                 _print(shown, check, (region, iteration, table), form, as_json=as_json)
             else:
@@ -114,22 +111,16 @@ def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[
     return pages
 
 
-def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | None, table: str | None) -> None:
-    """Write a copy of the pages into a folder, or one file of the tables."""
+def _write(shown: ReleasePages, check: Check, folder: Path) -> None:
+    """Write a copy of the pages into a folder."""
     from flows.reports.show.application import about
-    from flows.reports.show.export import export, write_single_file
+    from flows.reports.show.export import export
 
     _check(check)
     with anybodys(shown.folder):
-        about_it = {**about(shown, check), "scope": shown.scope.words}
-        if folder is not None:
-            sizes = export(shown, folder, about_it).values()
-            what = f"{len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB"
-            done = f"{what}: open {folder / 'index.html'}, or put {folder} on a web server"
-        elif file is not None:
-            size = write_single_file(shown, file, about_it, table)
-            done = f"{file}, {size / 1e6:.1f} MB: open it in a browser"
-    err.print(f"wrote {done}", soft_wrap=True)
+        sizes = export(shown, folder, {**about(shown, check), "scope": shown.scope.words}).values()
+    what = f"{len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB"
+    err.print(f"wrote {what}: open {folder / 'index.html'}, or put {folder} on a web server", soft_wrap=True)
 
 
 def _print(
@@ -141,7 +132,7 @@ def _print(
     as_json: bool,
 ) -> None:
     from flows.reports.show.margins import as_data, table_of
-    from flows.reports.show.terminal import tables
+    from flows.reports.show.terminal import table
 
     _check(check)
     with anybodys(shown.folder):
@@ -149,17 +140,16 @@ def _print(
         if form is Format.csv:
             columns, rows = table_of(view)
             cells = [["" if value is None else str(value) for value in row] for row in rows]
-            texts = [TextTable(view.title, columns, cells)]
+            text = TextTable(view.title, columns, cells)
         else:
-            texts = tables(view, _notes(shown, view))
-        report({**as_data(view), "changed": check.changed}, texts, form, as_json=as_json)
+            text = table(view, _notes(shown, view))
+        report({**as_data(view), "changed": check.changed}, [text], form, as_json=as_json)
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
     marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
-    page = getattr(view, "page", None)
-    more = [f"page 1 of {page.pages}; {page.total:,} rows in all"] if page and page.pages > 1 else []
+    more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
     said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
     return [*status, *more, *said, view.reading, *filter(None, [coverage(shown.nation)]), *marks]
 

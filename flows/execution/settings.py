@@ -219,8 +219,11 @@ class RunSettings(BaseModel, ABC):
 
     def files_of_data(self) -> list[Path]:
         """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
+        from tasks.inputs.files import is_passed_over
+
         places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
-        return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+        files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+        return [file for file in files if not is_passed_over(file.name)]
 
     @property
     def marks(self) -> str:

@@ -117,7 +117,7 @@ class Drawing:
     """A pyramid in the units of its picture, which is 480 wide.
 
     labels: ages with their height. below: the axis of the bars' lengths, as (text, distance from zero); above: that
-    of shares, where there is one. outline: the steps of another group ("" for none).
+    of shares, where there is one.
     """
 
     height: float
@@ -125,7 +125,6 @@ class Drawing:
     labels: Sequence[tuple[str, float]]
     below: Sequence[tuple[str, float]]
     above: Sequence[tuple[str, float]]
-    outline: str
 
 
 @dataclass(frozen=True)
@@ -158,14 +157,10 @@ class Pyramid:
         """Return a cell, or a sex's sum, as a share of all persons of the table."""
         return share(cell.count, cell.margin, self.total, self.total_margin)
 
-    @property
-    def longest(self) -> float:
-        """The most persons per year of age that a bar or its whisker reaches."""
-        return max((cell.count + cell.margin) / row.width for row in self.ages for cell in (row.male, row.female))
-
     def by_persons(self) -> Drawing:
         """Return the picture by persons per year of age, with an axis of shares above it."""
-        most = end_of_axis(max(self.longest, 0.01))
+        reached = ((cell.count + cell.margin) / row.width for row in self.ages for cell in row.sides.values())
+        most = end_of_axis(max(0.01, *reached))
         below = [(_figure(most * part), LENGTH * part) for part in (0.0, 0.5, 1.0)]
         above = []
         if self.total > 0:
@@ -173,32 +168,8 @@ class Pyramid:
             last = end_of_axis(percent)
             tick = next(last * part for part in (1, 0.5, 0.25) if last * part <= percent)
             above = [(f"{tick:.3g}%", LENGTH * tick / percent)]
-        return self._drawing(most, below, above, "")
-
-    def by_share(self, other: Pyramid) -> Drawing:
-        """Return the picture by percent of the group per year of age, with the outline of another group's."""
-        most = end_of_axis(max(100 * one.longest / one.total for one in (self, other)))
-        below = [(f"{most * part:.3g}%", LENGTH * part) for part in (0.0, 0.5, 1.0)]
-        return self._drawing(self.total * most / 100, below, [], other.outline(other.total * most / 100))
-
-    def outline(self, most: float) -> str:
-        """Return the steps around both sides as a path; `most` persons per year of age reach the end of an axis."""
-        path = ""
-        for side, (zero, way) in SIDES.items():
-            path += f"M{zero} {BOTTOM:g}"
-            for row in self.ages:
-                x = zero + way * _length(row.sides[side].count, row.width, most)
-                path += f"H{x:.1f}V{_height(row.first + row.width):.1f}"
-            path += f"H{zero}"
-        return path
-
-    def _drawing(
-        self, most: float, below: Sequence[tuple[str, float]], above: Sequence[tuple[str, float]], outline: str
-    ) -> Drawing:
-        bars = []
-        for row in self.ages:
-            bars += [self._bar(row, side, cell, most) for side, cell in row.sides.items()]
-        return Drawing(BOTTOM + 40, bars, _labels(self.ages), below, above, outline)
+        bars = [self._bar(row, side, cell, most) for row in self.ages for side, cell in row.sides.items()]
+        return Drawing(BOTTOM + 40, bars, _labels(self.ages), below, above)
 
     def _bar(self, row: AgeRow, side: str, cell: Cell, most: float) -> Bar:
         zero, way = SIDES[side]

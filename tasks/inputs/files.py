@@ -36,6 +36,7 @@ FILE_TYPES = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+LEFT_BY_SYSTEMS = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}
 WINDOW = 1 << 16  # bytes that are read to find the end of a line
 LONGEST_LINE = 1 << 20  # bytes; a longer one is no line of a table, and would take a worker's memory
 register()
@@ -86,8 +87,17 @@ def open_file(path: str | os.PathLike[str], *, compression: str | None = None) -
         raise OSError(errno.EBADMSG, f"it is damaged: {error}", path) from None
 
 
+def is_passed_over(name: str) -> bool:
+    """Return whether a file in a folder or an archive, by its path within, is of a machine and not of a person.
+
+    Systems, editors and Hadoop leave such files: `__MACOSX/`, `.DS_Store`, `Thumbs.db`, `~$plan.xlsx`, `_SUCCESS`.
+    """
+    parts = name.replace("\\", "/").lower().split("/")
+    return any(part.startswith(("_", ".", "~$")) or part in LEFT_BY_SYSTEMS for part in parts)
+
+
 def members(archive: str) -> list[str]:
-    """Return the files in a zip archive, as paths that `open_file` takes. Raises Refused."""
+    """Return the files in a zip archive that are not passed over, as paths that `open_file` takes. Raises Refused."""
     locate_file(archive)
     try:
         names = fsspec.filesystem("zip", fo=archive).find("")
@@ -95,7 +105,7 @@ def members(archive: str) -> list[str]:
         raise Refused(f"{archive} is not a zip archive: {error}") from error
     if led_out := [name for name in names if "::" in name]:  # fsspec would look for the file there, or on the web
         raise Refused(f"{archive} holds a file {led_out[0][:200]!a}, whose name leads out of it")
-    return [f"zip://{name}::{archive}" for name in names]
+    return [f"zip://{name}::{archive}" for name in names if not is_passed_over(name)]
 
 
 def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:

@@ -1,7 +1,8 @@
 """datapackage.json of a release: its tables as a Data Package 2.0 with Table Schema (https://datapackage.org).
 
-What the standard has no word for has the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from
-the system's Description, and read by whoever reads a release, which may be anybody's.
+A resource is a file: of a table in several files, readers of Parquet take the first for all of it. What the standard
+has no word for has the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from the system's
+Description, and read by whoever reads a release, which may be anybody's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in the form NFKD
 LONGEST_HEADER = 1 << 20  # characters of the first line of a text
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
-OWN_OF_TABLE = ("level", "where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
+OWN_OF_TABLE = ("level", "where", "counts", "of", "sums", "dependent", "noise", "twin")
+TABLE, PARTS = f"{OWN}table", f"{OWN}parts"
+OF_FILE = ("name", "path", "bytes", "hash", PARTS)  # that differ between the files of a table
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def write_package(out: Path, description: Description, manifest: Mapping[str, An
         "name": slug(manifest["release"]),
         "title": manifest["release"],
         **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
-        "resources": [as_json(out, resource) for resource in resources_of(out, description, files)],
+        "resources": [each for resource in resources_of(out, description, files) for each in as_json(out, resource)],
     }
     (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
@@ -127,7 +130,7 @@ def resources_of(out: Path, description: Description, files: Iterable[str]) -> l
         names = [[*description.names.get(key, {}), name].index(name) for key, name in one.where.items()]
         return place[id(found[one.name][0])], names, one.is_text
 
-    known = {resource.name for resource in made}
+    known = {resource.name for resource in made if len(resource.paths) == 1}  # a reference is to one resource
     return [
         replace(one, references=tuple(each for each in one.references if each.table in known))
         for one in sorted(made, key=order)
@@ -214,9 +217,38 @@ def heading(name: str) -> str:
 # -- as JSON ----------------------------------------------------------------------------------------------------------
 
 
-def as_json(out: Path, resource: Resource) -> dict[str, Any]:
-    """Return a table of a release in OUT as datapackage.json has it."""
-    one = len(resource.paths) == 1
+def as_json(out: Path, resource: Resource) -> list[dict[str, Any]]:
+    """Return the files of a table of a release in OUT as datapackage.json has them: each is a resource."""
+    schema = _schema(resource)
+    dialect = {"delimiter": resource.delimiter, **(UNQUOTED if resource.delimiter == "|" else {})}
+    text = {"format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "dialect": dialect}
+    form = text if resource.is_text else {"format": "parquet", "mediatype": "application/vnd.apache.parquet"}
+    return [
+        {
+            "name": name,
+            "type": "table",
+            "title": resource.title,
+            "path": path,
+            **form,
+            **(_size_and_hash(out / path) if resource.is_text else {}),
+            "schema": schema,
+            **({TABLE: resource.name} if name != resource.name else {}),
+            **_own(resource, OWN_OF_TABLE),
+            **({PARTS: parts} if parts else {}),
+        }
+        for name, path, parts in _named_parts(resource)
+    ]
+
+
+def _named_parts(resource: Resource) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the name, path and part of each file of a table."""
+    for number, path in enumerate(resource.paths):
+        parts = {name: of[number] for name, of in resource.parts.items()}
+        several = len(resource.paths) > 1
+        yield slug("-".join([resource.name, *parts.values()])) if several else resource.name, path, parts
+
+
+def _schema(resource: Resource) -> dict[str, Any]:
     schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}
     if not resource.is_text:
         schema["missingValues"] = []  # an empty text is a value, as the nation's GEOCODE; the default takes it for none
@@ -227,18 +259,7 @@ def as_json(out: Path, resource: Resource) -> dict[str, Any]:
             {"fields": list(each.columns), "reference": {"resource": each.table, "fields": list(each.key)}}
             for each in resource.references
         ]
-    dialect = {"delimiter": resource.delimiter, **(UNQUOTED if resource.delimiter == "|" else {})}
-    text = {"format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "dialect": dialect}
-    return {
-        "name": resource.name,
-        "type": "table",
-        "title": resource.title,
-        "path": resource.paths[0] if one else list(resource.paths),
-        **(text if resource.is_text else {"format": "parquet", "mediatype": "application/vnd.apache.parquet"}),
-        **(_size_and_hash(out / resource.paths[0]) if one and resource.is_text else {}),
-        "schema": schema,
-        **_own(resource, OWN_OF_TABLE),
-    }
+    return schema
 
 
 def _size_and_hash(path: Path) -> dict[str, Any]:
@@ -278,7 +299,10 @@ def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
     if PACKAGE_FILE not in named:
         raise NotOfRelease(f"the release has no {PACKAGE_FILE}, which describes its tables")
     try:
-        resources = [_parse(resource) for resource in read_json(release, PACKAGE_FILE)["resources"]]
+        tables: dict[str, list[Mapping[str, Any]]] = {}
+        for each in read_json(release, PACKAGE_FILE)["resources"]:
+            tables.setdefault(each.get(TABLE, each["name"]), []).append(each)
+        resources = [_parse(name, files) for name, files in tables.items()]
         for path in (path for resource in resources for path in resource.paths):
             if path not in named:
                 raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a} twice, or the manifest lacks it")
@@ -291,17 +315,22 @@ def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
     return resources
 
 
-def _parse(resource: Mapping[str, Any]) -> Resource:
-    schema, path = resource["schema"], resource["path"]
+def _parse(name: str, files: Sequence[Mapping[str, Any]]) -> Resource:
+    """Return a table from its files, which differ in what names them alone."""
+    resource, *others = ({key: each[key] for key in each if key not in OF_FILE} for each in files)
+    if any(each != resource for each in others):
+        raise NotOfRelease(f"{PACKAGE_FILE} describes the files of table {name[:200]!a} in different ways")
+    schema, parts = resource["schema"], [each.get(PARTS, {}) for each in files]
     references = [
         {"columns": key["fields"], "table": key["reference"]["resource"], "key": key["reference"]["fields"]}
         for key in schema.get("foreignKeys", ())
     ]
     return RESOURCE.validate_python(
         {
-            "name": resource["name"],
+            "name": name,
             "title": resource["title"],
-            "paths": [path] if isinstance(path, str) else path,
+            "paths": [each["path"] for each in files],
+            "parts": {key: [part[key] for part in parts] for key in parts[0]},
             "columns": [_column(field) for field in schema["fields"]],
             "delimiter": resource.get("dialect", {}).get("delimiter", "|"),
             "key": schema.get("primaryKey", ()),

@@ -11,6 +11,7 @@ LEVEL = Column("level", "code", "the level of the spine")
 SHARE = Column("share", "fraction", "the share of the budget")
 OSED = number("osed_*", "geounits", "off-spine entity distance on the named spine")
 ERROR = number("se_*", "persons or units", "standard error of the noise in a cell")
+NO_PARENT = -1  # not null: many readers turn whole numbers beside a null into decimals
 FANOUT = number("fanout_*", "geounits", "children of a geounit: least, quantiles, mean or most")
 
 
@@ -20,7 +21,7 @@ TABLES = (
         (
             LEVEL,
             integer("id", "number", "the geounit, in its level"),
-            integer("parent", "number", "the id of its parent in the level above; empty at the root"),
+            integer("parent", "number", f"the id of its parent in the level above; {NO_PARENT} at the root"),
             Column("geocode", "code", "its geocode on the spine"),
             SHARE,
             integer("fanout", "geounits", "its children"),

@@ -28,6 +28,7 @@ from spine.osed import Costs, costs_at_top, overlap
 from spine.variance import Part, Root, Sums, Upward, cell_variance, downward, entity_sums, upward
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
+from tasks.spine.description import NO_PARENT
 from tasks.spine.first_pass import SpinePlan, build, reported_families
 
 Roots = Mapping[tuple[str, str], list[Root]]  # by spine and marginal, one root a part
@@ -120,14 +121,14 @@ def _geounit_rows(
     tables = []
     for level, name in enumerate(spine.levels[:-1]):
         number = len(spine.starts[level])
-        parent = first_ids[level - 1] + spine.parents[level] if level else np.zeros(number, np.int64)
-        alone = level == 0 and plan.rooted  # the root has no parent
+        above = NO_PARENT if plan.rooted else 0
+        parent = first_ids[level - 1] + spine.parents[level] if level else np.full(number, above)
         tables.append(
             pa.table(
                 {
                     "level": pa.array([name]).take(pa.array(np.zeros(number, np.int32))).dictionary_encode(),
                     "id": pa.array((first_ids[level] + np.arange(number)).astype(np.int32)),
-                    "parent": pa.array(parent.astype(np.int32), mask=np.full(number, alone)),
+                    "parent": pa.array(parent.astype(np.int32)),
                     "geocode": text(codes[level]),
                     "share": _shares(spine, level),
                     "fanout": pa.array(spine.children(level).astype(np.int32)),

@@ -26,7 +26,7 @@ from spine.variance import Root
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.description import Description
 from tasks.lifecycle.manifest import file_names
-from tasks.spine.description import TABLES
+from tasks.spine.description import NO_PARENT, TABLES
 from tasks.spine.first_pass import SpinePlan, StateSummary
 from tasks.spine.prepare import Prepared
 from tasks.spine.report import write_report
@@ -149,7 +149,7 @@ def _write_root(prepared: Prepared, states: Sequence[StateSummary], levels: pd.D
     row = {
         "level": top["level"],
         "id": 0,
-        "parent": None,
+        "parent": NO_PARENT,
         "geocode": "",
         "share": top["share"],
         "fanout": int(top["fanout_max"]),

@@ -1,4 +1,4 @@
-"""Pyramids: areas are persons; median age, sex ratio and shares keep their intervals under the noise."""
+"""Pyramids: areas are persons; sex ratio and shares keep their intervals under the noise."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from flows.reports.show.age_measures import age_measures, median_age
+from flows.reports.show.sex_ratio import sex_ratio
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE
-from tasks.detailed_dhca.pyramid import BOTTOM, SIDES, YEAR, Cell, Pyramid, pyramid
+from tasks.detailed_dhca.pyramid import BOTTOM, YEAR, Cell, Pyramid, pyramid
 from tasks.pages import end_of_axis
 
 
@@ -45,27 +45,11 @@ def test_areas_are_persons_and_single_years_make_no_waist(detail):
     assert {text for text, _ in drawn.labels} <= {str(age) for age in range(100)} | {f"{AGES[detail][-1]}+"}
 
 
-def test_shares_of_groups_of_different_size_are_drawn_alike():
-    one, ten = (table(even(AGES[AGE9], number), AGES[AGE9]) for number in (3, 30))
-    drawn = one.by_share(ten)
-    assert [bar.width for bar in drawn.bars] == [bar.width for bar in ten.by_share(one).bars]
-    (zero, way), bar = SIDES["female"], drawn.bars[1]
-    assert f"M{zero} " in drawn.outline
-    assert f"H{zero + way * bar.width:.1f}" in drawn.outline
-
-
 @pytest.mark.parametrize("most", [0.013, 0.6, 0.61, 1, 3, 9, 81, 12_345])
 def test_an_axis_ends_at_a_round_number_that_is_enough(most):
     end = end_of_axis(most)
     assert most <= end <= 2 * most
     assert f"{end:.12g}".strip("0.") in {"1", "2", "4", "6", "8"}
-
-
-def test_the_median_age_is_interpolated_and_may_lie_in_the_open_group():
-    assert median_age(table(even(AGES[AGE23], 10), AGES[AGE23]).ages, 0).value == pytest.approx(50)
-    old = np.array([[1, 1, 1, 9], [1, 1, 1, 9]])
-    assert median_age(table(old, AGES[AGE4]).ages, 0).words == "65 and over"
-    assert median_age(table(old, AGES[AGE4], 3, 5).ages, 30).words.startswith("not known")
 
 
 @pytest.mark.parametrize(("a_year", "sigma_squared"), [pytest.param(40, 100, marks=pytest.mark.slow), (3, 60)])
@@ -78,15 +62,14 @@ def test_intervals_and_margins_cover_what_noise_hides(a_year, sigma_squared):
     chance = np.exp(-(reach.astype(float) ** 2) / (2 * sigma_squared))
     true = even(ages, a_year) * np.linspace(3, 0.3, len(ages)) * np.array([[1.1], [0.9]])
     true = true.round().astype(int)
-    (median, ratio), margins = age_measures(table(true, ages), 0), [margin_of_error(law, n) for n in (1, 23, 46)]
+    ratio, margins = sex_ratio(table(true, ages)), [margin_of_error(law, n) for n in (1, 23)]
     share = true[0, 3] / true.sum()
-    draw, covered, runs = np.random.default_rng(20), np.zeros(3), 2000
+    draw, covered, runs = np.random.default_rng(20), np.zeros(2), 2000
     for _ in range(runs):
-        noisy = table(true + draw.choice(reach, true.shape, p=chance / chance.sum()), ages, *margins[:2])
-        of_age, of_sex = age_measures(noisy, margins[2])
+        noisy = table(true + draw.choice(reach, true.shape, p=chance / chance.sum()), ages, *margins)
+        of_sex = sex_ratio(noisy)
         drawn = noisy.share(noisy.ages[3].male)
         covered += [
-            of_age.low is None or (of_age.low <= median.value and (of_age.high is None or median.value <= of_age.high)),
             of_sex.low is None or (of_sex.low <= ratio.value and (of_sex.high is None or ratio.value <= of_sex.high)),
             drawn is None or abs(drawn.value - share) <= drawn.margin,
         ]
@@ -110,18 +93,7 @@ def test_a_sex_ratio_is_right_in_at_least_95_of_100_releases(sigma_squared, cell
     for of_male, p in zip(noise[likely], law[likely], strict=True):
         for of_female, q in zip(noise[likely], law[likely], strict=True):
             counts = np.array([[male + of_male, 0, 0, 0], [female + of_female, 0, 0, 0]])
-            found = age_measures(table(counts, AGES[AGE4], margin, margin), 10**6)[1]
+            found = sex_ratio(table(counts, AGES[AGE4], margin, margin))
             low, high = (end if end is not None else edge for end, edge in ((found.low, -1), (found.high, np.inf)))
             right += p * q * (low - 1e-9 <= true <= high + 1e-9)
     assert right >= 0.95
-
-
-def test_a_median_of_clipped_counts_has_no_interval_where_a_cell_may_have_been_negative():
-    counts = np.array([[40, 30, 0, 20], [45, 25, 12, 22]])
-    whole = median_age(table(counts, AGES[AGE4], 3).ages, 9)
-    clipped = median_age(table(counts, AGES[AGE4], 3).ages, 9, clipped=True)
-    assert clipped.value == whole.value
-    assert (clipped.low, clipped.high) == (None, None)
-    assert "no interval: negative counts were set to 0" in clipped.words
-    counts[0, 2] = 1
-    assert median_age(table(counts, AGES[AGE4], 3).ages, 9, clipped=True).low is not None

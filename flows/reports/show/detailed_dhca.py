@@ -1,4 +1,4 @@
-"""The pages that a Detailed DHC-A release has next to those of its tables: groups, two of them, and iterations."""
+"""The pages that a Detailed DHC-A release has next to those of its tables: groups and iterations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from flows.reports.show.age_measures import Measure, age_measures
 from flows.reports.show.geography import Region, title
-from flows.reports.show.groups import Comparison, Group, compared
-from flows.reports.show.margins import caveat, confidence, has_estimates, is_clipped, margin_of_cells
+from flows.reports.show.group import Group
+from flows.reports.show.margins import caveat, confidence, has_estimates, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
+from flows.reports.show.sex_ratio import SexRatio, sex_ratio
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Table, View, link
@@ -84,7 +84,7 @@ class GroupView(View):
     group: Group
     why_no_more: str
     pyramid: Pyramid | None
-    measures: Sequence[Measure]
+    sex_ratio: SexRatio | None
     coterminous: Links
     parents: Sequence[Group]
     inside: Sequence[tuple[str, Links]]
@@ -176,10 +176,6 @@ class DetailedDhcaPages(DhcaTables):
                 return self._iterations()
             case ["group", kind, number, code]:
                 return self.group_view(Region(kind, number), code)
-            case ["compare"]:
-                return self.compare(
-                    asked.get("a", ""), asked.get("b", ""), asked.get("region", ""), asked.get("iteration", "")
-                )
         return super().view(asked)
 
     def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
@@ -347,14 +343,13 @@ class DetailedDhcaPages(DhcaTables):
         cells = self.cells(group) if group.count is not None else []
         table = pyramid(cells) if cells else None
         reading = MISSING if group.count is None else caveat(self.manifest, MARGIN)
-        clipped = is_clipped(self.manifest)
         return GroupView(
             title=group.title,
             reading=reading,
             group=group,
             why_no_more=self._explain_table(group) if group.shape else "",
             pyramid=table,
-            measures=age_measures(table, group.margin or 0, clipped=clipped) if table else (),
+            sex_ratio=sex_ratio(table) if table else None,
             coterminous=[
                 (f"{title(other.type)} {self.name(other)}", f"group/{other.key}/{code}")
                 for other in self._coterminous.get(region, ())
@@ -377,27 +372,6 @@ class DetailedDhcaPages(DhcaTables):
                         links.insert(0, ("map", link(f"table-map/{table.resource.name}", **as_options(by))))
             if links:
                 yield f"Its {title(kind, several=True)}", links
-
-    # -- two groups ---------------------------------------------------------------------------------------------------
-
-    def compare(self, a: str, b: str, region: str, iteration: str) -> Comparison:
-        """Return two groups by their keys, or the second by words. Raises NotThere where these do not name one."""
-        left = self._group(a)
-        kind, place, code = left.parts
-        if not b:
-            other = self.index.region(region) if region else Region(kind, place)
-            b = f"{other.key}/{self.index.code(iteration, self.codes_are).code if iteration else code}"
-        right = self._group(b)
-        others = self._coterminous.get(Region(kind, place), ())
-        same = a == b or (code == right.parts[2] and Region(*right.parts[:2]) in others)
-        tables = [self.cells(one) if one.count is not None else [] for one in (left, right)]
-        return compared(left, right, tables, self.manifest, same=same)
-
-    def _group(self, key: str) -> Group:
-        if key.count("/") != 2:
-            raise NotThere(f"{key!r} is not a group: TYPE/REGION/ITERATION")
-        kind, place, code = key.split("/")
-        return self.group(Region(kind, place), code)
 
     # -- links --------------------------------------------------------------------------------------------------------
 

@@ -1,17 +1,14 @@
-"""Copies of a release that need no server and no Python: a folder of its pages, or one file of its tables.
+"""A copy of a release that needs no server and no Python: a folder of its pages.
 
-The folder has what `das show` answers at the addresses of `ReleasePages.addresses`, written out. A link to any other
+It has what `das show` answers at the addresses of `ReleasePages.addresses`, written out. A link to any other
 page becomes plain text; forms and whatever else has the class `served` are left out. The search reads a list of names
 and of the groups that have a page.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
-from base64 import b64encode
 from collections.abc import Mapping
 from html import unescape
 from importlib.resources import files
@@ -21,19 +18,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from flows.reports.show import rendering
-from flows.reports.show.margins import column_at, table_of
+from flows.reports.show.margins import table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
-from flows.reports.show.tables.table import Selection
-from flows.reports.show.tables.views import TableView
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.pages import style
 from tasks.pages.text_table import as_csv
 
 MOST_PAGES = 100_000
-MOST_ROWS = 500_000  # of one file
 LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
 SEARCH = {"view": "search", "title": "Find", "reading": "", "query": ""}
 Address = Mapping[str, str]
@@ -116,41 +109,3 @@ def file_name(asked: Address) -> str:
     view = asked.get("view") or "overview"
     name = "/".join([view, *options]) if (view, options) != ("overview", []) else "index"
     return re.sub(r"[^A-Za-z0-9_=/-]", lambda found: f"~{ord(found[0]):x}~", name).replace("/", "-")
-
-
-def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], table: str | None = None) -> int:
-    """Write the tables of a release's scope, or one of them, to a new file; return its bytes.
-
-    Raises Refused where the file is there or cannot be written, or there are too many rows; NotThere for no table.
-    """
-    if os.path.lexists(out):
-        raise Refused(f"{out} is there already: choose a new file")
-    chosen = [pages.table(table)] if table else [one for one in pages.tables.values() if not one.summed]
-    if (rows := sum(one.number(Selection()) for one in chosen)) > MOST_ROWS:
-        raise Refused(
-            f"{rows:,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
-            "table (--table)"
-        )
-    views = [pages.table_view(one, {"format": "csv"}) for one in chosen]
-    data = {"title": about["title"], "tables": list(map(_data, views))}
-    packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
-    script = (files("flows.reports.show") / "static/single.js").read_text()
-    page = rendering.templates().get_template("single.html")
-    text = page.render(about=about, script=script, packed=b64encode(packed).decode())
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(out) as draft:
-            draft.touch(0o600 if "NOT_PRIVATE" in pages.manifest else 0o666)  # exact counts are their owner's alone
-            draft.write_text(text, "utf-8")
-    except OSError as error:
-        raise Refused(f"{out} cannot be written: {error.strerror}") from None
-    return out.stat().st_size
-
-
-def _data(view: TableView) -> dict[str, Any]:
-    """Return a table as the page has it: its columns with the words of their codes, and its rows."""
-    columns = [
-        {**vars(column), "name": column_at(column.name), "words": view.words.get(column.name, {})}
-        for column in view.columns
-    ]
-    return {"name": view.name, "title": view.title, "reading": view.reading, "columns": columns, "rows": view.page.rows}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -92,9 +91,7 @@ def _refuse_control(path: str, code: IntArray, named: np.ndarray, there: np.ndar
 def _one_file(path: str) -> str:
     if not path.lower().endswith(".zip") or "::" in path:
         return path
-    inside = [
-        member for member in members(path) if not PurePosixPath(member.partition("::")[0]).name.startswith((".", "_"))
-    ]
+    inside = members(path)
     if len(inside) != 1:
         names = ", ".join(member.partition("::")[0].removeprefix("zip://") for member in sorted(inside)[:6])
         raise Refused(

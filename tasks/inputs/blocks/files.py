@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment
-from tasks.inputs.files import digests_by_name, file_name, locate, members
+from tasks.inputs.files import digests_by_name, file_name, is_passed_over, locate, members
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
@@ -45,7 +45,8 @@ def list_files(source: str) -> list[str] | None:
         return members(source)
     if not files.isdir(path):
         return None
-    names = [files.unstrip_protocol(name) for name in files.ls(path, detail=False)]
+    listed = [name for name in files.ls(path, detail=False) if not is_passed_over(file_name(name))]
+    names = [files.unstrip_protocol(name) for name in listed]
     return names + [member for name in names if ARCHIVE.search(name) for member in members(name)]
 
 

@@ -27,6 +27,7 @@ from tasks.pages.words import best_in_words
 from tasks.spine.optimize import in_turn, on_workers, optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.write import SpineSummary
+from tests.packages import validate_package
 
 PERSONS = settings_for("pl94-persons")
 
@@ -66,6 +67,17 @@ def test_every_column_of_a_spine_is_described(spine: tuple[Path, SpineSummary]) 
     for name, delimiter in (("entities", ","), ("noise", ",")):
         table = pd.read_csv(out / f"{name}.csv", sep=delimiter)
         assert list(table) == [column.name for column in by_name[name].columns]
+
+
+def test_others_read_a_spine_of_two_states_and_of_one(
+    spine: tuple[Path, SpineSummary], grfc: Path, tmp_path: Path
+) -> None:
+    optimized_spine(grfc, tmp_path / "one", PERSONS, states=(55,))
+    for out in (spine[0], tmp_path / "one"):
+        validate_package(out)
+        _, geounits = tables(out)
+        roots = geounits[geounits["parent"] < 0]
+        assert roots[["level", "id", "parent"]].to_numpy().tolist() == [[PERSONS.levels[0], 0, -1]]
 
 
 @pytest.mark.parametrize("states", [pytest.param((), marks=pytest.mark.ci), (55,)])

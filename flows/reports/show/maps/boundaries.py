@@ -1,8 +1,7 @@
 """Boundaries of regions from a file of the user's: GeoJSON, GeoPackage, or a shapefile, zipped as it is downloaded.
 
-A feature is of the region whose code its GEOID has, as in the Census Bureau's cartographic boundary files; the number
-of digits gives the type. Coordinates are degrees of longitude and latitude.
-(https://www.census.gov/geographies/mapping-files/time-series/geo/cartographic-boundary.html)
+A feature is of the region whose code its GEOID has (boundary_codes.py). Coordinates are degrees of longitude and
+latitude.
 """
 
 from __future__ import annotations
@@ -19,17 +18,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.reports.show.maps.boundary_codes import regions_of
+from flows.reports.show.maps.boundary_reader import CODES
 from flows.reports.show.maps.projection import Floats, unwrapped
+from tasks.inputs.files import members
 from tasks.inputs.points import POINTS, Points, points_of_2020
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 
-CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
-TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits
 DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
 LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
 SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".shp")
-READER, GEOMETRY = "flows.reports.show.maps.boundary_reader", "geometry"
+SHAPES_IN_ARCHIVE = ((".shp", ".gpkg", ".geojson"), (".json",))  # beside shapes, JSON may be anything
+CURVED = (10, 12)  # in WKB
+READER = "flows.reports.show.maps.boundary_reader"
 SECONDS = 120  # that a file may take; the tracts of the nation take some 10
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
@@ -83,14 +85,21 @@ def _center(shape: Any) -> tuple[float, float]:
 
 
 def read_boundaries(paths: Sequence[Path]) -> Shapes:
-    """Return the shapes in files. Raises Refused where one has none of a region."""
-    shapes: dict[Region, Any] = {}
+    """Return the shapes in files, all those of a region together. Raises Refused where a file has none."""
+    found: dict[Region, list[Any]] = {}
     for path in paths:
-        found = dict(_of_file(path))
-        if not found:
-            raise Refused(f"{path} has no areas with a code in a column {', '.join(CODES[:4])}: it names no region")
-        shapes |= found
-    return shapes
+        for region, shape in _of_file(path):
+            found.setdefault(region, []).append(shape)
+    return {region: _together(shapes) for region, shapes in found.items()}
+
+
+def _together(shapes: Sequence[Any]) -> Any:
+    import shapely
+
+    try:
+        return shapely.union_all(shapes) if len(shapes) > 1 else shapes[0]
+    except shapely.errors.GEOSException:  # a ring that crosses itself
+        return shapely.multipolygons([part for shape in shapes for part in shapely.get_parts(shape)])
 
 
 @cache
@@ -104,12 +113,26 @@ def other_drivers() -> str:
     return ",".join(set(listed.stdout.strip().split(",")) - DRIVERS)
 
 
+def _data_sets(path: Path) -> list[str]:
+    """Return what GDAL opens of a file: itself, or the files of shapes in an archive, wherever they lie in it."""
+    if path.suffix.lower() != ".zip":
+        return [str(path)]
+    try:
+        inside = [member.removeprefix("zip://").partition("::")[0] for member in members(str(path))]
+    except (OSError, Refused):
+        raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
+    for suffixes in SHAPES_IN_ARCHIVE:
+        if found := [f"/vsizip/{{{path.absolute()}}}/{name}" for name in inside if name.lower().endswith(suffixes)]:
+            return found
+    raise Refused(f"{path} holds no file of boundaries: {REMEDY}")
+
+
 def _read(path: Path) -> pa.Table:
     """Read a file in a process of its own, which GDAL can only keep busy, and fill, so long. Raises Refused."""
     if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
         raise Refused(f"{path} is no file of boundaries: {REMEDY}")
     environment = os.environ | {"OGR_SKIP": other_drivers()}
-    program = [sys.executable, "-P", "-m", READER, str(path), *sorted(DRIVERS)]
+    program = [sys.executable, "-P", "-m", READER, ",".join(sorted(DRIVERS)), *_data_sets(path)]
     try:
         read = subprocess.run(program, capture_output=True, env=environment, timeout=SECONDS, check=True)
         return pa.ipc.open_stream(read.stdout).read_all()
@@ -120,25 +143,36 @@ def _read(path: Path) -> pa.Table:
 
 
 def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
+    """Yield each polygon of a file with its region. Raises Refused where there is none, or the region is not sure."""
     import shapely
 
     table = _read(path)
-    column = next((name for name in CODES if name in table.column_names), None)
-    if column is None or GEOMETRY not in table.column_names:
-        return
+    if not len(table):
+        raise Refused(f"{path} has no polygon: {REMEDY}")
+    wkb = table["shape"].to_pylist()
+    if any(one and _type_of(one) in CURVED for one in wkb):
+        raise Refused(f"{path} has curved polygons: convert them, as by ogr2ogr -nlt CONVERT_TO_LINEAR")
     with np.errstate(invalid="ignore"):
-        shapes = shapely.from_wkb(table[GEOMETRY].to_numpy(), on_invalid="ignore")
+        shapes = shapely.from_wkb(np.array(wkb, object), on_invalid="ignore")
     areas = np.isin(shapely.get_type_id(shapes), (3, 6)) & ~shapely.is_empty(shapes)  # polygons and multipolygons
+    if not areas.any():
+        raise Refused(f"{path} has no polygon: {REMEDY}")
     if not np.isfinite(shapely.get_coordinates(shapes[areas])).all():
         raise Refused(f"{path} has a coordinate that is no number: {REMEDY}")
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")
-    for code, shape in zip(table[column].to_numpy()[areas], shapes[areas], strict=True):
-        plain = str(code).rpartition("US")[2].removesuffix("R")
-        if plain.isdecimal() and len(plain) in TYPES:
-            region = Region.named(TYPES[len(plain)], plain)
+    regions = regions_of(path, table)
+    if not any(region and area for region, area in zip(regions, areas, strict=True)):
+        raise Refused(f"{path} has no areas with a code in a column {', '.join(CODES)}: it names no region")
+    for region, shape, area in zip(regions, shapes, areas, strict=True):
+        if region and area:
             yield region, shapely.transform(shape, unwrapped)
+
+
+def _type_of(wkb: bytes) -> int:
+    """Return the type of a shape in WKB, without the marks of further dimensions."""
+    return int.from_bytes(wkb[1:5], "little" if wkb[0] else "big") % (1 << 16) % 1000
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A program: read a file of boundaries with GDAL and write its attributes and shapes to standard output, as Arrow.
+"""A program: read layers of boundaries with GDAL and write their codes and shapes to standard output, as Arrow.
 
 It has a process of its own, with limits, since a file may be anybody's: a GeoPackage may hold a view without an end.
 """
@@ -7,23 +7,58 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 MEMORY = 8 * 2**30
+# Columns that may hold a region's code, the first that there is; those that also say its level go first.
+CODES = ("GEO_ID", "AFFGEOID", "AFFGEOID20", "GEOIDFQ", "GEOIDFQ20", "GEOID", "GEOID20", "GEOID10", "AIANNHCE")
 
 
-def main(path: str, *drivers: str) -> None:
-    """Write the features of a file; exit with another code than 0 where GDAL can use more than these drivers."""
+def main(drivers: str, *paths: str) -> None:
+    """Write the features of every layer; exit with another code than 0 where GDAL can use more than these drivers."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     import pyarrow as pa
     import pyogrio
 
-    if set(pyogrio.list_drivers()) - set(drivers):
+    if set(pyogrio.list_drivers()) - set(drivers.split(",")):
         sys.exit("GDAL cannot be kept from other drivers")
-    about, table = pyogrio.read_arrow(path)
-    geometry = about["geometry_name"] or "wkb_geometry"
-    table = table.rename_columns(["geometry" if name == geometry else name for name in table.column_names])
+    layers = [layer for path in paths for layer in _layers(path)]
+    table = pa.concat_tables(layers) if layers else pa.table({})
     with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
         stream.write_table(table)
+
+
+def _layers(path: str) -> Iterator[Any]:
+    """Yield a table of each layer with shapes: its number and columns, and codes as text with the column's type."""
+    import pyarrow as pa
+    import pyogrio
+
+    for layer, kind in pyogrio.list_layers(path):
+        if kind is None:
+            continue
+        fields = [str(name) for name in pyogrio.read_info(path, layer=layer)["fields"]]
+        by_name = {name.upper(): name for name in reversed(fields)}
+        column = next((by_name[name] for name in CODES if name in by_name), None)
+        about, found = pyogrio.read_arrow(path, layer=layer, columns=[] if column is None else [column])
+        codes = found[column] if column is not None else pa.nulls(len(found), pa.string())
+        is_number = pa.types.is_integer(codes.type) or pa.types.is_floating(codes.type)
+        texts = codes if pa.types.is_string(codes.type) else pa.array([_text(code) for code in codes.to_pylist()])
+        words = {"layer": f"{path}/{layer}", "column": column or "", "fields": " ".join(fields), "number": is_number}
+        yield pa.table(
+            {
+                **{name: pa.array([value] * len(found)) for name, value in words.items()},
+                "code": texts.cast(pa.large_string()),
+                "shape": found[about["geometry_name"] or "wkb_geometry"].cast(pa.large_binary()),
+            }
+        )
+
+
+def _text(code: Any) -> str:
+    """Return a code as text; of a number that is whole, its digits."""
+    if isinstance(code, float) and code.is_integer():
+        code = int(code)
+    return "" if code is None else str(code)
 
 
 if __name__ == "__main__":

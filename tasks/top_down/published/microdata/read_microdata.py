@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from spine.geography import IntArray
 from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.files import file_name, members, open_file, refuse_unreadable
+from tasks.inputs.files import file_name, is_passed_over, members, open_file, refuse_unreadable
 from tasks.inputs.tables import Column
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.microdata.layout import BLOCK, GROUP, KIND, RECORDS, REST, MicrodataLayout, recognize
@@ -114,7 +114,8 @@ def _files(source: str) -> list[str]:
     folder = Path(source)
     if not (folder.is_dir() or source.endswith(".zip")):
         return [source]
-    inside = sorted(str(path) for path in folder.iterdir() if path.is_file()) if folder.is_dir() else members(source)
+    files = (path for path in folder.iterdir() if path.is_file() and not is_passed_over(path.name))
+    inside = sorted(map(str, files)) if folder.is_dir() else members(source)
     endings = (".csv", ".txt", ".parquet", ".gz", ".zip")
     tables = [path for path in inside if path.partition("::")[0].lower().endswith(endings)]
     if not tables:

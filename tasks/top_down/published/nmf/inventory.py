@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_PR, STATES_US
 from spine.settings import Jurisdiction
-from tasks.inputs.files import locate_file, why
+from tasks.inputs.files import is_passed_over, locate_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.release.nmf_layout import (
@@ -150,7 +150,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
+        return sorted(path for path in folder.iterdir() if path.is_dir() and not is_passed_over(path.name))
     except OSError:
         return []
 
@@ -202,7 +202,7 @@ def _files(folder: Path, base: Path, faults: Faults) -> list[Path]:
     except OSError as error:
         faults.add(str(folder.relative_to(base)), f"cannot be read: {why(error)}")
         return []
-    return [file for file in files if not file.name.startswith(("_", ".")) and file.suffix != ".crc"]
+    return [file for file in files if not is_passed_over(file.name) and file.suffix != ".crc"]
 
 
 def _read_footer(part: Part, faults: Faults) -> Part | None:
