@@ -448,11 +448,18 @@ def named(product: Product) -> str:
 
 
 def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
-    """Return texts as whole numbers, 0 for what is none, and the places of those."""
-    wrong = [
-        at
-        for at, text in enumerate(texts)
-        if not (text.isascii() and text.isdigit() and len(text) <= 13 and int(text) <= LARGEST_COUNT)
-    ]
-    bad = set(wrong)
-    return np.array([0 if at in bad else int(text) for at, text in enumerate(texts)], np.int64), wrong
+    """Return texts as whole numbers, also of `5.0` as pandas saves it, 0 for what is none, and the places of those."""
+    numbers, wrong = np.zeros(len(texts), np.int64), []
+    for at, text in enumerate(texts):
+        whole, _, zeros = text.strip().partition(".")
+        if (
+            whole.isascii()
+            and whole.isdigit()
+            and len(whole) <= 13
+            and int(whole) <= LARGEST_COUNT
+            and not zeros.strip("0")
+        ):
+            numbers[at] = int(whole)
+        else:
+            wrong.append(at)
+    return numbers, wrong

@@ -24,10 +24,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
-from tasks.inputs.files import count_newlines, file_name, open_file
-from tasks.inputs.findings import Finding
+from tasks.inputs.files import count_newlines, file_name, open_file, why
+from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.parquet import NEITHER, NOT_PARQUET, as_text
-from tasks.inputs.tables import BYTE_ORDER_MARK, HEADER_BYTES, LONG_HEADER, is_utf8
+from tasks.inputs.tables import BYTE_ORDER_MARK, HEADER_BYTES, LONG_HEADER, check_header, empty, is_utf8
 from tasks.lifecycle.errors import Refused
 
 DELIMITERS = "|\t;,"
@@ -111,7 +111,7 @@ class PublicTable:
         table, lines = _without_blank_rows(table, lines)
         left_out: dict[str, str] = {} if columns else dict(self._left_out(table))
         kept = {name: table[found] for name, found in own.items() if found not in left_out}
-        return TextRows(pa.table(kept), lines, tuple(left_out.values()))
+        return TextRows(pa.table(kept), lines, tuple(dict.fromkeys(left_out.values())))
 
     def batches(self, types: Mapping[str, pa.DataType], block_size: int | None = None) -> Iterator[pa.Table]:
         """Yield columns of these types, in parts where a size is given. Raises pa.ArrowInvalid for another value."""
@@ -209,7 +209,7 @@ class PublicTable:
             if len(numbers) and not wrong.any() and numbers[0] in (0, 1) and (np.diff(numbers) == 1).all():
                 yield first, "the first column numbers the rows, and is left out"
         for name in self.unnamed:
-            if pc.all(_is_blank(table[name])).as_py() and len(table):
+            if pc.all(is_blank(table[name])).as_py() and len(table):
                 yield name, "a column without a name and without a value is left out"
 
 
@@ -257,6 +257,26 @@ def open_table(
     return _named(PublicTable(path, tuple(names), delimiter=mark, start=start, first=line, headless=headless))
 
 
+def find_faults(
+    path: str, columns: Sequence[str], *, delimiter: str | None = None, more: bool = False, dictionary: bool = False
+) -> tuple[TextRows | None, list[Finding]]:
+    """Return columns of a table, or what is wrong with it as findings. more: whether it may have other columns."""
+    file = file_name(path)
+    try:
+        table = open_table(path, delimiter=delimiter)
+        names = [next((name for name in columns if table.find(name) == own), own) for own in table.names]
+        if not more and (findings := check_header(file, [n for n in names if n not in table.unnamed], columns)):
+            return None, findings
+        rows = table.read(columns, dictionary=dictionary)
+    except TableFault as fault:
+        return None, [fault.finding()]
+    except FileNotFoundError:
+        return None, [Finding(file, MISSING)]
+    except OSError as error:
+        return None, [Finding(file, f"the file cannot be read: {why(error)}")]
+    return (rows, []) if len(rows.lines) else (None, [empty(file)])
+
+
 def _named(table: PublicTable) -> PublicTable:
     """Return a table whose columns all have a name. Raises TableFault where two have the same."""
     if doubled := [name for name in table.names if name and table.names.count(name) > 1]:
@@ -295,7 +315,8 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip("\"'").strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 
-def _is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return which texts are blank."""
     return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "")
 
 
@@ -303,7 +324,7 @@ def _without_blank_rows(table: pa.Table, lines: IntArray) -> tuple[pa.Table, Int
     """Leave out rows without a value, as spreadsheets add them."""
     blank = np.ones(len(table), bool)
     for column in table.columns:
-        blank &= np.asarray(_is_blank(column))
+        blank &= np.asarray(is_blank(column))
         if not blank.any():
             return table, lines
     return table.filter(pa.array(~blank)), lines[~blank]

@@ -100,7 +100,7 @@ def read_areas(
     if column is None:
         _refuse_several_counties(path, others, columns, code, names)
     found = _one_area_each(path, code, names, [*notes, *more])
-    words = f"blocks in {' and '.join(own)}, areas in {' and '.join(columns) or 'the name of the file'}"
+    words = f"blocks in {', '.join(own)}, areas in {', '.join(columns) or 'the name of the file'}"
     doubtful = doubtful_zero(found.names) if marks and unassigned is None else ""
     return replace(found, columns=words, doubtful=doubtful)
 

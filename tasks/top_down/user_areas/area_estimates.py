@@ -239,7 +239,7 @@ def _understood(
         return
     said = f"{file.columns}: {len(file.names):,} area{'s' * (len(file.names) > 1)}"
     if len(file.names) > 1 and persons is not None:
-        rest = "no block with living quarters is in none of them"
+        rest = "every block with living quarters is in one"
         if left:
             number, by = float(persons.estimate[-1, 0]), "by the estimate"
             if published is not None:
