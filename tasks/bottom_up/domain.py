@@ -362,7 +362,7 @@ def read_totals(path: Path, domain: Domain) -> Totals:
         file = open_table(str(path), delimiter=domain.delimiter)
         rows = file.read()
     try:
-        total = file.column("TOTAL")
+        total = file.columns(["TOTAL"])["TOTAL"]
         names = [name for name in rows.table.column_names if name != total]
         grouping = domain.grouping([domain.spelled(name) for name in names])
         published = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -23,7 +23,17 @@ class Words:
 
 
 WORDS = Words()
+TRUTH_VALUES = [("True", "False"), ("TRUE", "FALSE"), ("true", "false"), ("1", "0"), ("T", "F"), ("yes", "no")]
+
+
+def words_of(values: Collection[str]) -> Words:
+    """Return the truth values of a column by the values that it may have: the first pair that is among them."""
+    true, false = next((pair for pair in TRUTH_VALUES if set(pair) <= set(values)), (WORDS.true, WORDS.false))
+    return Words(true=true, false=false)
+
+
 NEITHER = "a column holds neither text nor numbers"
+NO_WORDS: Mapping[str, Words] = {}
 NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
@@ -34,13 +44,14 @@ def read_row_group(
     columns: Sequence[str],
     metadata: pq.FileMetaData | None = None,
     plain: Collection[str] = (),
+    words: Mapping[str, Words] = NO_WORDS,
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
 
     The decoder makes the dictionaries, from those of the file if there are any, so no row becomes a string. A row group
     for which that fails, or that holds other types, is read value by value. `metadata` are the file's, where the caller
     has read them: those of a large file take milliseconds. `plain` columns are read without dictionaries, as text or as
-    int64, where nothing has to be read value by value.
+    int64, where nothing has to be read value by value. `words` of columns that have others than WORDS.
     """
     metadata = metadata or pq.read_metadata(stream)
     if not _holds_values(metadata, number, columns):  # lists may be far longer than the file: they are not read
@@ -57,7 +68,9 @@ def read_row_group(
             raise
         return None, [Finding(name, f"row group {number + 1} is damaged and cannot be read", rows=rows)]
     try:
-        return pa.table({column: as_text(table[column]).dictionary_encode() for column in columns}), []
+        return pa.table(
+            {column: as_text(table[column], words.get(column, WORDS)).dictionary_encode() for column in columns}
+        ), []
     except pa.ArrowException:
         return None, [Finding(name, NEITHER, rows=rows)]
 

@@ -83,11 +83,12 @@ class PublicTable:
         found = [own for own in self.names if own.casefold() == name.casefold() and own not in self.unnamed]
         return found[0] if len(found) == 1 else None
 
-    def column(self, name: str) -> str:
-        """Return the column of a name. Raises TableFault."""
-        if (found := self.find(name)) is None:
-            raise self.fault(f"it has no column {name}; it has {self.shown()}")
-        return found
+    def columns(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the column of each name. Raises TableFault."""
+        found = {name: self.find(name) for name in names}
+        if missing := [name for name, own in found.items() if own is None]:
+            raise self.fault(f"no column {', '.join(missing)}; the file has {self.shown()}")
+        return {name: own for name, own in found.items() if own is not None}
 
     def shown(self) -> str:
         """Return the names of the columns, for a message."""
@@ -101,14 +102,16 @@ class PublicTable:
     def read(self, columns: Sequence[str] = (), *, dictionary: bool = False) -> TextRows:
         """Return columns as text under the names that are asked for, or all. Raises TableFault, OSError."""
         kind = pa.dictionary(pa.int32(), pa.string()) if dictionary else pa.string()
-        own = {name: self.column(name) for name in columns} or {name: name for name in self.names}
+        own = self.columns(columns or self.names)
         wanted = list(dict.fromkeys(own.values()))
         if self.parquet:
             table = self._parquet(wanted)
             lines = np.arange(1, len(table) + 1)
         else:
             table, lines = self._text(dict.fromkeys(wanted, kind))
-        table, lines = _without_blank_rows(table, lines)
+        blank = blank_rows(table)
+        if blank.any():
+            table, lines = table.filter(pa.array(~blank)), lines[~blank]
         left_out: dict[str, str] = {} if columns else dict(self._left_out(table))
         kept = {name: table[found] for name, found in own.items() if found not in left_out}
         return TextRows(pa.table(kept), lines, tuple(dict.fromkeys(left_out.values())))
@@ -317,17 +320,16 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return which texts are blank."""
-    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "")
+    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "").fill_null(True)  # noqa: FBT003
 
 
-def _without_blank_rows(table: pa.Table, lines: IntArray) -> tuple[pa.Table, IntArray]:
-    """Leave out rows without a value, as spreadsheets add them."""
+def blank_rows(table: pa.Table) -> BoolArray:
+    """Return which rows have no value, as spreadsheets add them."""
     blank = np.ones(len(table), bool)
     for column in table.columns:
-        blank &= np.asarray(is_blank(column))
-        if not blank.any():
-            return table, lines
-    return table.filter(pa.array(~blank)), lines[~blank]
+        if blank.any():
+            blank &= np.asarray(is_blank(column))
+    return blank
 
 
 def whole_numbers(column: pa.ChunkedArray, blank: int = 0) -> tuple[IntArray, BoolArray]:

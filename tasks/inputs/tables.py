@@ -62,7 +62,9 @@ def check_header(
         findings.append(Finding(file, f"no column {', '.join(missing)}{there}", values=kept(header)))
     elif missing := [name for name in columns if name not in header]:
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
-    doubled = sorted({name for name in header if list(header).count(name) > 1})
+    if (unnamed := list(header).count("")) > 1:
+        findings.append(Finding(file, f"{unnamed} columns without a name: delete them", lines=(1,)))
+    doubled = sorted({name for name in header if name and list(header).count(name) > 1})
     unknown = [] if more else [name for name in header if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:

@@ -135,7 +135,7 @@ def _one_file(path: str) -> str:
 def _blocks(table: PublicTable, rows: pa.Table, wanted: str | None) -> tuple[tuple[str, ...], pa.ChunkedArray]:
     """Return the column of blocks, or the four that make their codes, and the codes as text."""
     if wanted is not None:
-        name = table.column(wanted)
+        (name,) = table.columns([wanted]).values()
         return (name,), rows[name]
     known = next((found for name in BLOCKS if (found := table.find(name))), None)
     parts = [next((found for name in names if (found := table.find(name))), None) for names in PARTS]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spine.geography import BadGeography
 from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
@@ -21,7 +19,7 @@ from tasks.inputs.blocks.pl94 import (
     is_geographic_header,
     read_batches,
 )
-from tasks.inputs.public_table import PublicTable, is_blank, open_table, whole_numbers
+from tasks.inputs.public_table import PublicTable, blank_rows, is_blank, open_table, whole_numbers
 from tasks.lifecycle.errors import Refused
 
 # What tables with a header may call each column. GRF-C has no population; a table with its names may.
@@ -119,9 +117,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     try:
         (table,) = file.batches(types)
         table = table.rename_columns(list(names))
-        if table[BLOCK_COLUMNS[0]].null_count:  # also in rows without a value, as spreadsheets add them
-            table = table.filter(reduce(pc.or_, map(pc.is_valid, table.columns)))
-        return table
+        return table.filter(pa.array(~blank_rows(table))) if text or table[BLOCK_COLUMNS[0]].null_count else table
     except pa.ArrowInvalid as error:
         if text:
             raise BadGeography(f"not a table: {error}") from error
