@@ -111,7 +111,8 @@ class PublicTable:
             table, lines = self._text(dict.fromkeys(wanted, kind))
         blank = blank_rows(table)
         if blank.any():
-            table, lines = table.filter(pa.array(~blank)), lines[~blank]
+            text = pa.table([column.cast(pa.string()) for column in table.columns], table.column_names)
+            table, lines = text.filter(pa.array(~blank)), lines[~blank]  # whose dictionaries would keep the blanks
         left_out: dict[str, str] = {} if columns else dict(self._left_out(table))
         kept = {name: table[found] for name, found in own.items() if found not in left_out}
         return TextRows(pa.table(kept), lines, tuple(dict.fromkeys(left_out.values())))
@@ -320,15 +321,16 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return which texts are blank."""
-    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "").fill_null(True)  # noqa: FBT003
+    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "").fill_null(True)
 
 
 def blank_rows(table: pa.Table) -> BoolArray:
     """Return which rows have no value, as spreadsheets add them."""
     blank = np.ones(len(table), bool)
     for column in table.columns:
-        if blank.any():
-            blank &= np.asarray(is_blank(column))
+        if not blank.any():
+            break
+        blank &= np.asarray(is_blank(column))
     return blank
 
 
