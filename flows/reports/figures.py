@@ -18,13 +18,16 @@ Limits = tuple[Fraction, Fraction]
 
 
 def fraction(text: str, name: str, limits: Limits = BUDGETS, *, below: Fraction | None = None) -> Fraction:
-    """Return the exact value of a typed positive number, within limits and less than `below`. Raises Refused."""
+    """Return the exact value of a typed positive number, within limits and less than `below`. Raises Refused.
+
+    Limits that begin at 0 allow 0.
+    """
     wanted = "a positive number" if below is None else f"a number strictly between 0 and {below}"
     try:
         value = exact_number(text)
     except ValueError:
         raise Refused(f"{name} is {wanted}, not {text[:LONGEST_SHOWN]!r}") from None
-    if value <= 0 or (below is not None and value >= below):
+    if value < 0 or value == 0 < limits[0] or (below is not None and value >= below):
         raise Refused(f"{name} is {wanted}, not {text}")
     if not limits[0] <= value <= limits[1]:
         raise Refused(f"{name} is from {float(limits[0]):.7g} to {float(limits[1]):.7g}, not {text}")

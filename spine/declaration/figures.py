@@ -418,11 +418,18 @@ def named(product: Product) -> str:
 
 
 def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
-    """Parse texts as whole numbers. Invalid ones become 0; their positions are returned."""
-    wrong = [
-        at
-        for at, text in enumerate(texts)
-        if not (text.isascii() and text.isdigit() and len(text) <= 13 and int(text) <= LARGEST_COUNT)
-    ]
-    bad = set(wrong)
-    return np.array([0 if at in bad else int(text) for at, text in enumerate(texts)], np.int64), wrong
+    """Parse texts as whole numbers, also `5.0`, as pandas writes 5. Invalid ones become 0; their places are returned."""
+    numbers, wrong = np.zeros(len(texts), np.int64), []
+    for at, text in enumerate(texts):
+        whole, _, zeros = text.strip().partition(".")
+        if (
+            whole.isascii()
+            and whole.isdigit()
+            and len(whole) <= 13
+            and int(whole) <= LARGEST_COUNT
+            and not zeros.strip("0")
+        ):
+            numbers[at] = int(whole)
+        else:
+            wrong.append(at)
+    return numbers, wrong

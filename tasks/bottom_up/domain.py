@@ -26,7 +26,6 @@ Names and levels with which no release could be written are refused here, before
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from itertools import repeat
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -50,7 +50,8 @@ from privacy.noise.exact import exact, exact_number
 from spine.fault_words import first_fault
 from tasks.bottom_up.declared_domain import domain_of
 from tasks.inputs.declarations import read_raw
-from tasks.inputs.files import read_text
+from tasks.inputs.files import refuse_unreadable
+from tasks.inputs.public_table import open_table
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
 from tasks.lifecycle.datapackage import slug
@@ -189,6 +190,10 @@ class Domain(BaseModel):
             levels.append(tuple(known))
             numbers.append((factor.name, np.array([known[text] for text in texts], np.int64)))
         return Grouping(tuple(names), tuple(levels), tuple(numbers), histogram)
+
+    def spelled(self, name: str) -> str:
+        """Return the factor or group of a name in any case, as a table may spell it; the name where there is none."""
+        return next((own for own in (*self.factors, *self.groups) if own.casefold() == name.casefold()), name)
 
     def marginal(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
         """Return sums of all cells' counts by factors or coarser factors, in the order of `grouping(names)`."""
@@ -357,22 +362,22 @@ def read_totals(path: Path, domain: Domain) -> Totals:
     Raises Refused with the first fault: an unknown column or level, a group twice, a total that is no number >= 0 or no
     multiple of the weights' grid.
     """
+    with refuse_unreadable(path):
+        file = open_table(str(path), delimiter=domain.delimiter)
+        rows = file.read()
     try:
-        rows = list(csv.reader(read_text(path).splitlines(keepends=True), delimiter=domain.delimiter))
-        if not rows or "TOTAL" not in rows[0]:
-            raise ValueError("needs a header with the column TOTAL")
-        at = rows[0].index("TOTAL")
-        grouping = domain.grouping([name for name in rows[0] if name != "TOTAL"])
+        total = file.columns(["TOTAL"])["TOTAL"]
+        names = [name for name in rows.table.column_names if name != total]
+        grouping = domain.grouping([domain.spelled(name) for name in names])
         published = {}
-        for line, row in enumerate(rows[1:], start=2):
-            if len(row) != len(rows[0]):
-                raise ValueError(f"line {line} does not have {len(rows[0])} columns")
-            number = grouping.number([level for place, level in enumerate(row) if place != at])
+        levels = zip(*(rows.table[name].to_pylist() for name in names), strict=True) if names else repeat(())
+        for line, group, text in zip(rows.lines.tolist(), levels, rows.table[total].to_pylist(), strict=bool(names)):
+            number = grouping.number(group)
             if number in published:
                 raise ValueError(f"line {line} repeats a group")
-            if row[at].strip():
-                published[number] = _steps(row[at], domain.grid, line)
-    except (ValueError, csv.Error) as error:
+            if text.strip():
+                published[number] = _steps(text, domain.grid, line)
+    except ValueError as error:
         raise Refused(f"{path}: {error}") from None
     return Totals(grouping, published)
 

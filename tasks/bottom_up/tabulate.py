@@ -21,6 +21,7 @@ from tasks.inputs import counted_records
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
+from tasks.inputs.parquet import words_of
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import PUT_BACK, Refused
@@ -88,7 +89,8 @@ def open_source(table: str, domain: Domain) -> Source:
         raise Refused(f"{table} has no column {', '.join(missing)}")
     if doubled := [name for name in domain.columns if header.count(name) > 1]:
         raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
-    return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
+    words = tuple((domain.column(name), words_of(levels)) for name, levels in domain.factors.items())
+    return Source(table, tuple(header), domain.columns, domain.delimiter, words=words, domain=domain)
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 import spine.declaration
-from tasks.inputs.files import file_name, open_file, read_text, why
+from tasks.inputs.files import read_text
 from tasks.inputs.findings import Finding
-from tasks.inputs.tables import LINE, read_table
+from tasks.inputs.public_table import find_faults
 from tasks.lifecycle.errors import Refused
 
 SHIPPED = Path(spine.declaration.__file__).parent / "shipped"
@@ -70,18 +67,5 @@ def read_columns(
     path: str, names: Sequence[str], delimiter: str
 ) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
     """Return columns of a public table, text or Parquet, as text."""
-    file = file_name(path)
-    if not path.endswith(".parquet"):
-        table, findings = read_table(path, file, list(names), more=True, own=True, delimiter=delimiter)
-        if table is None or findings:
-            return None, findings
-        return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []
-    try:
-        with open_file(path) as stream:
-            read = pq.read_table(stream)
-    except (OSError, pa.ArrowException) as error:
-        reason = why(error) if isinstance(error, OSError) else "it is no Parquet file"
-        return None, [Finding(file, f"the file cannot be read: {reason}")]
-    if missing := [name for name in names if name not in read.column_names]:
-        return None, [Finding(file, f"no column {', '.join(missing)}; the file has {', '.join(read.column_names)}")]
-    return {name: tuple("" if value is None else str(value) for value in read[name].to_pylist()) for name in names}, []
+    rows, findings = find_faults(path, names, delimiter=delimiter, more=True)
+    return (None if rows is None else {name: tuple(rows.table[name].to_pylist()) for name in names}), findings

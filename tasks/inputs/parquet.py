@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import IO, Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.inputs.findings import Finding
 
+
+@dataclass(frozen=True)
+class Words:
+    """The text of a missing value and of the two truth values."""
+
+    null: str = ""
+    true: str = "True"
+    false: str = "False"
+
+
+WORDS = Words()
+TRUTH_VALUES = [("True", "False"), ("TRUE", "FALSE"), ("true", "false"), ("1", "0"), ("T", "F"), ("yes", "no")]
+
+
+def words_of(values: Collection[str]) -> Words:
+    """Return the truth values of a column by the values that it may have: the first pair that is among them."""
+    true, false = next((pair for pair in TRUTH_VALUES if set(pair) <= set(values)), (WORDS.true, WORDS.false))
+    return Words(true=true, false=false)
+
+
 NEITHER = "a column holds neither text nor numbers"
+NO_WORDS: Mapping[str, Words] = {}
 NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
@@ -21,13 +44,14 @@ def read_row_group(
     columns: Sequence[str],
     metadata: pq.FileMetaData | None = None,
     plain: Collection[str] = (),
+    words: Mapping[str, Words] = NO_WORDS,
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
 
     The decoder makes the dictionaries, from those of the file if there are any, so no row becomes a string. A row group
     for which that fails, or that holds other types, is read value by value. `metadata` are the file's, where the caller
     has read them: those of a large file take milliseconds. `plain` columns are read without dictionaries, as text or as
-    int64, where nothing has to be read value by value.
+    int64, where nothing has to be read value by value. `words` of columns that have others than WORDS.
     """
     metadata = metadata or pq.read_metadata(stream)
     if not _holds_values(metadata, number, columns):  # lists may be far longer than the file: they are not read
@@ -44,7 +68,9 @@ def read_row_group(
             raise
         return None, [Finding(name, f"row group {number + 1} is damaged and cannot be read", rows=rows)]
     try:
-        return pa.table({column: _text(table[column]) for column in columns}), []
+        return pa.table(
+            {column: as_text(table[column], words.get(column, WORDS)).dictionary_encode() for column in columns}
+        ), []
     except pa.ArrowException:
         return None, [Finding(name, NEITHER, rows=rows)]
 
@@ -95,7 +121,22 @@ def _holds_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _text(column: pa.ChunkedArray) -> Any:
-    text = column.cast(pa.string()).fill_null("")
+def as_text(column: pa.ChunkedArray, words: Words = WORDS) -> pa.ChunkedArray:
+    """Return values as the text of a table would have them: 1.0 of a column with missing numbers is `1`.
+
+    words: for what has no text in Parquet. Raises pa.ArrowException for values that are neither text nor numbers.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_boolean(column.type):
+        text = pc.if_else(column, words.true, words.false)
+    else:
+        text = column.cast(pa.string())
+        if pa.types.is_floating(column.type):
+            numbers = column.cast(pa.float64())
+            whole = pc.and_(pc.equal(pc.trunc(numbers), numbers), pc.less(pc.abs(numbers), 2.0**53))
+            text = pc.if_else(whole, numbers.cast(pa.int64(), safe=False).cast(pa.string()), text)
+            text = pc.if_else(pc.is_nan(numbers), None, text)
+    text = text.fill_null(words.null)
     text.validate(full=True)  # Parquet promises UTF-8 and does not check it
-    return text.dictionary_encode()
+    return text

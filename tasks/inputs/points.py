@@ -21,13 +21,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from spine.geography import BadGeography
 from tasks.inputs.block_codes import BLOCK_COLUMNS
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import recognize
-from tasks.inputs.files import open_file
 from tasks.inputs.region_files import RegionFile
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
@@ -95,14 +93,12 @@ def _of_blocks(path: str) -> Points:
         return {}
     codes = {code: table.columns[code] for code in CODES if code in table.columns}
     level = ["SUMLEV"] if table.headless else []
-    options = table.csv_options(dict.fromkeys([*codes.values(), latitude, longitude, *level], pa.string()))
-    options["read_options"].block_size = 1 << 24
+    types = dict.fromkeys([*codes.values(), latitude, longitude, *level], pa.string())
     parts = list[pd.DataFrame]()
-    with open_file(path, compression="infer") as stream:
-        for batch in pyarrow.csv.open_csv(stream, **options):
-            blocks = batch.filter(pc.equal(batch["SUMLEV"], "750")) if level else batch
-            at = np.column_stack([_numbers(blocks[name]) for name in (latitude, longitude)])
-            parts += _sums(at, {code: blocks[name].to_pandas() for code, name in codes.items()})
+    for batch in table.batches(types, 1 << 24):
+        blocks = batch.filter(pc.equal(batch["SUMLEV"], "750")) if level else batch
+        at = np.column_stack([_numbers(blocks[name]) for name in (latitude, longitude)])
+        parts += _sums(at, {code: blocks[name].to_pandas() for code, name in codes.items()})
     if not parts:
         return {}
     sums = pd.concat(parts).groupby(["type", "id"]).sum()
@@ -130,8 +126,8 @@ def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame
         yield table.groupby("id", as_index=False).sum().assign(type=kind)
 
 
-def _numbers(column: pa.Array) -> Any:
+def _numbers(column: pa.ChunkedArray) -> Any:
     """Return degrees, NaN for what is no number; the Bureau writes a plus sign."""
     text = pc.utf8_ltrim(pc.utf8_trim_whitespace(column), characters="+")
     good = pc.match_substring_regex(text, r"^-?[0-9]{1,3}(\.[0-9]+)?$")
-    return pc.if_else(good, text, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return pc.if_else(good, text, None).cast(pa.float64()).to_numpy()

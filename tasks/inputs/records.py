@@ -7,7 +7,7 @@ file's path and columns: findings, numbers of rows and digests too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from operator import add
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tasks.inputs.block_codes import has_digits
 from tasks.inputs.files import LONGEST_LINE, file_name, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.inputs.findings import KEPT_LINES, MISSING, Finding, kept
-from tasks.inputs.parquet import NOT_PARQUET, read_row_group
+from tasks.inputs.parquet import NO_WORDS, NOT_PARQUET, Words, read_row_group
 from tasks.inputs.record_digests import Sums
 from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
@@ -41,6 +41,7 @@ class RecordFile:
     """A table of records, text or Parquet by its name, and the columns that are read of it; public.
 
     plain: columns with about as many values as rows: Parquet is read without dictionaries of them, as text or integers.
+    words: of columns of Parquet whose missing or truth values have others than the usual ones.
     """
 
     path: str
@@ -48,6 +49,7 @@ class RecordFile:
     columns: tuple[str, ...]
     delimiter: str = DELIMITER
     plain: tuple[str, ...] = ()
+    words: tuple[tuple[str, Words], ...] = ()
 
     @property
     def name(self) -> str:
@@ -76,10 +78,12 @@ def open_records(
     own: bool = False,
     delimiter: str = DELIMITER,
     plain: tuple[str, ...] = (),
+    words: Mapping[str, Words] = NO_WORDS,
 ) -> tuple[RecordFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None where there are any.
 
-    `more` says whether the table may have other columns as well. own: as in `check_header`. plain: as in RecordFile.
+    `more` says whether the table may have other columns as well. own: as in `check_header`. plain, words: as in
+    RecordFile.
     """
     name = file_name(path)
     try:
@@ -91,7 +95,7 @@ def open_records(
     except ValueError as error:
         return None, [Finding(name, str(error))]
     findings = check_header(name, header, columns, more=more, show=False, own=own) if header else [empty(name)]
-    file = RecordFile(path, tuple(header), tuple(columns), delimiter, plain)
+    file = RecordFile(path, tuple(header), tuple(columns), delimiter, plain, tuple(words.items()))
     return (None if findings else file), findings
 
 
@@ -158,16 +162,17 @@ def _read_row_group(file: RecordFile, number: int, skip: tuple[str, Callable[[pa
     rows = metadata.row_group(number).num_rows
     line = partial(add, 1)
     read: dict[str, pa.ChunkedArray] = {}
+    words = dict(file.words)
     with open_file(file.path) as stream:
         if skip:
             column, test = skip
-            table, findings = read_row_group(stream, number, file.name, [column], metadata)
+            table, findings = read_row_group(stream, number, file.name, [column], metadata, words=words)
             if table is None or test(table[column]):
                 skipped = 0 if table is None else rows
                 return Chunk(rows, "", None, lambda: (None, findings), line, skipped)
             read[column] = table[column]
         others = [name for name in file.columns if name not in read]
-        table, findings = read_row_group(stream, number, file.name, others, metadata, file.plain)
+        table, findings = read_row_group(stream, number, file.name, others, metadata, file.plain, words)
     for name, values in read.items():
         table = None if table is None else table.append_column(name, values)
     return Chunk(rows, "", None, lambda: (table if rows else None, findings), line)

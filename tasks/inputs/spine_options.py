@@ -41,6 +41,9 @@ def read_settings(
         value: Any = text
         if get_origin(hints[name]) is tuple:
             value = [part.strip() for part in text.split(",") if part.strip()]
+        elif hints[name] is Fraction:
+            with refusing(name):
+                value = quoted_number(text)
         elif type(None) in get_args(hints[name]) and text.lower() in ("", "none"):
             value = None
         try:

@@ -62,7 +62,9 @@ def check_header(
         findings.append(Finding(file, f"no column {', '.join(missing)}{there}", values=kept(header)))
     elif missing := [name for name in columns if name not in header]:
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
-    doubled = sorted({name for name in header if list(header).count(name) > 1})
+    if (unnamed := list(header).count("")) > 1:
+        findings.append(Finding(file, f"{unnamed} columns without a name: delete them", lines=(1,)))
+    doubled = sorted({name for name in header if name and list(header).count(name) > 1})
     unknown = [] if more else [name for name in header if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
@@ -94,7 +96,7 @@ def parse_rows(
         return None, []
     if findings := _too_long(file, body) or _stray_returns(file, body):
         return None, findings
-    if not (body.isascii() or _is_utf8(body)):
+    if not (body.isascii() or is_utf8(body)):
         # A column that is not read may hold what it likes, but the parser prints a traceback for each such row of a
         # wrong width.
         all_read = set(header) <= set(columns)
@@ -145,7 +147,7 @@ def _fits(text: bytes, width: int, delimiter: str = DELIMITER) -> bool:
     return text.count(delimiter.encode()) == width - 1
 
 
-def _is_utf8(body: bytes) -> bool:
+def is_utf8(body: bytes) -> bool:
     """Return whether bytes are UTF-8 text, without copying them."""
     ends = np.array([0, len(body)], np.int64)
     text = pa.Array.from_buffers(pa.large_string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(body)])

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tasks.inputs.files import exists
 from tasks.inputs.findings import MISSING, Finding
 from tasks.inputs.marks import DataFiles
-from tasks.inputs.record_fields import Field, code
+from tasks.inputs.parquet import Words
+from tasks.inputs.record_fields import CODE_OR_NULL, NULL, Field, code
 from tasks.inputs.records import RecordFile, open_records
 from tasks.population_groups.iterations import RACE_CODES
 
@@ -53,7 +54,8 @@ class RecordKind:
             path = self.find(data)
         except FileNotFoundError:
             return None, [Finding(self.files.records[0], MISSING)]
-        return open_records(path, tuple(self.fields))
+        words = {name: Words(null=NULL) for name, field in self.fields.items() if field.kind == CODE_OR_NULL}
+        return open_records(path, tuple(self.fields), words=words)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tasks.inputs.files import open_file, refuse_unreadable
+from tasks.inputs.public_table import open_table
 from tasks.lifecycle.errors import Refused
 from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
@@ -38,11 +39,8 @@ def published_counts(path: Path) -> dict[str, float]:
 
     A suppressed count ("X") is one person. Raises Refused, also for a count that is no number and for a name twice.
     """
-    try:
-        with refuse_unreadable(path), open_file(path, compression="infer") as file:
-            table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"], keep_default_na=False)
-    except ValueError as error:
-        raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
+    with refuse_unreadable(path):
+        table = open_table(str(path)).read(("ITERATION_NAME", "US_POP")).table.to_pandas()
     names, counts = table["ITERATION_NAME"].str.strip(), table["US_POP"].str.strip()
     if len(bad := table[~counts.str.fullmatch("[0-9]{1,10}|X")]):
         name, count = bad.iloc[0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.top_down.user_areas.kept import KeptState
 
 
-LIMITS = (Fraction(1, 10**4), Fraction(200))  # of a plan's range, typed as a share or in per cent
+LIMITS = (Fraction(0), Fraction(200))  # of a plan's range, typed as a share or in per cent
 
 
 def areas(
@@ -42,7 +42,21 @@ def areas(
     ],
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Folder for the tables and areas.html.")] = None,
     area_column: Annotated[
-        str | None, typer.Option(help="The column of the areas.", show_default="DISTRICT, CD..., SLDU..., ...")
+        str | None,
+        typer.Option(
+            help="The column of the areas, or columns as COUNTYFP+DISTRICT.",
+            show_default="DISTRICT, CD..., SLDU..., ...",
+        ),
+    ] = None,
+    block_column: Annotated[
+        str | None, typer.Option(help="The column of the blocks.", show_default="GEOID20, GEOID, BLOCKID, ...")
+    ] = None,
+    unassigned: Annotated[
+        str | None,
+        typer.Option(
+            help="A further mark of blocks in no area, as `0`; `''`: only blank cells are marks.",
+            show_default="ZZ, ZZZ, NA, nan, -1, ...",
+        ),
     ] = None,
     pad: Annotated[
         bool, typer.Option("--pad", help="Put back the leading zero of codes with 14 digits (states 01 to 09).")
@@ -89,7 +103,7 @@ def areas(
     limit = limit_of(within)
     if out is not None:
         check_empty(out)
-    file = read_areas(blocks, area_column, pad=pad)
+    file = read_areas(blocks, area_column, block_column=block_column, pad=pad, unassigned=unassigned)
     measured = find_published(source, Request(totals))
     states = check_states(file, sorted(state for each in measured for state in each.states))
     first = next(each for each in measured if states[0] in each.states)

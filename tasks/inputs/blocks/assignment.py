@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from spine.geography import BadGeography
 from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
-from tasks.inputs.files import locate, open_file
+from tasks.inputs.files import locate
+from tasks.inputs.public_table import TableFault, open_table
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -81,11 +82,10 @@ def _read(path: str, column: str) -> pd.Series:
     import pandas as pd
 
     try:
-        with open_file(path, compression="infer") as file:
-            table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])
-    except ValueError as error:
-        raise Refused(f"{path} is not a block assignment file with BLOCKID and {column}: {error}") from error
-    codes = table.set_index("BLOCKID")[column]
+        table = open_table(path).read(("BLOCKID", column)).table
+    except TableFault as fault:
+        raise Refused(f"{path} is not a block assignment file with BLOCKID and {column}: {fault.args[1]}") from None
+    codes = pd.Series(table[column].to_numpy(), pd.Index(table["BLOCKID"].to_numpy(), dtype=str))
     if codes.index.has_duplicates:
         raise BadGeography(f"block {codes.index[codes.index.duplicated()][0]} comes twice in {path}")
     return codes

@@ -32,7 +32,8 @@ from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, DISTRICTS, sho
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import GQ_TYPES, with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
-from tasks.inputs.files import open_file, why
+from tasks.inputs.files import why
+from tasks.inputs.public_table import open_table, whole_numbers
 from tasks.lifecycle.errors import Refused
 
 GQ_COUNTS = tuple(f"gq{i}" for i in range(1, 8))
@@ -199,17 +200,23 @@ def _with_extra(geography: Geography, source: str) -> Geography:
 
 
 def _read_extra(source: str) -> pd.DataFrame:
-    try:
-        types: Any = {"tabblk": "int64", "primgeo": str}
-        with open_file(source, compression="infer") as file:
-            table = pd.read_csv(file, dtype=types)
-        if unknown := sorted(set(table.columns) - set(KNOWN)):
-            raise BadGeography(f"{source} has the unknown column(s) {', '.join(unknown)}; known are {', '.join(KNOWN)}")
-        table = table.set_index("tabblk")
-        counts = [str(name) for name in table if name != "primgeo"]
-        table[counts] = table[counts].fillna(0).astype(np.int64)
-    except (KeyError, ValueError, OverflowError) as error:
-        raise error if isinstance(error, BadGeography) else BadGeography(f"{source}: {error}") from error
+    rows = open_table(source).read()
+    names = {name: name.lower() for name in rows.table.column_names}
+    if unknown := sorted(name for name, known in names.items() if known not in KNOWN):
+        raise BadGeography(f"{source} has the unknown column(s) {', '.join(unknown)}; known are {', '.join(KNOWN)}")
+    if KNOWN[0] not in names.values():
+        raise BadGeography(f"{source} has no column {KNOWN[0]}")
+    columns: dict[str, Any] = {}
+    for own, name in names.items():
+        if name == "primgeo":
+            columns[name] = rows.table[own].to_pandas()
+            continue
+        columns[name], wrong = whole_numbers(rows.table[own], blank=-1 if name == KNOWN[0] else 0)
+        if wrong.any() or columns[name].min(initial=0) < 0:
+            at = int((wrong | (columns[name] < 0)).argmax())
+            value = rows.table[own][at].as_py()
+            raise BadGeography(f"{source}, line {rows.lines[at]}: {own} {value[:40]!r} is no whole number")
+    table = pd.DataFrame(columns).set_index(KNOWN[0])
     twice = table.index[table.index.duplicated()]
     if len(twice):
         raise BadGeography(f"block {twice[0]:015d} comes twice in {source}")

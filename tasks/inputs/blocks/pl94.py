@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,20 +138,19 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
 
 def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.DataType | None = None) -> pa.Table:
     """Return columns of a header or segment; kind: their type, text by default."""
-    options = csv_options(dict.fromkeys(wanted, kind or pa.string()), names)
+    (table,) = read_batches(path, names, dict.fromkeys(wanted, kind or pa.string()))
+    return table
+
+
+def read_batches(
+    path: str, names: Sequence[str], types: Mapping[str, pa.DataType], block_size: int | None = None
+) -> Iterator[pa.Table]:
+    """Yield columns of a header or segment, in parts where a size is given. names: of all; types: of those wanted."""
+    read = pyarrow.csv.ReadOptions(column_names=names, encoding="latin1", block_size=block_size)
+    parse = pyarrow.csv.ParseOptions(delimiter="|", quote_char=False)
+    convert = pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types)
     with open_file(path, compression="infer") as file:
-        return pyarrow.csv.read_csv(file, **options)
-
-
-def csv_options(
-    types: Mapping[str, pa.DataType], names: Sequence[str] | None = None, delimiter: str = "|"
-) -> dict[str, Any]:
-    """Return how pyarrow reads columns of a block table.
-
-    types: of the columns that are read. names: of all columns of a file without a header.
-    """
-    return {
-        "read_options": pyarrow.csv.ReadOptions(column_names=names, encoding="latin1" if names else "utf8"),
-        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char='"' if delimiter == "," else False),
-        "convert_options": pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
-    }
+        if block_size is None:
+            yield pyarrow.csv.read_csv(file, read, parse, convert)
+        else:
+            yield from (pa.Table.from_batches([batch]) for batch in pyarrow.csv.open_csv(file, read, parse, convert))

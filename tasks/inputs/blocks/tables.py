@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
 from spine.geography import BadGeography
 from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.blocks import assignment
-from tasks.inputs.blocks.pl94 import PL94_FIELDS, PL94_NAMES, ROW_COLUMNS, block_rows, csv_options, is_geographic_header
-from tasks.inputs.files import open_file
-from tasks.inputs.tables import HEADER_BYTES
+from tasks.inputs.blocks.pl94 import (
+    PL94_FIELDS,
+    PL94_NAMES,
+    ROW_COLUMNS,
+    block_rows,
+    is_geographic_header,
+    read_batches,
+)
+from tasks.inputs.public_table import PublicTable, blank_rows, is_blank, open_table, whole_numbers
 from tasks.lifecycle.errors import Refused
 
 # What tables with a header may call each column. GRF-C has no population; a table with its names may.
@@ -33,30 +36,37 @@ NAMES = {
     "POP": ("POP",),
 }
 LETTERS = {"COUSUBFS", "PLACEFS", "SUMLEV", "FUNCSTAT"}
+NO_NAMES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class BlockFile:
     """A block table that is not read yet.
 
-    names: of all its columns, in order. columns: what it calls each column of GRF-C that it has. headless: whether the
-    names are not in the file.
+    names: of all its columns, in order. columns: what it calls each column of GRF-C that it has. table: None for a
+    geographic header of P.L. 94-171, whose names are not in the file, and for block assignment files.
     """
 
     path: str
     names: tuple[str, ...]
     columns: Mapping[str, str]
-    delimiter: str = "|"
-    headless: bool = False
+    table: PublicTable | None = None
 
     def __str__(self) -> str:
         """Return the name of the file for error messages."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
-    def csv_options(self, types: Mapping[str, pa.DataType]) -> dict[str, Any]:
-        """Return how pyarrow reads columns of these types."""
-        return csv_options(types, self.names if self.headless else None, self.delimiter)
+    @property
+    def headless(self) -> bool:
+        """True for a geographic header of P.L. 94-171."""
+        return is_geographic_header(self.path)
+
+    def batches(self, types: Mapping[str, pa.DataType], block_size: int | None = None) -> Iterator[pa.Table]:
+        """Yield columns of these types, in parts where a size is given. Raises pa.ArrowInvalid for another value."""
+        if self.table is None:
+            return read_batches(self.path, PL94_FIELDS, types, block_size)
+        return self.table.batches(types, block_size)
 
 
 def recognize(path: str) -> BlockFile:
@@ -65,29 +75,23 @@ def recognize(path: str) -> BlockFile:
     Raises Refused where the columns that name a block are missing.
     """
     if is_geographic_header(path):
-        return BlockFile(path, PL94_FIELDS, PL94_NAMES, headless=True)
-    names, delimiter = (assignment.header(path), "|") if assignment.is_layer(path) else _header(path)
+        return BlockFile(path, PL94_FIELDS, PL94_NAMES)
+    table = None if assignment.is_layer(path) else open_table(path)
+    names = tuple(assignment.header(path)) if table is None else table.names
     is_grf_c = {BLOCK_COLUMNS[0], BLOCK_COLUMNS[-1]} <= set(names)
     columns = {}
     for column, known in NAMES.items():
         own = [column] * (column != "GEOID") if is_grf_c else known
-        if name := next((name for name in own if name in names), None):
+        found = own if table is None else map(table.find, own)
+        if name := next((name for name in found if name in names), None):
             columns[column] = name
-    file = BlockFile(path, tuple(names), columns, delimiter)
+    file = BlockFile(path, names, columns, table)
     if missing := [NAMES[column][0] for column in BLOCK_COLUMNS if column not in columns]:
         raise Refused(
             f"{file} has no column {missing[0]}, so it is not a block table: GRF-C, P.L. 94-171, block assignment "
             "files or a CSV with STATE, COUNTY, TRACT and BLOCK"
         )
     return file
-
-
-def _header(path: str) -> tuple[list[str], str]:
-    """Return the names in a file's header, and the delimiter between them."""
-    with open_file(path, compression="infer") as file:
-        line = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip("\r\n")
-    delimiter = "|" if "|" in line else ","
-    return [name.strip('"') for name in line.split(delimiter)], delimiter
 
 
 def read_rows(file: BlockFile, *, text: bool = False) -> pa.Table:
@@ -111,33 +115,30 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
         for column, name in names.items()
     }
     try:
-        with open_file(file.path, compression="infer") as opened:
-            table = pyarrow.csv.read_csv(opened, **file.csv_options(types))
-        return table.rename_columns(list(names))
+        (table,) = file.batches(types)
+        table = table.rename_columns(list(names))
+        return table.filter(pa.array(~blank_rows(table))) if text or table[BLOCK_COLUMNS[0]].null_count else table
     except pa.ArrowInvalid as error:
         if text:
             raise BadGeography(f"not a table: {error}") from error
-        _name_bad_value(_read(file, text=True), names)
-        raise BadGeography(str(error)) from error
+        return _integers(_read(file, text=True), names)
 
 
-def _integers(table: pa.Table) -> pa.Table:
-    """Return a table of text with its blanks null and the rest as integers."""
-    _name_bad_value(table, {})
-    arrays = [pc.if_else(pc.equal(column, ""), None, column).cast(pa.int32()) for column in table.columns]
-    return pa.table(arrays, names=table.column_names)
+def _integers(table: pa.Table, names: Mapping[str, str] = NO_NAMES) -> pa.Table:
+    """Return a table of text with its blanks null and the rest as integers; names: what the file calls the columns.
 
-
-def _name_bad_value(table: pa.Table, names: Mapping[str, str]) -> None:
-    """Raise BadGeography for the first value that is no number; names: what the file calls the columns."""
+    Raises BadGeography for the first value that is no number.
+    """
+    arrays = {}
     for column in table.column_names:
+        numbers, wrong = whole_numbers(table[column])
         if column in LETTERS:
+            arrays[column] = table[column]
             continue
-        values: Any = table[column]
-        wrong = pc.invert(pc.match_substring_regex(values, r"^\s*-?[0-9]*\s*$"))
-        rows = np.flatnonzero(wrong.to_numpy())
-        if len(rows):
-            row = int(rows[0])
+        if wrong.any():
+            row = int(wrong.argmax())
             block = "".join(str(table[part][row].as_py()) for part in BLOCK_COLUMNS)
             name = names.get(column, column)
-            raise BadGeography(f"block {block} has {name} '{values[row].as_py()}', which is not a number")
+            raise BadGeography(f"block {block} has {name} '{table[column][row].as_py()}', which is not a number")
+        arrays[column] = pa.array(numbers, mask=np.asarray(is_blank(table[column])))
+    return pa.table(arrays)

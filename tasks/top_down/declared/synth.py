@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from privacy.noise.exact import exact_number
 from spine.declaration.figures import named
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
+from tasks.inputs.declarations import read_columns
 from tasks.inputs.marks import mark_table
-from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.declared.nested_numbers import divide_totals
 from tasks.top_down.declared.public_tables import Declared, read_declared
@@ -77,18 +78,18 @@ def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None
     shares: list[FloatArray] = [rng.uniform(0.5, 1.5, len(axis)) for axis in product.axes]
     if path is None:
         return shares
-    table, findings = read_table(str(path), path.name, SHARE_COLUMNS, delimiter=form.delimiter)
+    table, findings = read_columns(str(path), SHARE_COLUMNS, form.delimiter)
     if table is None:
         raise Refused(f"{path}: {findings[0].rule}")
     given: dict[str, FloatArray] = {}
-    for name, value, share in zip(*(table[column].to_pylist() for column in SHARE_COLUMNS), strict=True):
+    for name, value, share in zip(*table.values(), strict=True):
         values = cell_values(form.axes[name]) if name in form.axes else []
         at = next((cell for cell, texts in enumerate(values) if value in texts), None)
         try:
-            number = float(share)
+            number = float(exact_number(share))
         except ValueError:
             number = -1.0
-        if at is None or not 0 <= number < np.inf:
+        if at is None or number < 0:
             raise Refused(f"{path}: {name} {value} with the share {share} is no cell with a share")
         given.setdefault(name, np.zeros(len(values)))[at] += number
     return [given.get(axis.name, own) for axis, own in zip(product.axes, shares, strict=True)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tasks.inputs import counted_records
 from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
+from tasks.inputs.parquet import words_of
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, open_records
 from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -91,8 +93,10 @@ def record_columns(declared: Declared) -> list[str]:
 
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
-    delimiter = declared.declaration.form.delimiter
-    return open_records(data, record_columns(declared), more=True, own=True, delimiter=delimiter)
+    form = declared.declaration.form
+    words = {axis.column: words_of([*chain(*cell_values(axis))]) for axis in form.axes.values()}
+    columns = record_columns(declared)
+    return open_records(data, columns, more=True, own=True, delimiter=form.delimiter, words=words)
 
 
 def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:

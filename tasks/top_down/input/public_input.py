@@ -24,7 +24,8 @@ from tasks.inputs.block_codes import find_blocks, short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.files import file_name
 from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.tables import Column, check_distinct, check_pattern, read_table
+from tasks.inputs.public_table import find_faults
+from tasks.inputs.tables import LINE, Column, check_distinct, check_pattern
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 from tasks.top_down.source import Blocks
@@ -32,7 +33,7 @@ from tasks.top_down.source import Blocks
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
 TOTALS_COLUMNS = ("state", "pop")
-_COUNT = "[0-9]{1,9}"
+_COUNT = r" *[0-9]{1,9}(\.0*)? *"
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
@@ -102,9 +103,10 @@ def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
 def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
     """Read and validate a table of a key and counts; None where a finding is an error."""
     file = file_name(path)
-    table, findings = read_table(path, file, columns, dictionary=True, delimiter=",")
-    if table is None:
+    rows, findings = find_faults(path, columns, dictionary=True)
+    if rows is None:
         return None, findings
+    table = rows.table.append_column(LINE, pa.array(rows.lines))
     for name in columns:
         findings += check_pattern(file, table, name, key if name == columns[0] else _COUNT)
     numbers = Column(table[columns[0]]).numbers
@@ -113,7 +115,7 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
 
 
 def _counts(table: pa.Table, name: str) -> IntArray:
-    numbers: IntArray = Column(table[name]).where(int, np.int64)
+    numbers: IntArray = Column(table[name]).where(lambda text: int(text.partition(".")[0]), np.int64)
     return numbers
 
 

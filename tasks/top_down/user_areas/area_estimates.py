@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from spine.geography import FloatArray, IntArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
+from tasks.inputs.blocks.area_file import AreaFile, shown_examples
+from tasks.inputs.blocks.area_names import UNASSIGNED
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
@@ -130,7 +131,9 @@ def estimate_file(
     states = tuple(state.about.state for state in kept)
     products = [product for product in PRODUCTS if all(product in state.about.levels for state in kept)]
     universe = np.sort(np.concatenate([state.codes(products[0]) for state in kept]))
-    notes = [*file.notes, *check_codes(file, universe)]
+    checked = check_codes(file, universe)
+    file = without_empty_areas(file, universe)
+    notes = [*file.notes, *checked]
     left = universe[_areas_of(file, universe) == len(file.names)]
     names, remark = file.names, ""
     if len(left):
@@ -150,6 +153,7 @@ def estimate_file(
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
             of_published[product] = sums[: len(names)]
     persons = estimated.get("persons")
+    notes = [*_understood(file, len(left), persons, of_published.get("persons")), *notes]
     divided = len(states) == 1 and len(file.names) > 1
     judged = divided and len(left) <= MISSED * len(universe)
     unjudged = ""
@@ -202,6 +206,47 @@ def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
     sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
     np.add.at(sums, _areas_of(file, code), counts)
     return sums
+
+
+def without_empty_areas(file: AreaFile, universe: IntArray) -> AreaFile:
+    """Return a file without the areas that have no block with living quarters; universe: sorted codes of those with.
+
+    Raises Refused where the area 0 has so few of them that it may mark blocks in no area.
+    """
+    row, there = find_blocks(file.code, universe)
+    blocks = np.bincount(file.area[row[there]], minlength=len(file.names))
+    notes = []
+    if file.doubtful and (own := int(blocks[file.names.index(file.doubtful)])):
+        decide = f"add --unassigned {file.doubtful} if its blocks are in none, --unassigned '' if it is an area"
+        if own < (blocks.sum() - own) / (len(blocks) - 1) / 2:
+            raise Refused(f"the area {file.doubtful} has {own:,} blocks, far fewer than the others: {decide}")
+        notes.append(f"{file.doubtful} is taken for an area, with {own:,} blocks that have living quarters: {decide}")
+    if blocks.all() or not blocks.any():
+        return replace(file, notes=(*file.notes, *notes))
+    empty = [name for name, number in zip(file.names, blocks.tolist(), strict=True) if not number]
+    notes.append(f"areas without a block that has living quarters, left out: {len(empty):,} ({shown_examples(empty)})")
+    kept = blocks[file.area] > 0
+    place = np.cumsum(blocks > 0) - 1
+    names = tuple(name for name in file.names if name not in empty)
+    return replace(file, code=file.code[kept], area=place[file.area[kept]], names=names, notes=(*file.notes, *notes))
+
+
+def _understood(
+    file: AreaFile, left: int, persons: ProductEstimates | None, published: IntArray | None
+) -> Iterator[str]:
+    """Yield what was read of a file, in one line, with the persons who live in no area where the areas are several."""
+    if not file.columns:
+        return
+    said = f"{file.columns}: {len(file.names):,} area{'s' * (len(file.names) > 1)}"
+    if len(file.names) > 1 and persons is not None:
+        rest = "every block with living quarters is in one"
+        if left:
+            number, by = float(persons.estimate[-1, 0]), "by the estimate"
+            if published is not None:
+                number, by = float(published[-1, 0]), "as published"
+            rest = f"in none of them are {left:,} blocks with living quarters, where {number:,.0f} persons live {by}"
+        said += f" of {len(file.code):,} blocks; {rest}"
+    yield said
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:

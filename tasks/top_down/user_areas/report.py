@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spine.geography import FloatArray
-from tasks.inputs.blocks.area_file import UNASSIGNED
+from tasks.inputs.blocks.area_names import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.new_folder import new_folder
