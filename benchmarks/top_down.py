@@ -35,7 +35,7 @@ def main() -> None:
                 print(json.dumps({"geography": geography, "run": number, **result, "released_bytes": released}))
             if given.accuracy:
                 print(json.dumps(measure(["das", "tda", "accuracy", str(data), f"{folder}/errors", *state])))
-                print(Path(folder, "errors/error.csv").read_text())
+                print(Path(folder, "errors/error.csv").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 release = Path(sys.argv[1])
-package = json.loads((release / "datapackage.json").read_text())
+package = json.loads((release / "datapackage.json").read_text("utf-8"))
 tables = {table["name"]: table for table in package["resources"]}
 
 

@@ -404,7 +404,7 @@ class Ledger:
         old = "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'trigger') ORDER BY type DESC"
         for kind, name in database.execute(old).fetchall():
             database.execute(f"DROP {kind} {name}")
-        for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
+        for statement in (files("privacy.accounting") / "ledger.sql").read_text("utf-8").split("\n\n"):
             database.execute(statement)
         for table, rows in before.items():
             database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})" if rows else "", rows)

@@ -23,7 +23,7 @@ from tests.flows.conftest import printed
 
 
 def data_of(file: Path) -> dict[str, Any]:
-    (packed,) = re.findall(r'unpack\("([^"]*)"\)', file.read_text())
+    (packed,) = re.findall(r'unpack\("([^"]*)"\)', file.read_text(encoding="utf-8"))
     return json.loads(gzip.decompress(b64decode(packed)))
 
 

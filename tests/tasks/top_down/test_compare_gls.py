@@ -239,7 +239,7 @@ def _other_bytes(path: Path) -> None:
 
 
 def _ragged(path: Path) -> None:
-    path.write_text(path.read_text() + "56|P0010001|1|1|a|b|c|d\n")
+    path.write_text(path.read_text(encoding="utf-8") + "56|P0010001|1|1|a|b|c|d\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize("damage", [_no_parquet, _folder, _without_a_column, _not_a_number, _twice, _column_twice])
