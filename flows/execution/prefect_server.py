@@ -33,6 +33,7 @@ from tempfile import TemporaryFile, mkdtemp
 from typing import IO, NoReturn
 
 from flows.execution.fork_server import variables
+from flows.execution.loopback import reach_loopback_directly
 from flows.reports.terminal import removed_when_stopped
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import end_with_parent
@@ -179,6 +180,7 @@ def served() -> Iterator[None]:
     Raises Failed where it does not answer, or ends before the flows do.
     """
     global _temporary
+    reach_loopback_directly()
     if _server is None:
         yield
         return
