@@ -60,20 +60,27 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Runs every command that the pages show and writes what it prints: docs/cli.md, docs/tutorial.md; and docs/spec/tables.md.
+# Runs the commands that pages show and writes what they print.
 docs: setup
 	$(BIN)/python docs/commands.py
-	$(BIN)/python docs/tables.py
 
-# The documentation with search and a reference of the API in build/site, and the pages of a release to look at: of made-up persons
-# in the bundled example, or on the blocks of `make site BLOCKS=ri2020.pl.zip`, as README makes them. A link that leads nowhere fails.
+# The documentation in build/site, with search, every command's help, every table's columns and a reference of the API. And the
+# pages of a release to look at: of `das demo`'s made-up country, or on the blocks of `make site BLOCKS=ri2020.pl.zip`, as README
+# makes them. A link that leads nowhere fails.
+DEMO := $(CURDIR)/build/demo
 site: setup
-	rm -rf build/site
+	rm -rf build/site $(DEMO)
+	mkdir -p $(DEMO)
+	{ $(BIN)/das demo $(DEMO) && mv $(DEMO)/demo-* $(DEMO)/made && if [ -n "$(BLOCKS)" ]; then \
+	  $(BIN)/das synth $(BLOCKS) $(DEMO)/made/params $(DEMO)/blocks && \
+	  $(BIN)/das run $(DEMO)/blocks/params $(DEMO)/blocks/data $(DEMO)/shown; else mv $(DEMO)/made/release $(DEMO)/shown; fi; \
+	} > $(DEMO)/said 2>&1 || { cat $(DEMO)/said; exit 1; }
+	$(BIN)/python docs/cli.py
+	$(BIN)/python docs/tables.py $(DEMO)/made
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site . build/site
-	folder=$$(mktemp -d); made=$$folder/example; { $(BIN)/das synth $$made && \
-	{ [ -z "$(BLOCKS)" ] || { $(BIN)/das synth $(BLOCKS) $$made/params $$folder/blocks && made=$$folder/blocks; }; } && \
-	$(BIN)/das run $$made/params $$made/data $$folder/release --state $$folder/state && \
-	$(BIN)/das show $$folder/release/us --export build/site/release; } > $$folder/said 2>&1 || { cat $$folder/said; exit 1; }; rm -r $$folder
+	$(BIN)/das show $(DEMO)/shown/us --export build/site/release 2> $(DEMO)/said || { cat $(DEMO)/said; exit 1; }
+	rm -r $(DEMO)
+site: export XDG_STATE_HOME = $(DEMO)/state
 
 # Needs uv; the locks name versions and hashes, never a host. The second is a part of the first: what a container needs.
 LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \

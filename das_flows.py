@@ -7,9 +7,11 @@ This module's name is das-flows' alone: before it imports any, it makes sure tha
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +58,25 @@ def __dir__() -> list[str]:
     return sorted({*NAMES, *(name for module in OPEN for name in import_module(module).__all__)})
 
 
+def use_utf8() -> None:
+    """Restart this process in Python's UTF-8 mode unless file names and text are UTF-8 already.
+
+    Otherwise Python and the libraries encode both by the locale, and a path kept by a run would name another file under
+    another locale. The terminal keeps its encoding; "?" stands for a character that it lacks.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":  # -E and -I ignore the variable
+        os.environ["PYTHONUTF8"] = "1"
+        if sys.stdout:
+            os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """Run `das`; leave with exit code 1 and one line where another package shadows it."""
+    use_utf8()
     try:
         check_packages()
     except ImportError as error:

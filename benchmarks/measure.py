@@ -78,7 +78,7 @@ def seconds_of(command: list[str], **options: object) -> tuple[float, float]:
 
 def measure_das(*words: object, scratch: Path | None = None) -> tuple[dict[str, float | int], Any]:
     """Run `das WORDS --json`; returns what `measure` does and what the command printed. A failure ends the program."""
-    with tempfile.TemporaryFile("w+") as printed:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
         measured = measure([DAS, *map(str, words), "--json"], scratch, stdout=printed)
         printed.seek(0)
         text = printed.read()

@@ -2,14 +2,12 @@
 
 A ```console block holds shell commands, each after "$ ", and below each what it prints. The commands of a page run in
 one empty folder, in order. A ```python NAME.py block is first written to that folder as the file NAME.py. Where the
-output depends on noise or on the clock, the block says `console noisy`: its numbers are not compared. docs/cli.md also
-gets the first sentence of every command's help, and a section for a command that has none.
+output depends on noise or on the clock, the block says `console noisy`: its numbers are not compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
 import pwd
 import re
@@ -17,62 +15,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
-
-import typer.main
 
 DOCS = Path(__file__).resolve().parent
-CLI, TUTORIAL, ELSEWHERE, PUBLISHED = (DOCS / f"{name}.md" for name in ("cli", "tutorial", "elsewhere", "published"))
-PAGES = [CLI, TUTORIAL, ELSEWHERE, PUBLISHED]
+PAGES = [DOCS / f"{name}.md" for name in ("tutorial", "elsewhere", "published")]
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
 BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
 USER = f"{pwd.getpwuid(os.getuid()).pw_name}@{socket.gethostname()}"  # as `das ledger show` has it
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-
-
-def leaves(command: Any, name: str = "das") -> Iterator[tuple[str, Any]]:
-    """Yield every command that does something, with its full name: all but the groups of commands."""
-    groups = getattr(command, "commands", None)
-    if groups is None:
-        yield name, command
-    else:
-        for word, below in groups.items():
-            yield from leaves(below, f"{name} {word}")
-
-
-@cache
-def das_commands() -> dict[str, Any]:
-    """Return the commands of `das` by their full names."""
-    from flows.cli import app
-
-    return dict(leaves(typer.main.get_command(app)))
-
-
-def sentence(command: Any) -> str:
-    """Return the first paragraph of a command's help."""
-    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
-
-
-def sections(page: str) -> dict[str, str]:
-    """Return the text below each heading of the form `## das NAME`."""
-    parts = re.split(r"^## (das .*)$", page, flags=re.M)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def with_sentences(page: str) -> str:
-    """Write each command's sentence below its heading, and a section for a command that has none."""
-    for name, command in das_commands().items():
-        if name not in sections(page):
-            example = re.search(r"\*\*Example:\*\* `(das [^`]+)`", command.help or "")
-            page += f"\n## {name}\n\n.\n\n```console\n$ {example[1] if example else name}\n```\n"
-        heading, _, rest = re.split(rf"(?<=^## {name}\n\n)(.+?)(?=\n\n)", page, maxsplit=1, flags=re.M | re.S)
-        page = heading + sentence(command) + rest
-    return page
 
 
 def run(page: str, only: str = "") -> str:
@@ -82,7 +34,7 @@ def run(page: str, only: str = "") -> str:
         def block(match: re.Match[str]) -> str:
             kind, text = match[1], match[2]
             if kind.startswith("python"):
-                Path(folder, kind.split()[1]).write_text(text)
+                Path(folder, kind.split()[1]).write_text(text, "utf-8")
                 return match[0]
             commands = re.findall(r"^\$ (.*)$", text, flags=re.M)
             if not any(only in line for line in commands):
@@ -139,9 +91,8 @@ def main() -> None:
     parser.add_argument("pages", nargs="*", type=Path, default=PAGES)
     parser.add_argument("--only", default="", help="only blocks with a command that contains this, as `das tune`")
     options = parser.parse_args()
-    CLI.write_text(with_sentences(CLI.read_text()))
     for page in options.pages:
-        page.write_text(run(page.read_text(), options.only))
+        page.write_text(run(page.read_text("utf-8"), options.only), "utf-8")
 
 
 if __name__ == "__main__":

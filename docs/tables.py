@@ -1,12 +1,12 @@
-"""Write docs/spec/tables.md: every column of the tables of a release, by system, as the releases of `das demo` say."""
+"""Write tables.md among the specifications: every column of the tables of a release, by system. `make site` does.
+
+The columns are those of the releases in the folder that `das demo` made, which is given.
+"""
 
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +22,7 @@ HEAD = """# Tables of a release
 
 Every column of the tables that the releases of `das demo` have, from their `dictionary.csv`. [files.md](files.md) says
 what the files are for. A release's own [`datapackage.json`](files.md#datapackagejson) also has types, codes, keys and
-the laws of the noise. `make docs` writes this page.
+the laws of the noise.
 """
 Columns = tuple[tuple[str, str, str], ...]
 
@@ -55,15 +55,5 @@ def _tables(dictionary: Path) -> dict[str, Columns]:
     }
 
 
-def made() -> str:
-    """Return the page, of what `das demo` makes in an empty folder."""
-    das = Path(sys.executable).with_name("das")
-    with tempfile.TemporaryDirectory(prefix="das-docs-") as folder:
-        environment = os.environ | {"XDG_STATE_HOME": f"{folder}/state"}
-        subprocess.run([das, "demo", f"{folder}/out"], env=environment, stdout=subprocess.DEVNULL, check=True)
-        (demo,) = Path(folder, "out").iterdir()
-        return page_of(demo)
-
-
 if __name__ == "__main__":
-    PAGE.write_text(made(), "utf-8")
+    PAGE.write_text(page_of(Path(sys.argv[1])), "utf-8")

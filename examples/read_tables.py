@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 release = Path(sys.argv[1])
-package = json.loads((release / "datapackage.json").read_text())
+package = json.loads((release / "datapackage.json").read_text("utf-8"))
 tables = {}
 for resource in package["resources"]:  # a file each: those of one table have its name in das:table
     name = resource.get("das:table", resource["name"])

@@ -37,7 +37,7 @@ VACANT, OCCUPIED = 0, 1  # of h1
 def redistricting_declaration(product: str, jurisdiction: Jurisdiction) -> Declaration:
     """Return the shipped declaration of `pl94-persons` or `pl94-units`."""
     file = files("spine.declaration") / f"shipped/{product}-{jurisdiction}.toml"
-    declaration, faults = read_declaration(tomllib.loads(file.read_text()))
+    declaration, faults = read_declaration(tomllib.loads(file.read_text("utf-8")))
     if declaration is None:
         raise ValueError(f"{product}-{jurisdiction}: {faults[0].key}: {faults[0].text}")
     return declaration

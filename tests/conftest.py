@@ -42,7 +42,10 @@ def files_in_memory() -> None:
     """Have tests keep their files, a gigabyte in all, in memory where there is room: on a disk they wait for fsync."""
     memory = Path("/dev/shm")
     with suppress(OSError, ValueError):  # as where there is no /proc or no such folder
-        free, of_machine = os.statvfs(memory), dict(re.findall(r"(\w+): +(\d+)", Path("/proc/meminfo").read_text()))
+        free, of_machine = (
+            os.statvfs(memory),
+            dict(re.findall(r"(\w+): +(\d+)", Path("/proc/meminfo").read_text(encoding="utf-8"))),
+        )
         roomy = free.f_bavail * free.f_frsize > 4 << 30 and int(of_machine["MemAvailable"]) > 8 << 20  # kB
         if "TMPDIR" not in os.environ and roomy and not free.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"] = tempfile.tempdir = str(memory)

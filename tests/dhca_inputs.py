@@ -205,7 +205,7 @@ def mark_synthetic(data: Path, **about: str) -> Mark:
 
 def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a pipe-delimited table."""
-    header, *rows = [line.split("|") for line in path.read_text().splitlines() if line]
+    header, *rows = [line.split("|") for line in path.read_text(encoding="utf-8").splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 

@@ -242,7 +242,7 @@ def _record(into: Path, function: Callable[..., Any], arguments: tuple[Any, ...]
     watch(points.append)
     function(*arguments)
     sys.setprofile(None)
-    into.write_text(json.dumps(points))
+    into.write_text(json.dumps(points), encoding="utf-8")
 
 
 def _die(at: Point, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -279,7 +279,7 @@ def arm(died: Path, moment: str, target: str = "", of: str = "os.replace") -> No
         result = function(*arguments) if moment == "after" else None
         if target in str(arguments[-1]):
             # Of an earlier test, which passed, the folder is gone.
-            with suppress(FileExistsError, FileNotFoundError), open(died, "x") as note:
+            with suppress(FileExistsError, FileNotFoundError), open(died, "x", encoding="utf-8") as note:
                 note.write(str(os.getpid()))
                 note.flush()
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -58,11 +58,11 @@ class ForkedCommands:
 
 def main() -> None:
     """Fork a command for each line of the input; answer with its process and its exit code."""
-    import flows.bottom_up
+    import flows.bottom_up  # noqa: F401
     import flows.cli
-    import flows.detailed_dhca
-    import flows.prefect_flows
-    import flows.top_down
+    import flows.detailed_dhca  # noqa: F401
+    import flows.prefect_flows  # noqa: F401
+    import flows.top_down  # noqa: F401
 
     for line in sys.stdin:
         words, first, output = json.loads(line)

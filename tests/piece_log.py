@@ -26,7 +26,7 @@ def guard(stage: str, *arguments: Any) -> Any:
     finally:
         host, _, _ = get_worker().address.removeprefix("tls://").rpartition(":")
         line = {"stage": stage, "host": host, "network": os.readlink("/proc/self/ns/net")}
-        with open(os.environ["DAS_PRELOAD_FILE"], "a") as note:
+        with open(os.environ["DAS_PRELOAD_FILE"], "a", encoding="utf-8") as note:
             note.write(json.dumps(line | {"begin": begin, "end": time.time()}) + "\n")
 
 

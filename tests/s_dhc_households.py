@@ -297,5 +297,5 @@ def write_configuration(path: Path, values: dict[str, object]) -> Path:
     for budgets in values["privacy_budget"].values():  # type: ignore[attr-defined]
         for value in set(budgets.values()):
             text = text.replace(f'"{value}"', value) if isinstance(value, str) and value not in ("72",) else text
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path

@@ -145,5 +145,5 @@ def _stretches(
 
 
 def write_grfc(path: Path, table: pd.DataFrame) -> Path:
-    path.write_text(table.to_csv(sep="|", index=False))
+    path.write_text(table.to_csv(sep="|", index=False), encoding="utf-8")
     return path

@@ -33,7 +33,7 @@ def texts(*suffixes: str) -> list[Path]:
 
 def prose(file: Path) -> str:
     """The text of a file; of Python its comments and docstrings, for a test's code may name files that it makes."""
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     if file.suffix != ".py" or not PATH.search(text):  # a source without any path need not be cut into tokens
         return text
     with tokenize.open(file) as source:
@@ -48,7 +48,9 @@ def prose(file: Path) -> str:
 @cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)
+    headings = re.findall(
+        r"^#+ +(.+?) *$", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S), flags=re.M
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 

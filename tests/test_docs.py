@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import doctest
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import privacy
 import spine
-from docs import commands, tables
+from docs import cli, commands, tables
 from tests.test_citations import texts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,56 +27,54 @@ FOREIGN = {"table_reader.py", "pause_reschedule"}  # of the Bureau's program and
 
 def shown(page: Path) -> list[list[str]]:
     """The commands of das in a page's blocks, as lists of words."""
-    lines = [line for block in BLOCK.findall(page.read_text()) for line in block.replace("\\\n", " ").splitlines()]
+    lines = [
+        line
+        for block in BLOCK.findall(page.read_text(encoding="utf-8"))
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
     commands = [re.search(r"(?:^|^\$ |measure\.py (?:\S+ )*)(das .*)", line) for line in lines]
     return [shlex.split(re.split(r" [|>&]", match[1])[0], comments=True) for match in commands if match]
 
 
 def named(words: list[str]) -> str:
     """The longest full name of a command that these words begin with, or none."""
-    known = commands.das_commands()
+    known = cli.das_commands()
     return max((name for name in known if words[: len(name.split())] == name.split()), key=len, default="")
 
 
-def test_every_command_has_a_section_with_its_sentence_and_an_example() -> None:
-    sections = commands.sections(commands.CLI.read_text())
-    lacking = [
-        f"{name}: run `make docs`"
-        for name, command in commands.das_commands().items()
-        if commands.sentence(command) not in sections.get(name, "")
-        or not any(re.search(rf"^\$ {name}\b", block[2], re.M) for block in commands.FENCE.finditer(sections[name]))
-    ]
-    assert not lacking
-    assert sorted(set(sections) - set(commands.das_commands())) == []
+def faults_of(words: list[str]) -> list[str]:
+    """What is wrong with a command of das: there is none of its name, or it lacks an option."""
+    name = named(words)
+    if not name:
+        return [] if "--help" in words else [" ".join(words)]
+    parameters = cli.das_commands()[name].params
+    options = {option for each in parameters for option in (*each.opts, *each.secondary_opts)} | {"--help"}
+    asked = (word.split("=")[0] for word in words[1:] if word.startswith("--"))
+    return [f"{' '.join(words)}: {word}" for word in asked if word not in options]
 
 
-def test_a_command_without_a_section_is_given_one() -> None:
-    page = commands.with_sentences("# Commands\n")
-    assert "\n## das tune\n" in page
-    assert commands.with_sentences(page) == page
-    example = next(iter(commands.das_commands()))
-    assert commands.sections(page.replace(f"## {example}\n", "")).keys() == commands.das_commands().keys() - {example}
+@pytest.mark.parametrize("name", cli.das_commands())
+def test_every_command_has_a_sentence_and_examples_that_exist(name: str) -> None:
+    text = cli.das_commands()[name].help
+    assert re.match(r"[A-Z].*[.:]", text.split("\n")[0])
+    lines = re.findall(r"`(das [^`]+)`", text.partition("**Example:**")[2])
+    examples = [shlex.split(line) for line in lines]
+    assert name in map(named, examples)
+    assert [fault for words in examples for fault in faults_of(words)] == []
+
+
+def test_the_page_of_commands_has_the_help_of_each() -> None:
+    page = cli.made()
+    for name, command in cli.das_commands().items():
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        sentence = command.help.split("\n\n")[0].replace("`", "")
+        assert " ".join(sentence.split()) in " ".join(section.split())
+        assert all(each.opts[-1] in section for each in command.params if each.param_type_name == "option")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_and_options_that_a_page_shows_exist(page: Path) -> None:
-    known = commands.das_commands()
-    wrong = []
-    for words in shown(page):
-        name = named(words)
-        options = (
-            {option for parameter in known[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
-            if name
-            else set()
-        )
-        wrong += [
-            f"{' '.join(words)}: {word}"
-            for word in words[1:]
-            if word.startswith("--") and word.split("=")[0] not in options | {"--help"}
-        ]
-        if not name and "--help" not in words:
-            wrong.append(" ".join(words))
-    assert not wrong
+    assert [fault for words in shown(page) for fault in faults_of(words)] == []
 
 
 def test_files_and_names_of_code_that_pages_show_exist() -> None:
@@ -112,9 +114,19 @@ def test_numbers_of_a_noisy_block_are_not_compared_and_its_words_are() -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", commands.PAGES, ids=lambda page: page.stem)
 def test_the_commands_print_what_the_page_shows(page: Path) -> None:
-    assert commands.differences(page.read_text()) == []
+    assert commands.differences(page.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.slow
-def test_the_page_of_tables_is_what_the_releases_of_every_system_say() -> None:
-    assert tables.PAGE.read_text("utf-8") == tables.made()
+def test_the_page_of_tables_has_every_column_of_what_das_demo_releases(tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    das = Path(sys.executable).with_name("das")
+    subprocess.run([das, "demo", tmp_path / "out"], env=environment, stdout=subprocess.DEVNULL, check=True)
+    (demo,) = (tmp_path / "out").iterdir()
+    page = tables.page_of(demo)
+    for title, release in tables.SYSTEMS.items():
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        package = json.loads((demo / release / "datapackage.json").read_text("utf-8"))
+        for resource in package["resources"]:
+            for field in resource.get("schema", {}).get("fields", []):
+                assert f"| `{field['name']}` |" in section, (title, resource["name"])

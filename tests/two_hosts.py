@@ -146,7 +146,7 @@ def tls_cluster(folder: Path, preload: Path, hosts: Sequence[Host] = LOOPBACK) -
 def _address(file: Path) -> str | None:
     """The address in a scheduler file, once it is there as a whole: Dask does not rename it into place."""
     try:
-        return str(json.loads(file.read_text())["address"])
+        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except (FileNotFoundError, ValueError):
         return None
 

@@ -195,7 +195,7 @@ def _opened(address: str) -> Iterator[None]:
     """Open an address in a browser by way of a file of our own: every user sees the arguments of every process."""
     import webbrowser
 
-    with NamedTemporaryFile("w", prefix="das-show-", suffix=".html") as file:  # 0600
+    with NamedTemporaryFile("w", encoding="utf-8", prefix="das-show-", suffix=".html") as file:  # 0600
         file.write(f'<!doctype html><title>das show</title><meta http-equiv="refresh" content="0; url={address}">')
         file.flush()
         threading.Thread(target=webbrowser.open, args=[Path(file.name).as_uri()], daemon=True).start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import logging
 import os
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
+from flows.execution.loopback import is_loopback
 from flows.execution.settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
@@ -180,9 +180,9 @@ def _is_closed(address: str) -> bool:
         return scheme in ("tls", "inproc")
     try:
         host, _ = parse_host_port(place, default_port=0)
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which could be anyone's
+    except ValueError:
         return False
+    return is_loopback(host)
 
 
 def _security(settings: ClusterSettings) -> Security | None:

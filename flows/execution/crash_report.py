@@ -26,7 +26,7 @@ def set_crash_folder(state: Path | None) -> Path | None:
 
 
 def is_of_the_server(error: Exception) -> bool:
-    """Return whether Prefect's server did not answer, or not as it should."""
+    """Return whether a request to Prefect's server failed, or got an answer that is an error."""
     of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
     return of_the_web or str(error).startswith("Failed to reach API")
 
@@ -36,15 +36,18 @@ def report_crash(error: Exception) -> Failed:
     if isinstance(error, OSError) and error.errno:  # the system's reason, and the path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
     if is_of_the_server(error):
-        return Failed("the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up")
-    if isinstance(error, ImportError):
+        kind = type(error).__name__
+        return Failed(
+            f"a request to the Prefect server at PREFECT_API_URL failed ({kind}): see that it is up and reached"
+        )
+    if isinstance(error, ImportError) and error.name:
         return Failed(not_imported(error))
     folder = (_state or state_home()) / "errors"
     try:
         make_private(folder.parent, may_be_link=True)
         make_private(folder)
         handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
-        with open(handle, "w") as copy:
+        with open(handle, "w", encoding="utf-8") as copy:
             copy.write("".join(traceback.format_exception(error)))
     except (OSError, Refused):
         return Failed(f"an unexpected {type(error).__name__}, of which no copy could be kept in {folder}")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import forkserver, get_context
 from multiprocessing.util import get_temp_dir
 
 from flows.reports.terminal import removed_when_stopped
+from tasks.lifecycle.errors import Refused
 
 METHOD = "forkserver"  # of multiprocessing, and of Dask's setting distributed.worker.multiprocessing-method
+SHORT_FOLDERS = ("/tmp", "/var/tmp")  # for sockets, whose addresses have 107 bytes (unix(7))
+LONGEST_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
 # Read when a process starts or imports, so the fork server has them and its workers inherit them.
 ENVIRONMENT = {
     # Dask has its workers hand freed memory back at once (64 KiB); arrays of a few MiB then cost more in page faults
@@ -39,9 +43,31 @@ def start_fork_server(*modules: str) -> None:
     """
     context = get_context(METHOD)
     context.set_forkserver_preload(["flows.execution.preloaded", *modules])
+    _choose_socket_folder()
     with variables(ENVIRONMENT), ignoring_interrupts():
         forkserver.ensure_running()
     removed_when_stopped(partial(shutil.rmtree, get_temp_dir(), ignore_errors=True))  # holds a socket
+
+
+def _choose_socket_folder() -> None:
+    """Have multiprocessing keep its sockets in one of SHORT_FOLDERS where their paths in TMPDIR would be too long.
+
+    It makes one folder for them, its owner's alone, and keeps to it. Raises Refused where it can make none.
+    """
+    given = tempfile.gettempdir()
+    if len(os.fsencode(given)) <= LONGEST_FOLDER:
+        return
+    try:
+        for tempfile.tempdir in SHORT_FOLDERS:
+            with suppress(OSError):
+                get_temp_dir()
+                return
+    finally:
+        tempfile.tempdir = given
+    raise Refused(
+        f"TMPDIR is too long for a socket ({len(os.fsencode(given))} bytes, {LONGEST_FOLDER} at most), and "
+        f"{' and '.join(SHORT_FOLDERS)} cannot be written: set a shorter TMPDIR"
+    )
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def under_policy(settings: M, *flows: str) -> M:
     if path is None:
         return settings
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             policy = json.load(file)
         if unknown := policy.keys() - {ALL, SPINE, DRY_RUN, *SYSTEMS}:
             raise ValueError(f"there is no flow {', '.join(sorted(unknown))}")

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,11 +33,13 @@ from tempfile import TemporaryFile, mkdtemp
 from typing import IO, NoReturn
 
 from flows.execution.fork_server import variables
+from flows.execution.loopback import reach_loopback_directly
 from flows.reports.terminal import removed_when_stopped
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import end_with_parent
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
+END_SECONDS = 1.0  # how long after its last connection closed a server's process may still be there
 LAST_LINES = 5  # of the server's output that a failure shows
 LISTENING = 3  # the number of the file that the server answers on
 DATABASE = "prefect.db"  # where Prefect has it in its home
@@ -81,7 +84,6 @@ class TemporaryServer:
             self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
             self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             self.pid = self._fork(listening.fileno(), state.absolute())
-            self._answered = False
         atexit.register(self.stop)
         removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
 
@@ -106,11 +108,10 @@ class TemporaryServer:
         try:
             connection.request("GET", "/api/health")
             connection.getresponse()
-            self._answered = True
-        except (OSError, HTTPException):
+        except (OSError, HTTPException) as error:
+            failure = self.failure(error)
             self.stop()
-            how = "ended" if self._answered else "did not start"
-            raise Failed(f"the temporary Prefect server {how}: {self.last_lines()}") from None
+            raise failure from None
         finally:
             connection.close()
 
@@ -120,12 +121,25 @@ class TemporaryServer:
             return os.waitpid(self.pid, os.WNOHANG) != (0, 0)
         return True
 
+    def failure(self, error: Exception) -> Failed:
+        """Return what is known after a request failed: whether the server has ended, and what it printed."""
+        deadline = time.monotonic() + END_SECONDS
+        while not (ended := self.ended()) and not isinstance(error, TimeoutError) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        what = "the temporary Prefect server ended"
+        if not ended:
+            what = f"a request to the temporary Prefect server failed ({type(error).__name__})"
+        return Failed(f"{what}; {self.last_lines()}")
+
     def last_lines(self) -> str:
-        """Return the end of the server's output; of a full disk, on which its files are, it has none."""
+        """Return what the server printed last; without output, how much space its files have."""
         self._output.seek(0)
         lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines()]
         printed = " / ".join([line for line in lines if line][-LAST_LINES:])
-        return printed or f"it printed nothing; is there space in {self.home.parent}?"
+        if printed:
+            return f"it printed: {printed}"
+        free = shutil.disk_usage(self.home.parent).free // 2**20
+        return f"it printed nothing; {free:,} MiB are free in {self.home.parent}"
 
     def stop(self) -> None:
         """Send SIGTERM; the server removes its home and exits. Where it was killed, its home is removed here."""
@@ -166,12 +180,13 @@ def served() -> Iterator[None]:
     Raises Failed where it does not answer, or ends before the flows do.
     """
     global _temporary
+    reach_loopback_directly()
     if _server is None:
         yield
         return
     # A flow would import the first three as it begins; here the server is not ready yet.
     import fastapi  # noqa: F401
-    import prefect.flow_engine
+    import prefect.flow_engine  # noqa: F401
     import prefect.utilities.visualization  # noqa: F401
     from prefect.context import refresh_global_settings_context
     from prefect.events.clients import NullEventsClient
@@ -191,10 +206,9 @@ def served() -> Iterator[None]:
     except Exception as error:
         from flows.execution.crash_report import is_of_the_server  # and numpy, before which the server is forked off
 
-        if not (ended := _server.ended()) and not is_of_the_server(error):
+        if not _server.ended() and not is_of_the_server(error):
             raise
-        how = "ended" if ended else "does not answer as it should"
-        raise Failed(f"the temporary Prefect server {how}: {_server.last_lines()}") from error
+        raise _server.failure(error) from error
     finally:
         _temporary = False
         EventsWorker.set_client_override(None)

@@ -315,7 +315,7 @@ def sibling_run(run: RunDirectory) -> str | None:
 
 def _kept(run: RunDirectory) -> dict[str, Any] | None:
     run.check()
-    return json.loads((run / SETTINGS).read_text()) if (run / SETTINGS).exists() else None
+    return json.loads((run / SETTINGS).read_text("utf-8")) if (run / SETTINGS).exists() else None
 
 
 def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None = None) -> None:
@@ -342,4 +342,4 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
     if differs:  # nothing was drawn: the run begins anew
         run.drop_stages()
     with atomic_path(run / SETTINGS, durable=True) as temporary:
-        temporary.write_text(text)
+        temporary.write_text(text, "utf-8")

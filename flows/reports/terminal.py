@@ -101,7 +101,7 @@ def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: boo
         return
     for table in map(_printable, tables):
         if form is Format.csv:
-            typer.echo(as_csv(table.columns, table.rows), nl=False)
+            typer.echo(as_csv(table.columns, table.rows).encode(), nl=False)  # UTF-8, as the files of a release
         else:
             _terminal(table)
 

@@ -392,7 +392,7 @@ class Ledger:
         if not create:
             self._check_not_lost()
             raise LedgerUnusable(f"the ledger {self.path} is empty: open an account with das ledger open")
-        for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
+        for statement in (files("privacy.accounting") / "ledger.sql").read_text("utf-8").split("\n\n"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
 

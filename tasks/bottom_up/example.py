@@ -47,7 +47,7 @@ def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 6
     codes = [f"{state}{2 * county + 1:03d}" for state in names for county in range(counties)]
     factors = {"COUNTY": codes, "SEX": SEXES, "GQ": QUARTERS, "AGE": AGES}
     declared = {"factors": factors, "states": names, "groups": {"STATE": {"of": "COUNTY", "first": 2}}}
-    made.domain.write_text(json.dumps(declared, indent=1) + "\n")
+    made.domain.write_text(json.dumps(declared, indent=1) + "\n", "utf-8")
 
     generator = np.random.default_rng(seed)
     sizes = generator.permutation(1 / np.arange(1, len(codes) + 1))
@@ -65,7 +65,7 @@ def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 6
             writer.write_table(pa.table(columns, schema=schema))
             of_state += np.bincount(drawn[0] // counties, minlength=states)
     lines = [f"{name},{_published(at, int(of_state[at]))}" for at, name in enumerate(names)]
-    made.totals.write_text("\n".join(["STATE,TOTAL", *lines]) + "\n")
+    made.totals.write_text("\n".join(["STATE,TOTAL", *lines]) + "\n", "utf-8")
     mark = Mark("das bottom-up example", version("das-flows"), seed, {TABLE: file_digest(made.table)})
     save_mark(folder, mark)
     return made

@@ -53,7 +53,7 @@ class Drawing(NamedTuple):
 def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
     """Write a run's authorization, as JSON: a later version of the code reads it too."""
     with atomic_path(run / AUTHORIZATION, durable=True) as temporary:
-        temporary.write_text(json.dumps(asdict(authorization)))
+        temporary.write_text(json.dumps(asdict(authorization)), "utf-8")
 
 
 def read_authorization(run: RunDirectory) -> Authorization | None:

@@ -99,7 +99,9 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if not there:
         drop_unnamed(staged)
         if charging.sign and not is_truth(run):
-            (staged / SIGNATURE).write_text(signer(charging.sign).sign((staged / MANIFEST).read_bytes()) + "\n")
+            (staged / SIGNATURE).write_text(
+                signer(charging.sign).sign((staged / MANIFEST).read_bytes()) + "\n", "utf-8"
+            )
         fsync_tree(staged)
         fsync_up(out)
     if row and row.status != "released":
@@ -217,7 +219,7 @@ def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
     if may_draw(run):
         raise Refused(f"{run.id} is a run that may draw noise: give das truth another run id")
     with atomic_path(run / TRUTH) as temporary:
-        temporary.write_text(json.dumps({"out": str(out), "region": folder}))
+        temporary.write_text(json.dumps({"out": str(out), "region": folder}), "utf-8")
 
 
 def end_truth(run: RunDirectory) -> None:
@@ -225,5 +227,5 @@ def end_truth(run: RunDirectory) -> None:
 
     Of a directory that is none of a truth's, remove only the directory. Raises Refused as `end_run` does.
     """
-    noted = json.loads((run / TRUTH).read_text() or "{}") if (run / TRUTH).exists() else {}
+    noted = json.loads((run / TRUTH).read_text("utf-8") or "{}") if (run / TRUTH).exists() else {}
     end_run(run, *([(Path(noted["out"]), noted["region"])] if noted else []))

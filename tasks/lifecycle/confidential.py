@@ -40,18 +40,18 @@ def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *argument
         with suppress(OSError):  # a full disk must not hide the failure itself
             errors = run / "errors"
             errors.mkdir(mode=0o700, exist_ok=True)
-            (errors / f"{stage.replace(' ', '-')}-{uuid4().hex[:8]}.txt").write_text(traceback.format_exc())
+            (errors / f"{stage.replace(' ', '-')}-{uuid4().hex[:8]}.txt").write_text(traceback.format_exc(), "utf-8")
     raise outgoing
 
 
 def _rule(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "the disk is full"
     if isinstance(error, OSError) and error.errno:
         return f"{os.strerror(error.errno)}; the run's errors/ says where"
     if isinstance(error, MemoryError):
         return "out of memory"
-    if isinstance(error, ImportError):
+    if isinstance(error, ImportError) and error.name:
         return not_imported(error)
     if isinstance(error, LedgerError):  # its message is public by contract
         return str(error)

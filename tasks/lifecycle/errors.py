@@ -30,8 +30,5 @@ def refusing(what: str = "") -> Iterator[None]:
 
 
 def not_imported(error: ImportError) -> str:
-    """Return the message for an import that fails once a command has begun. It names the module and nothing else."""
-    return (
-        f"{error.name or 'a module'} cannot be imported: das-flows or a library was changed while this ran, or is "
-        "incomplete; reinstall it"
-    )
+    """Return the message for an import of a named module that fails once a command has begun."""
+    return f"the module {error.name} cannot be imported: install das-flows again, with the libraries that it locks"

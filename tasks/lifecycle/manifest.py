@@ -74,7 +74,7 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
     """Write OUT/manifest.json with the digests of all files in OUT; return the release's digest."""
     files = dict(zip(file_names(out), file_digests(released_files(out)), strict=True))
     whole = {"format": FORMAT, **manifest, "files": files}
-    (out / MANIFEST).write_text(json.dumps(whole, indent=1, default=str) + "\n")
+    (out / MANIFEST).write_text(json.dumps(whole, indent=1, default=str) + "\n", "utf-8")
     return release_digest(out)
 
 

@@ -162,7 +162,9 @@ def _kernels_version() -> str:
 
     Once a process: every piece of work asks for it.
     """
-    sources = {path: path.read_text() for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]}
+    sources = {
+        path: path.read_text("utf-8") for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]
+    }
     kernels = {path: source for path, source in sources.items() if KERNELS in source}
     modules = {"spine.compiled"}.union(*map(CONSTANTS.findall, kernels.values()))
     constants = (HOME / f"{module.replace('.', '/')}.py" for module in modules)

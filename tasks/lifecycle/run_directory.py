@@ -83,12 +83,12 @@ class RunDirectory:
         and two versions of the code, or of the libraries, may understand it differently. It is made again, with the
         same secret. Call it under the run's lock.
         """
-        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
+        boot = BOOT_ID.read_text("utf-8") if BOOT_ID.exists() else ""
         now = {"boot": boot, "code": code_digest(), "libraries": json.dumps(versions())}
-        if any(not (self / name).exists() or (self / name).read_text() != text for name, text in now.items()):
+        if any(not (self / name).exists() or (self / name).read_text("utf-8") != text for name, text in now.items()):
             self.drop_stages()
         for name, text in now.items():
-            (self / name).write_text(text)
+            (self / name).write_text(text, "utf-8")
 
     def drop_stages(self) -> None:
         """Remove what stages have written; they write it again."""
@@ -99,7 +99,7 @@ class RunDirectory:
 def locked(run: RunDirectory) -> Iterator[None]:
     """Hold the run's lock, making its directory first. Raises Refused where another process holds it."""
     run.create()
-    with open(run / "lock", "w") as lock:
+    with open(run / "lock", "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

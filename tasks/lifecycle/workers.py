@@ -18,7 +18,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
 PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, unless its settings say otherwise
-OTHER_CODE = "lacks das-flows or runs different code: install the same das-flows everywhere"
+SAME_CODE = "install the same das-flows everywhere"
 Progress = Callable[[str, int, int], None]  # of a stage, so many pieces done of all; never persons
 Paths = tuple[tuple[str, int], ...]  # each with what it is needed for: os.R_OK, or os.R_OK | os.W_OK
 
@@ -94,15 +94,16 @@ class Workers:
         for address, problem in found.items():
             if isinstance(problem, Failed):
                 raise Failed(f"cluster: {problem}")
-            if problem is not None:  # it has no das-flows to look with, or one that is older
-                raise Failed(f"cluster: the worker {address} {OTHER_CODE}, then resume")
+            if problem is not None:  # as where it has no das-flows to look with
+                how = f"could not look for its code ({type(problem).__name__})"
+                raise Failed(f"cluster: the worker {address} {how}: {SAME_CODE}, then resume")
 
 
 def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> None:
     """Check on a worker that its code has this digest and that it sees these paths. Raises Failed, which names it."""
     try:
         if code_digest() != code:
-            raise Failed(OTHER_CODE)
+            raise Failed(f"runs different code: {SAME_CODE}")
         _see(paths)
     except Failed as lacking:
         worker = dask_worker or get_worker()
@@ -128,10 +129,10 @@ def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments:
 
 def lost(stage: str, problem: BaseException) -> Failed:
     """Return the failure of a stage whose workers were lost, by a problem of Dask's or the system's."""
-    cause = f"{stage}: the connection to the workers was lost ({type(problem).__name__})"
     if isinstance(problem, KilledWorker):
-        return Failed(f"{cause}: workers died at one piece, as where memory is short: give them more (--memory-limit)")
-    return Failed(cause)
+        count = problem.allowed_failures + 1
+        return Failed(f"{stage}: {count} workers died at the same piece; --memory-limit gives each more memory")
+    return Failed(f"{stage}: the workers did not return all pieces ({type(problem).__name__})")
 
 
 def ended(

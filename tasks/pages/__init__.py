@@ -38,7 +38,7 @@ def render(package: str, template: str, **values: Any) -> str:
 
 def style() -> str:
     """Return the style sheet."""
-    return (files("tasks.pages") / "style.css").read_text()
+    return (files("tasks.pages") / "style.css").read_text("utf-8")
 
 
 def number(value: float) -> str:

@@ -73,7 +73,7 @@ def save(chart: Callable[[], Figure], path: Path) -> None:
         raise Refused(f"a chart is written as {', '.join(FORMATS)}, not as {path.name}")
     try:
         if path.suffix == ".svg":
-            path.write_text(standalone(picture(chart)()))
+            path.write_text(standalone(picture(chart)()), "utf-8")
             return
         with plt.rc_context({**STYLE, **dict.fromkeys(INKED, LIGHT)}):
             figure = chart()

@@ -106,7 +106,7 @@ def alone(chart: Mapping[str, Any], *notes: str) -> str:
     module: Any = environment("tasks.pages", ".").get_template("pictures.html").module
     svg = str(module.dots_svg(chart, chart["finding"], lines, 18 * len(lines) + 10)).strip()
     head, end, body = svg.partition(">")
-    look = (files("tasks.pages") / "dots.css").read_text()
+    look = (files("tasks.pages") / "dots.css").read_text("utf-8")
     return f"{head}{end}<style>{look}</style>{body}\n"
 
 

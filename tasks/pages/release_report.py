@@ -67,7 +67,7 @@ def write_report(
     where, name = (package, template) if package else ("tasks.pages", "release.html")
     shown = {"manifest": manifest, "spend": spend, "heading": heading, "short": short, "spent": spent}
     page = render(where, name, **shown, covers=coverage(list(nation)), **facts)
-    (out / REPORT).write_text(page)
+    (out / REPORT).write_text(page, "utf-8")
 
 
 def check_report(release: Path, manifest: Mapping[str, Any]) -> Check:

@@ -87,7 +87,7 @@ def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> N
     (out / "tabulated").mkdir(parents=True, exist_ok=True)
     for table, rows in ((REGIONS, of_regions), (ITERATIONS, _iterations(iterations)), (HIERARCHY, above)):
         header = [column.name for column in table.columns]
-        (out / table.text).write_text("".join("|".join(map(str, row)) + "\n" for row in (header, *rows)))
+        (out / table.text).write_text("".join("|".join(map(str, row)) + "\n" for row in (header, *rows)), "utf-8")
 
 
 def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:

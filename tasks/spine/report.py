@@ -59,7 +59,7 @@ def write_report(
             for name, value in plan.settings.described().items()
         ],
     )
-    path.write_text(html)
+    path.write_text(html, "utf-8")
 
 
 def _with_medians(classes: pd.DataFrame, entities: pd.DataFrame, marginal: str) -> list[dict[Any, Any]]:

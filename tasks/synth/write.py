@@ -110,7 +110,7 @@ def write_data(
             made.append(place / GRF_FILE)
         if system.totals:
             lines = "".join(f"{state},{persons}\n" for state, persons in totals.items())
-            (place / system.totals).write_text("state,pop\n" + lines)
+            (place / system.totals).write_text("state,pop\n" + lines, "utf-8")
             made.append(place / system.totals)
     digests: dict[Path, dict[str, str]] = {place: {} for place in places}
     for path, digest in zip(made, file_digests(made), strict=True):

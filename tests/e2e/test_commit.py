@@ -448,7 +448,7 @@ def test_without_a_ledger_there_is_no_secret(home: Home) -> None:
     with pytest.raises(Refused, match="there is no ledger"):
         home.go()
     assert not (home.run / SECRET).exists()
-    Path(home.settings.ledger).write_text("not a database, for the disk was full or worse")
+    Path(home.settings.ledger).write_text("not a database, for the disk was full or worse", encoding="utf-8")
     with pytest.raises(Failed, match="cannot be used"):
         home.go()
     assert not (home.run / SECRET).exists()

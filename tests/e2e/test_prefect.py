@@ -193,7 +193,7 @@ def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def fill(persons: Path) -> None:
     """Repeat persons until each jurisdiction has the number that is looked for in every log."""
-    header, *lines = persons.read_text().splitlines(keepends=True)
+    header, *lines = persons.read_text(encoding="utf-8").splitlines(keepends=True)
     state = header.split("|").index("TABBLKST")
     jurisdictions: dict[str, list[str]] = {"us": [], "pr": []}
     for line in lines:
@@ -203,7 +203,7 @@ def fill(persons: Path) -> None:
         for jurisdiction, lines in jurisdictions.items()
         for number in range(PERSONS[jurisdiction])
     ]
-    persons.write_text("".join([header, *filled]))
+    persons.write_text("".join([header, *filled]), encoding="utf-8")
 
 
 def is_healthy(api: str) -> bool:
@@ -714,7 +714,7 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     cluster.scheduler.kill()
     result, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3, result
-    assert "the connection to the workers was lost" in result
+    assert "the workers did not return all pieces" in result
     assert "das run --resume dies-pr" in result
     assert "Traceback" not in result
     code, result = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")

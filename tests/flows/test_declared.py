@@ -150,7 +150,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
 
 
 def test_explain_rounds_an_upper_bound_up(das: Das, tmp_path: Path) -> None:
-    text = Path("spine/declaration/shipped/example-districts.toml").read_text()
+    text = Path("spine/declaration/shipped/example-districts.toml").read_text(encoding="utf-8")
     for table in Path("spine/declaration/shipped").glob("*.csv"):
         shutil.copy(table, tmp_path)
     (tmp_path / "own.toml").write_text(text.replace('budget = "2"', 'budget = "1"'))

@@ -89,7 +89,7 @@ def test_every_column_of_every_table_is_described(release: Path) -> None:
 def columns_of(path: Path) -> list[str]:
     if path.suffix == ".parquet":
         return list(pq.read_schema(path).names)
-    with path.open() as file:
+    with path.open(encoding="utf-8") as file:
         return file.readline().rstrip("\n").split("|")
 
 

@@ -615,8 +615,8 @@ PrefectHTTPStatusError = type("PrefectHTTPStatusError", (httpx.HTTPStatusError,)
 def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
     from flows.execution.crash_report import report_crash
 
-    result = str(report_crash(error))
-    assert result == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
+    said = f"a request to the Prefect server at PREFECT_API_URL failed ({type(error).__name__}): see that it is up"
+    assert str(report_crash(error)).startswith(said)
 
 
 def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
@@ -629,9 +629,26 @@ def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
     def imports(_: RunDirectory) -> None:
         import nowhere_at_all  # type: ignore[import-not-found]  # noqa: F401
 
-    said = "nowhere_at_all cannot be imported: das-flows or a library was changed while this ran"
+    said = "the module nowhere_at_all cannot be imported: install das-flows again"
     with pytest.raises(ImportError) as gone:
         imports(RunDirectory(tmp_path))
     assert str(report_crash(gone.value)).startswith(said)
     with pytest.raises(Failed, match=f"^release: {said}"):
         guard("release", RunDirectory(tmp_path), imports)
+
+
+def test_an_import_error_that_names_no_module_is_given_no_cause(tmp_path: Path) -> None:
+    """As httpx's, which lacks a package for the proxy that the environment names: no installation is at fault."""
+    from flows.execution.crash_report import report_crash, set_crash_folder
+    from tasks.lifecycle.confidential import guard
+    from tasks.lifecycle.errors import Failed
+    from tasks.lifecycle.run_directory import RunDirectory
+
+    def lacks(_: RunDirectory) -> None:
+        raise ImportError("Using SOCKS proxy, but the 'socksio' package is not installed")
+
+    with pytest.raises(Failed, match=r"^release: a ImportError was raised; its text is in the run's errors/$"):
+        guard("release", RunDirectory(tmp_path), lacks)
+    set_crash_folder(tmp_path)
+    assert str(report_crash(ImportError("of a proxy"))).startswith("an unexpected ImportError; the curator's copy is ")
+    set_crash_folder(None)

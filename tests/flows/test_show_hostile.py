@@ -109,7 +109,7 @@ def served_once(
         assert there.wait(10)
         path = Path(urlsplit(opened[0]).path)
         assert path.stat().st_mode & 0o777 == 0o600
-        texts.append(path.read_text())
+        texts.append(path.read_text(encoding="utf-8"))
 
     monkeypatch.setattr("uvicorn.Server.run", run)
     monkeypatch.setattr("signal.signal", lambda *_: None)

@@ -57,17 +57,19 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
     for asked in addresses:
         name, view = file_name(asked), pages.view(asked)
         text = rendering.html(view, about, rendering.address_of(asked), f"{name}.csv")
-        (out / f"{name}.html").write_text(_link_files(text, written))
+        (out / f"{name}.html").write_text(_link_files(text, written), "utf-8")
         if not view.is_whole:
             view = pages.view({**asked, "format": "csv"})
-        (out / f"{name}.csv").write_text(as_csv(*table_of(view)))
-    (out / "static/style.css").write_text(style())
+        (out / f"{name}.csv").write_text(as_csv(*table_of(view)), "utf-8")
+    (out / "static/style.css").write_text(style(), "utf-8")
     if about["finds"]:
         _write_search(pages, written, out, about)
 
 
 def _write_search(pages: ReleasePages, written: Mapping[str, str], out: Path, about: Mapping[str, Any]) -> None:
-    (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
+    (out / "find.html").write_text(
+        _link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written), "utf-8"
+    )
     for name in ("search.js", "find.js"):
         (out / f"static/{name}").write_bytes((files("flows.reports.show") / f"static/{name}").read_bytes())
     index = [
@@ -80,7 +82,7 @@ def _write_search(pages: ReleasePages, written: Mapping[str, str], out: Path, ab
         groups.setdefault(group.rpartition("-")[0], []).append(group.rpartition("-")[2])
     known = {"INDEX": index, "GROUPS": groups, "SMALL": SMALL}
     lines = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in known.items()]
-    (out / "static/index.js").write_text("".join(lines))
+    (out / "static/index.js").write_text("".join(lines), "utf-8")
 
 
 def _names_by_link(addresses: list[Address]) -> dict[str, str]:

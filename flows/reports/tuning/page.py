@@ -19,7 +19,7 @@ from tasks.pages import render
 def page(plan: BudgetPlan) -> str:
     """Return the page, starting from this plan."""
     here = files("flows.reports.tuning")
-    scripts = {name: (here / f"{name}.js").read_text() for name in ("laws", "charts", "page")}
+    scripts = {name: (here / f"{name}.js").read_text("utf-8") for name in ("laws", "charts", "page")}
     scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")

@@ -126,7 +126,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], where: str
         statement=STATEMENT,
         version=version("das-flows"),
     )
-    (out / PAGE).write_text(page)
+    (out / PAGE).write_text(page, "utf-8")
 
 
 def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:

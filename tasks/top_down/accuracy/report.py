@@ -71,7 +71,7 @@ def write_report(
     where = about.pop("States", "")
     board = board_chart(whole, coverage, kinds, estimators, where)
     notes = "Further left is better. " * (len(estimators) > 1) + f"Not private. {spread}"
-    (out / "board.svg").write_text(alone(board, notes))
+    (out / "board.svg").write_text(alone(board, notes), "utf-8")
     covered = coverage.assign(
         place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cut"].__getitem__),
         of=coverage["product"].map(PRODUCTS) + ": " + coverage["quantity"],
@@ -93,7 +93,7 @@ def write_report(
         target=target_table(target, columns),
         spine_title=SPINES[kinds[-1]],
     )
-    (out / "error.html").write_text(page)
+    (out / "error.html").write_text(page, "utf-8")
     return tables
 
 

@@ -95,6 +95,6 @@ def write_report(
         TextTable.filled("How close counts are to the truth, by true size", heads, shown, words=3),
     ]
     (out / "error.html").write_text(
-        render("tasks.top_down.accuracy", "declared_accuracy.html", about=dict(about), tables=tables)
+        render("tasks.top_down.accuracy", "declared_accuracy.html", about=dict(about), tables=tables), "utf-8"
     )
     return tables

@@ -99,7 +99,7 @@ def write_public(run: DeclaredRun, staged: Path) -> None:
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, SETTINGS_FILE) as draft:
-        draft.write_text(json.dumps(content) + "\n")
+        draft.write_text(json.dumps(content) + "\n", "utf-8")
     write_table(staged, LEAVES_FILE, pa.table({name: pa.array(values) for name, values in leaves.items()}))
     if equal:
         rows = [(at, *row) for at, counts in enumerate(equal) for row in counts]

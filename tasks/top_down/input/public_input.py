@@ -136,4 +136,6 @@ def open_quarters(folder: Path) -> Iterator[Callable[[IntArray, IntArray], None]
 
 def write_totals(folder: Path, totals: Mapping[int, int]) -> None:
     """Write states.csv: the population of each state."""
-    (folder / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
+    (folder / TOTALS_FILE).write_text(
+        "state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()), "utf-8"
+    )

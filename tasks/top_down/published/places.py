@@ -58,7 +58,7 @@ class Published:
 
     def digest(self, state: str) -> str:
         """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
-        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
+        boot = BOOT_ID.read_text("utf-8") if BOOT_ID.exists() else ""
         content = [code_digest(), versions(), boot, state, self.files(state)]
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -78,7 +78,7 @@ def write_description(source: Source, staged: Path) -> None:
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
-        draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
+        draft.write_text(json.dumps(content, indent=1, default=str) + "\n", "utf-8")
 
 
 def described_measurements(

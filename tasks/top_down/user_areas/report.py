@@ -64,7 +64,7 @@ def write_files(
         for name, rows in tables.items():
             if rows:
                 (folder / name).write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
-        (folder / "areas.html").write_text(page(areas, counts, sketch))
+        (folder / "areas.html").write_text(page(areas, counts, sketch), "utf-8")
         write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]

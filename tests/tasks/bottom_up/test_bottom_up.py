@@ -251,7 +251,9 @@ def partitions_of(run) -> int:
 def test_text_is_counted_alike_however_it_is_cut(tmp_path, run, monkeypatch, chunk, newline):
     cut_files(monkeypatch, chunk)
     path = Path(write_table(tmp_path))
-    path.write_bytes(path.read_text().rstrip("\n").replace("\n", newline).encode())  # no newline at the end
+    path.write_bytes(
+        path.read_text(encoding="utf-8").rstrip("\n").replace("\n", newline).encode()
+    )  # no newline at the end
     domain = read_domain(write_domain(tmp_path))
     tabulate(run, HERE, str(path), domain)
     assert partitions_of(run) == -(-path.stat().st_size // chunk)
@@ -287,7 +289,7 @@ def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, r
 def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     domain = read_domain(write_domain(tmp_path))
     path = Path(write_table(tmp_path))
-    path.write_text(path.read_text() + "44001,1\n")
+    path.write_text(path.read_text(encoding="utf-8") + "44001,1\n", encoding="utf-8")
     with pytest.raises(Refused, match="curator's report"):
         tabulate(run, HERE, str(path), domain)
     (finding,) = load_findings(run)
@@ -300,7 +302,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
         ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", "column SEX appears twice"),
         (old_mac, "a line holds a carriage return"),
     ):
-        path.write_text(text, newline="")
+        path.write_text(text, encoding="utf-8", newline="")
         with pytest.raises(Refused, match=message):
             tabulate(other, HERE, str(path), domain)
     with pytest.raises(Refused, match="cannot be read"):
@@ -688,7 +690,7 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
     declared = copy.deepcopy(BASE) | {"recodes": {"young": {"axis": "age", "starts": [0, 3]}}}
     declared["axes"]["age"]["values"] = "0-9"
     path = tmp_path / "small.json"
-    with open(tmp_path / "zones.csv", "w") as file:
+    with open(tmp_path / "zones.csv", "w", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
     path.write_text(json.dumps(declared))
     domain = read_domain(path)
@@ -734,7 +736,7 @@ def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
     assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
     declared = BASE | {"records": "dwelling", "unit": "household", "axes": {"sex": BASE["axes"]["sex"]}}
     declared |= {"recodes": {}, "zeros": [], "counts": [], "queries": {"detailed": "1/2", "total": "1/2"}}
-    with open(tmp_path / "zones.csv", "w") as file:
+    with open(tmp_path / "zones.csv", "w", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
     path.write_text(json.dumps(declared))
     spend = read_domain(path).mechanism(Fraction(1)).spend

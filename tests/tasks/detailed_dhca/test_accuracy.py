@@ -141,7 +141,7 @@ def hold_against_files(report: Report, example: Path, place: Path) -> None:
     truth = truth_here(place, finest / "params", finest / "data")
     detailed_only = set()
     for name in ("race", "ethnicity"):
-        with open(example / f"params/{name}-characteristic-iterations.txt") as file:
+        with open(example / f"params/{name}-characteristic-iterations.txt", encoding="utf-8") as file:
             rows = list(csv.DictReader(file, delimiter="|"))
         detailed_only |= {row["ITERATION_CODE"] for row in rows if row["DETAILED_ONLY"] == "True"}
     places = [release(example, place, number) for number in range(report.accuracy.runs)]

@@ -504,7 +504,7 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
 
 @pytest.mark.parametrize("ages", ["(0, 16, 45, 65)", "(5, 18, 45, 65)", "(0, 45, 18, 65)"])
 def test_ages_whose_cells_do_not_add_up_fail_at_import_and_widths_follow_from_ages(ages: str) -> None:
-    source, first = Path(details.__file__).read_text(), f"AGE4: {details.AGES[details.AGE4]}"
+    source, first = Path(details.__file__).read_text(encoding="utf-8"), f"AGE4: {details.AGES[details.AGE4]}"
     assert first in source
     names: dict[str, Any] = {"__name__": "details"}
     exec(compile(source.replace(first, "AGE4: (0, 18, 45, 65, 85)"), "details.py", "exec"), names)

@@ -100,12 +100,12 @@ def test_every_layout_gives_the_names_that_were_written(names):
             header_row(SUMLEV=LEVEL_OF[kind], GEOCODE=code, AIANHH=code[:4], GEOCOMP="00", NAME=name)
             for (kind, code), name in names.items()
         ]
-        Path(one, "rigeo2020.pl").write_text("\n".join(rows))
+        Path(one, "rigeo2020.pl").write_text("\n".join(rows), encoding="utf-8")
         for number, ((kind, code), name) in enumerate(names.items()):
             header, row = ["USPS", "GEOID", "NAME", "ALAND  "], ["RI", code, name, "1"]
             path = Path(two, f"202{number}_Gaz_{FILE_OF[kind]}_national.txt")
             between = "|\t"[number % 4 == 0]
-            path.write_text("".join(between.join(line) + "\n" for line in (header, row)))
+            path.write_text("".join(between.join(line) + "\n" for line in (header, row)), encoding="utf-8")
         in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731
         expected = {Region("PR-" * in_puerto_rico(*key) + key[0], key[1]): name for key, name in names.items()}
         assert NAMES.in_geography(one) == NAMES.in_geography(two) == expected
@@ -114,7 +114,7 @@ def test_every_layout_gives_the_names_that_were_written(names):
 
 
 def damaged(path: Path) -> None:
-    path.write_text("no archive")
+    path.write_text("no archive", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def as_user(user: int, act: Callable[[], object]) -> str:
         os.write(write, said.encode())
         os._exit(0)
     os.close(write)
-    with open(read) as answer:
+    with open(read, encoding="utf-8") as answer:
         said = answer.read()
     os.waitpid(child, 0)
     return said

@@ -171,7 +171,7 @@ def test_block_populations_are_the_tables(blocks: Path, example: Path, tmp_path:
     ],
 )
 def test_a_faulty_block_table_is_refused(blocks: Path, change: Callable[[str], str], message: str) -> None:
-    blocks.write_text(change(blocks.read_text()))
+    blocks.write_text(change(blocks.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(Refused, match=message) as refused:
         read_blocks(blocks)
     assert "\n" not in str(refused.value)
@@ -188,7 +188,7 @@ def test_config_keeps_its_numbers_to_the_digit(blocks: Path, example: Path, tmp_
 
 
 def test_puerto_rico_alone_runs_puerto_rico_alone(blocks: Path, example: Path, tmp_path: Path) -> None:
-    blocks.write_text("\n".join([HEADER, ROWS[3]]))
+    blocks.write_text("\n".join([HEADER, ROWS[3]]), encoding="utf-8")
     made = synthesize_blocks(blocks, example / "params", tmp_path / "out", Options())
     config = json.loads((made.params / "config.json").read_text())
     assert (config["run_us"], config["run_pr"]) == (False, True)

@@ -72,7 +72,7 @@ def write(folder: Path, raw: dict[str, Any] = BASE, rows: list[Row] | None = Non
         "records.csv": [["zone", "DW", "SEX", "AGE"], *records],
     }
     for name, lines in tables.items():
-        with open(folder / name, "w") as file:
+        with open(folder / name, "w", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
     (folder / "small.json").write_text(json.dumps(raw))
     return str(folder / "small.json"), str(folder / "records.csv")
@@ -384,7 +384,7 @@ def test_a_public_file_that_changes_before_its_digest_is_refused(
     declaration, _ = write(tmp_path)
 
     def change(path: str) -> str:
-        Path(path).write_text(Path(path).read_text() + "3,0\n")
+        Path(path).write_text(Path(path).read_text(encoding="utf-8") + "3,0\n", encoding="utf-8")
         return digest_file(path)
 
     monkeypatch.setattr(public_tables, "digest_file", change)
@@ -891,7 +891,7 @@ def test_random_declarations_keep_their_figures_and_without_noise_are_the_truth(
         "records.csv": [["leaf", *(axis["column"] for axis in raw["axes"].values())], *rows],
     }
     for name, lines in tables.items():
-        with open(folder / name, "w") as file:
+        with open(folder / name, "w", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
     (folder / "d.json").write_text(json.dumps(raw))
     if not rows:

@@ -62,8 +62,8 @@ def test_without_noise_the_tables_are_those_of_the_records(
 def test_with_noise_declared_figures_stay_exact_and_calls_differ(
     records: pd.DataFrame, declaration: Path, estimator: Estimator
 ) -> None:
-    own = json.loads(declaration.read_text()) | {"budget": "1/100"}
-    declaration.write_text(json.dumps(own))
+    own = json.loads(declaration.read_text(encoding="utf-8")) | {"budget": "1/100"}
+    declaration.write_text(json.dumps(own), encoding="utf-8")
     calls = [das.top_down(records, declaration, estimator).levels for _ in range(9)]
     for levels in calls:
         assert levels["region"].groupby("region").COUNT.sum().to_dict() == {"1": 4, "2": 3}
@@ -99,9 +99,9 @@ def test_an_estimator_that_is_none_draws_no_noise(records: pd.DataFrame, declara
 
 def test_codes_that_lost_their_leading_zeros_are_named(records: pd.DataFrame, declaration: Path) -> None:
     """As pandas reads codes by default: numbers."""
-    own = json.loads(declaration.read_text())
+    own = json.loads(declaration.read_text(encoding="utf-8"))
     own["axes"]["sex"]["values"] = ["01", "02"]
-    declaration.write_text(json.dumps(own))
+    declaration.write_text(json.dumps(own), encoding="utf-8")
     codes = {zone: f"0{at}" for at, zone in enumerate(LEAVES["zone"])}
     pd.DataFrame(LEAVES | {"zone": [*codes.values()]}).to_csv(declaration.parent / "zones.csv", index=False)
     numbers = records.assign(zone=records.zone.map(codes).astype(int), SEX=records.SEX.astype(int))

@@ -140,7 +140,7 @@ def test_units_alone_need_no_persons(tmp_path: Path, places: Places, states: tup
 
 
 def _rows(path: Path) -> list[list[str]]:
-    return [line.split(",") for line in path.read_text().split()[1:]]
+    return [line.split(",") for line in path.read_text(encoding="utf-8").split()[1:]]
 
 
 def test_truth_is_the_input(tmp_path: Path, two_states: Path) -> None:

@@ -1,0 +1,182 @@
+"""A run releases the same bytes whatever proxies, temporary folder and locale its user's environment names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from e2e_runs import digest, prepared, with_secret
+from prefect.client.orchestration import get_client
+from prefect.settings import temporary_settings
+
+import flows
+from flows.execution.fork_server import LONGEST_FOLDER, variables
+from flows.execution.loopback import reach_loopback_directly
+from flows.execution.safetab_settings import DetailedDhcaSettings
+
+ROOT = Path(flows.__file__).resolve().parents[1]
+NOBODY = "127.0.0.1:9"  # an address at which nobody answers
+RANGES = "localhost,127.0.0.0/8,10.0.0.0/8,::1/128"
+PLAIN_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # else Python takes UTF-8 for C
+LATIN_1 = {"LC_ALL": "en_US.ISO-8859-1"}
+
+
+def long_folder(length: int) -> dict[str, str]:
+    return {"TMPDIR": "é à " + "x" * (length - 10) + "/y"}
+
+
+ENVIRONMENTS = {
+    "http proxy": {"HTTP_PROXY": f"http://{NOBODY}"},
+    "lower case": {"http_proxy": f"http://{NOBODY}", "no_proxy": "10.0.0.0/8,.example.org"},
+    "ranges": {"HTTP_PROXY": f"http://{NOBODY}", "NO_PROXY": RANGES},
+    "a range of IPv6": {"NO_PROXY": "localhost,127.0.0.1,::1/128"},
+    "socks": {"ALL_PROXY": f"socks5h://{NOBODY}"},
+    "lower-case socks": {"all_proxy": f"socks5://{NOBODY}", "HTTPS_PROXY": f"http://{NOBODY}", "NO_PROXY": "*.org"},
+    "every proxy": {"HTTP_PROXY": f"http://{NOBODY}", "ALL_PROXY": f"socks5h://{NOBODY}", "NO_PROXY": RANGES},
+    "long TMPDIR": long_folder(125),
+    "longer TMPDIR": long_folder(200),
+    "plain C": PLAIN_C,
+    "long TMPDIR in plain C": PLAIN_C | long_folder(200),
+    "Latin-1": LATIN_1,
+    "Latin-1, no UTF-8 mode": LATIN_1
+    | {"LC_ALL": "", "LANG": "en_US.ISO-8859-1", "PYTHONUTF8": "0"}
+    | long_folder(125),
+    "ASCII output": {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"},
+}
+ALWAYS = {"every proxy", "long TMPDIR in plain C"}
+IN_CI = {"http proxy", "socks", "Latin-1", "ASCII output"}
+
+
+@pytest.fixture(scope="module")
+def settled(example: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[DetailedDhcaSettings, str]:
+    """A run's settings, and the digest of its release under a fixed secret."""
+    return prepared(example, tmp_path_factory.mktemp("settled"), "run-pr")
+
+
+def environment_of(name: str, folder: Path) -> dict[str, str]:
+    """This process's environment with the variables of a case; makes the folders and the locale that they name."""
+    given = dict(ENVIRONMENTS[name])
+    if "TMPDIR" in given:
+        given["TMPDIR"] = f"{folder}/{given['TMPDIR']}"
+        Path(given["TMPDIR"]).mkdir(parents=True)
+    if "en_US.ISO-8859-1" in given.values():
+        if not shutil.which("localedef") or not Path("/usr/share/i18n/locales/en_US").exists():
+            pytest.skip("no localedef, or no sources of locales")
+        given["LOCPATH"] = str(folder)
+        subprocess.run(["localedef", "-i", "en_US", "-f", "ISO-8859-1", folder / "en_US.ISO-8859-1"], check=True)
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_API", "LC_"))}
+    return own | given
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.ci if name in IN_CI else pytest.mark.slow)
+        for name in ENVIRONMENTS
+    ],
+)
+def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSettings, str], tmp_path: Path) -> None:
+    known, expected = settled
+    folder = tmp_path / "Île données"
+    settings = with_secret(known.model_copy(update={"state": str(folder / "state"), "out": str(folder / "out")}))
+    words = ["das", "run", settings.params, settings.data, settings.out, "--state", settings.state]
+    words += ["--run-id", "run", "--no-spine", "--workers", "1"]
+    environment = environment_of(name, tmp_path)
+    done = subprocess.run(
+        [Path(sys.executable).with_name(words[0]), *words[1:]],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said = done.stdout.decode("latin-1")
+    assert done.returncode == 0, said
+    assert digest(folder / "out" / "pr") == expected
+    if "TMPDIR" in ENVIRONMENTS[name]:
+        assert list(Path(environment["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "is_direct"),
+    [
+        ("http://127.0.0.1:4200/api", True),
+        ("http://localhost:4200/api", True),
+        ("http://[::1]:4200/api", True),
+        ("http://prefect.example.org/api", False),
+    ],
+)
+@pytest.mark.parametrize("sync_client", [True, False])
+def test_only_a_server_elsewhere_is_asked_through_a_proxy(url: str, is_direct: bool, sync_client: bool) -> None:
+    reach_loopback_directly()
+    with variables({"HTTP_PROXY": f"http://{NOBODY}"}), temporary_settings({"api.url": url}):
+        client = get_client(sync_client=sync_client)._client
+    assert (client._transport_for_url(httpx.URL(url)) is client._transport) == is_direct
+
+
+def test_a_temporary_folder_too_long_for_sockets_is_refused_where_no_short_one_serves(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * LONGEST_FOLDER)
+    long.mkdir()
+    program = (
+        "from flows.execution import fork_server\n"
+        "from tasks.lifecycle.errors import Refused\n"
+        "fork_server.SHORT_FOLDERS = ('/proc/none', '/proc/neither')\n"
+        "try:\n"
+        "    fork_server.start_fork_server()\n"
+        "except Refused as refused:\n"
+        "    print(refused)\n"
+    )
+    words = [sys.executable, "-c", program]
+    said = subprocess.run(words, env=os.environ | {"TMPDIR": str(long)}, stdout=subprocess.PIPE, check=True, text=True)
+    assert said.stdout == (
+        f"TMPDIR is too long for a socket ({len(str(long))} bytes, {LONGEST_FOLDER} at most), and /proc/none and "
+        "/proc/neither cannot be written: set a shorter TMPDIR\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_what_a_terminal_cannot_show_is_replaced_and_csv_is_utf8(form: str) -> None:
+    program = (
+        "import das_flows\n"
+        "das_flows.use_utf8()\n"
+        "from flows.reports.terminal import Format, report\n"
+        "from tasks.pages.text_table import TextTable\n"
+        "import sys\n"
+        "form, title, place = sys.argv[1:]\n"
+        "table = TextTable(title, ['Ort'], [[place]])\n"
+        "report({'Ort': place}, [table], Format(form.replace('json', 'table')), as_json=form == 'json')\n"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program, form, "Größe ≥ 1", "Łódź"],
+        env=os.environ | PLAIN_C | {"PYTHONIOENCODING": "latin-1"},
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    if form == "csv":
+        assert printed.decode() == "Ort\nŁódź\n"
+    elif form == "json":
+        assert json.loads(printed) == {"Ort": "Łódź"}
+    else:
+        assert "?ód?" in printed.decode("latin-1")
+
+
+def test_every_text_file_is_read_and_written_as_utf8() -> None:
+    """`read_text` and `write_text` of any object, whose type ruff's PLW1514 does not always see."""
+    packages = ("flows", "tasks", "privacy", "spine")
+    lacking = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in (path for package in packages for path in (ROOT / package).rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and len(call.args) == {"read_text": 0, "write_text": 1}.get(call.func.attr)
+        and "encoding" not in {keyword.arg for keyword in call.keywords}
+    ]
+    assert lacking == []
