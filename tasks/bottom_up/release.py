@@ -154,7 +154,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
         },
         "histogram": {
             "cells": domain.histogram.cells,
-            "factors": {factor.name: len(factor.levels) for factor in domain.histogram.factors},
+            "factors": {axis.name: len(axis) for axis in domain.histogram.axes},
             "regions": domain.region_columns,
             "structural_zeros": domain.structural_zeros,
             "domain": domain.digest(),
