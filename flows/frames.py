@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from spine.counts import sums
+from privacy.tables.histogram import sums
 from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.inputs.regions import NATION, Region
 from tasks.lifecycle.datapackage import PACKAGE_FILE, Resource, read_package, slug

@@ -17,7 +17,7 @@ from math import comb
 
 import numpy as np
 
-from spine.counts import Count
+from privacy.tables.histogram import Count
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.geography import IntArray
 from spine.hierarchy import Spine

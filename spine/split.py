@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spine.counts import Axis, Recode
+from privacy.tables.histogram import Axis, Recode
 from spine.geography import BoolArray, FloatArray, IntArray
 
 Tables = list[FloatArray]  # of each component (n, slots, slots): n matrices between its slots, the parts of the base

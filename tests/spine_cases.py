@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from privacy.tables.histogram import Axis, Recode
 from spine.allocations import Allocation
-from spine.counts import Axis, Recode
 from spine.entities import Entities
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Product
 from spine.variance import Root, Upward
 
 SMALL = Product(
-    "small",
     tuple(
         Axis(name, "", (), "", tuple("012"[:size])) for name, size in (("hhgq", 3), ("votingage", 2), ("cenrace", 2))
     ),
-    (),
+    name="small",
+    counts=(),
     recodes=(Recode("hhinstlevels", "hhgq", (0, 1, 1)),),
 )
 QUERIES = ("total", "cenrace", "hhinstlevels", "votingage*cenrace", "detailed")

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
 from spine.declaration.form import Fault, Form, Level, PassForm, read_form
 from spine.declaration.product import COLUMNS, read_product
 from spine.settings import AS_READ, Definition
-from spine.top_down.histogram import DETAILED, TOTAL, Product
+from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
 from spine.top_down.queries import parent_of, query_group
 

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privacy.tables.histogram import TOTAL
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
-from spine.top_down.histogram import TOTAL, Product
+from spine.top_down.histogram import Product
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spine.counts import Axis, Count, Recode
+from privacy.tables.histogram import Axis, Count, Recode
 from spine.declaration.form import AxisForm, Fault, Form, RecodeForm, expanded, is_writable
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL
@@ -105,9 +105,9 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
         return None, faults
     zeros = tuple(_zero(form, at, axes, recodes, faults) for at in range(len(form.zeros)))
     product = Product(
-        form.name,
         tuple(axes.values()),
-        (Count("total", f"{form.records}s"),),
+        name=form.name,
+        counts=(Count("total", f"{form.records}s"),),
         recodes=tuple(recodes.values()),
         bounded=(form.partitions or [TOTAL])[0] if form.one_partition else tuple(form.partitions),
         zeros=zeros,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from spine.counts import Count, mask
+from privacy.tables.histogram import Count, mask
 from spine.geography import FloatArray, IntArray
 from spine.gls.grid import Grid, Signs, grid_of, in_cells
 from spine.split import joint, padded

@@ -1,86 +1,31 @@
-"""The histograms of a product: axes, cells (C order), and sparse counts of geounits, summed up the spine."""
+"""The histograms of a product, and sparse counts of geounits, summed up the spine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from typing import TypeVar
 
 import numpy as np
 
-from spine.counts import Axis, Condition, Count, Recode, mask, matrix, sums
-from spine.geography import BoolArray, IntArray
+from privacy.tables.histogram import TOTAL, Count, Histogram, sums
+from spine.geography import IntArray
 from spine.hierarchy import Spine, changes
 
-DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 
-
-@dataclass(frozen=True, eq=False)
-class Product:
-    """The schema of a histogram: its axes and their groups, which queries ask, and what is counted of its cells.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Product(Histogram):
+    """The histogram of a product: what is counted of its cells, and by what its cells are bounded.
 
     counts: those that have a name. tables: the cells of the published tables, by table. bounded: the queries whose
     coordinates together part the cells by what is declared of a geounit (`bounds.Bounds`); by default one part.
-    zeros: structural zeros, the conditions that no record meets.
     """
 
     name: str
-    axes: tuple[Axis, ...]
     counts: tuple[Count, ...]
     tables: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
-    recodes: tuple[Recode, ...] = ()
     bounded: str | tuple[str, ...] = TOTAL
-    zeros: tuple[Condition, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the sizes of the axes."""
-        return tuple(map(len, self.axes))
-
-    @property
-    def cells(self) -> int:
-        """Return the number of cells."""
-        return prod(self.shape)
-
-    @cached_property
-    def coordinates(self) -> dict[str, IntArray]:
-        """Return for each axis the (cells,) coordinate of every cell."""
-        at = np.indices(self.shape).reshape(len(self.shape), -1)
-        return {axis.name: own for axis, own in zip(self.axes, at, strict=True)}
-
-    def asked(self, query: str) -> dict[str, str]:
-        """Return the axes that a query does not sum over, and of each itself or the recode that is asked in its place.
-
-        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. ValueError for an axis that is
-        not there.
-        """
-        axes = {axis.name: axis.name for axis in self.axes}
-        known = axes | {recode.name: recode.axis for recode in self.recodes}
-        names = [] if query == TOTAL else [*axes] if query == DETAILED else [each.strip() for each in query.split("*")]
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"query group {query} asks {unknown[0]}: the axes are {', '.join(known)}")
-        asked = {known[name]: name for name in names}
-        if len(asked) < len(names):
-            raise ValueError(f"query group {query} asks an axis twice")
-        return asked
-
-    def partition(self, query: str) -> tuple[IntArray, int]:
-        """Return the (cells,) coordinate of a query that each cell is counted in, and the number of coordinates.
-
-        Coordinates are in C order of the axes as the histogram has them. query: as for `asked`.
-        """
-        asked, recodes = self.asked(query), {recode.name: recode for recode in self.recodes}
-        coordinate, width = np.zeros(self.cells, np.int64), 1
-        for axis in self.axes:
-            if axis.name not in asked:
-                continue
-            value, size = self.coordinates[axis.name], len(axis)
-            if (recode := recodes.get(asked[axis.name])) is not None:
-                value, size = np.array(recode.part)[value], len(recode)
-            coordinate, width = coordinate * size + value, width * size
-        return coordinate, width
 
     @cached_property
     def types(self) -> IntArray:
@@ -90,22 +35,10 @@ class Product:
         together = np.stack([self.partition(name)[0] for name in self.bounded])
         return np.unique(together, axis=1, return_inverse=True)[1].reshape(-1)
 
-    @cached_property
-    def possible(self) -> BoolArray:
-        """Return (cells,) whether a cell is not a structural zero."""
-        possible = np.ones(self.cells, bool)
-        for where in self.zeros:
-            possible &= ~mask(self.axes, where)
-        return possible
-
     @property
     def estimated(self) -> tuple[Count, ...]:
         """Return the counts that are not declared."""
         return tuple(count for count in self.counts if not count.declared)
-
-    def matrix(self, counts: Iterable[Count]) -> IntArray:
-        """Return (cells, counts) 1 where a cell is counted."""
-        return matrix(self.axes, [count.where for count in counts])
 
     def count(self, name: str) -> Count:
         """Return the count of this name."""

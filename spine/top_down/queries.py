@@ -19,11 +19,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from privacy.tables.histogram import DETAILED as DETAILED
+from privacy.tables.histogram import TOTAL as TOTAL
 from spine.allocations import Allocation
 from spine.geography import FloatArray, IntArray
 from spine.noise import parameter
-from spine.top_down.histogram import DETAILED as DETAILED
-from spine.top_down.histogram import TOTAL as TOTAL
 from spine.top_down.histogram import Product, TrueHistograms
 
 

@@ -43,11 +43,11 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
     histogram = design.domain.histogram
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
     place = np.zeros(len(table), np.int64)
-    for factor in histogram.factors:
-        level = pd.Index(factor.levels).get_indexer(table[factor.name].astype(str))
+    for axis in histogram.axes:
+        level = pd.Index(axis.codes).get_indexer(table[axis.name].astype(str))
         if (level < 0).any():
-            raise NotOfRelease(f"the histogram has a level of {factor.name} that is not in its domain")
-        place = place * len(factor.levels) + level
+            raise NotOfRelease(f"the histogram has a level of {axis.name} that is not in its domain")
+        place = place * len(axis) + level
     count, reported = np.zeros(histogram.cells, np.int64), np.zeros(histogram.cells, np.bool_)
     count[place] = np.rint(table["COUNT"].to_numpy() / float(design.domain.grid)).astype(np.int64)
     reported[place] = True
@@ -57,7 +57,7 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
 def _groups(design: Design) -> NDArray[np.int64]:
     """Return the group of totals that each possible cell is in; -1 for structural zeros, and without totals."""
     every = np.arange(design.domain.histogram.cells)
-    possible = design.domain.histogram.possible(every)
+    possible = design.domain.histogram.possible
     return np.where(possible, design.totals.grouping.of(every), -1) if design.totals else np.full(len(every), -1)
 
 
@@ -83,7 +83,7 @@ def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
 def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
     """Check that each possible cell of a reported group is there, and that calibrated groups sum to their totals."""
     histogram, faults = design.domain.histogram, []
-    expected = histogram.possible(np.arange(histogram.cells))
+    expected = histogram.possible.copy()
     if design.totals is not None:
         group, published = _groups(design), design.totals.published
         there = np.unique(group[reported])

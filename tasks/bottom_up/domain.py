@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -44,9 +44,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from privacy.accounting.composition import UNITS_OF_PRIVACY, UnitOfPrivacy
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
-from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.exact import exact, exact_number
+from privacy.tables.histogram import Axis, Histogram
 from spine.fault_words import first_fault
 from tasks.bottom_up.declared_domain import domain_of
 from tasks.inputs.declarations import read_raw
@@ -64,6 +64,7 @@ LONGEST_MARGINAL = 200  # characters of its names: they name a file
 MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
 LARGEST_TOTAL = 1 << 53  # steps
 LARGEST_DOMAIN = 12 << 20  # characters: a manifest has 32 MiB at most, with the totals
+MOST_CELLS = 1 << 31
 
 
 def _exact(value: object) -> Fraction:
@@ -123,8 +124,17 @@ class Domain(BaseModel):
     @cached_property
     def histogram(self) -> Histogram:
         """The full cross of the factors."""
-        factors = tuple(Factor(name, levels) for name, levels in self.factors.items())
-        return Histogram(factors, self.structural_zeros)
+        axes = tuple(Axis(name, name, levels, self.column(name), levels) for name, levels in self.factors.items())
+        histogram = Histogram(axes)
+        if histogram.cells > MOST_CELLS:
+            raise ValueError(f"the histogram has {histogram.cells:,} cells, more than {MOST_CELLS:,}")
+        zeros = []
+        for zero in self.structural_zeros:
+            for name, level in zero.items():
+                if level not in histogram.axis(name).coordinates:
+                    raise ValueError(f"structural zero: {name} has no level {level!r}")
+            zeros.append({name: frozenset({histogram.axis(name).coordinates[level]}) for name, level in zero.items()})
+        return replace(histogram, zeros=tuple(zeros))
 
     @property
     def charged(self) -> tuple[str, ...]:
@@ -184,12 +194,13 @@ class Domain(BaseModel):
                 choices = ", ".join((*self.factors, *self.groups))
                 raise ValueError(f"there is no factor or group {name!r}: choose from {choices}")
             group = self.groups.get(name)
-            factor = histogram.factor(self.factor_of(name))
-            texts = [group.code(level) if group else level for level in factor.levels]
+            axis = histogram.axis(self.factor_of(name))
+            texts = [group.code(level) if group else level for level in axis.codes]
             known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
             levels.append(tuple(known))
-            numbers.append((factor.name, np.array([known[text] for text in texts], np.int64)))
-        return Grouping(tuple(names), tuple(levels), tuple(numbers), histogram)
+            numbers.append((axis.name, np.array([known[text] for text in texts], np.int64)))
+        sizes = {axis.name: len(axis) for axis in histogram.axes}
+        return Grouping(tuple(names), tuple(levels), tuple(numbers), sizes)
 
     def spelled(self, name: str) -> str:
         """Return the factor or group of a name in any case, as a table may spell it; the name where there is none."""
@@ -201,7 +212,7 @@ class Domain(BaseModel):
         marginal = self.histogram.marginal(counts, factors)
         if not factors:
             return marginal
-        within = Histogram(tuple(factor for factor in self.histogram.factors if factor.name in factors))
+        within = Histogram(tuple(axis for axis in self.histogram.axes if axis.name in factors))
         grouping = self.grouping(names, within)
         sums = np.zeros(grouping.groups, np.int64)
         np.add.at(sums, grouping.of(np.arange(within.cells)), marginal)
@@ -215,7 +226,7 @@ class Grouping:
     names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
     _numbers: tuple[tuple[str, NDArray[np.int64]], ...]
-    _histogram: Histogram
+    _sizes: dict[str, int]  # of the histogram's axes, by name
 
     @property
     def groups(self) -> int:
@@ -224,7 +235,8 @@ class Grouping:
 
     def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the group of each cell, all zero where there are no names."""
-        axes = dict(zip(self._histogram.names, self._histogram.levels(cells), strict=True))
+        at = np.unravel_index(cells, tuple(self._sizes.values()))
+        axes = dict(zip(self._sizes, at, strict=True))
         group = np.zeros(len(cells), np.int64)
         for levels, (factor, to_group) in zip(self.levels, self._numbers, strict=True):
             group = group * len(levels) + to_group[axes[factor]]
@@ -269,7 +281,7 @@ def checked_domain(raw: Any) -> Domain:
     domain = Domain.model_validate(raw)
     histogram = domain.histogram
     for name, group in domain.groups.items():
-        histogram.factor(group.of)
+        histogram.axis(group.of)
         if name in domain.factors:
             raise ValueError(f"{name!r} is a factor and a group")
         domain.grouping((name,))

@@ -117,7 +117,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, design.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
-    noisy[~design.domain.histogram.possible(np.arange(start, stop))] = 0
+    noisy[~design.domain.histogram.are_possible(np.arange(start, stop))] = 0
     save_arrays(folder, {"count": noisy})
 
 
@@ -141,7 +141,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 def _calibrate(run: RunDirectory) -> None:
     design = load_object(run / CHOICES, Design)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(design.pieces)])
-    reported = design.domain.histogram.possible(np.arange(len(noisy)))
+    reported = design.domain.histogram.are_possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
     if design.totals is not None:
         grouping = design.totals.grouping

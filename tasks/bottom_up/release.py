@@ -180,7 +180,7 @@ def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, An
         },
         "histogram": {
             "cells": domain.histogram.cells,
-            "factors": {factor.name: len(factor.levels) for factor in domain.histogram.factors},
+            "factors": {axis.name: len(axis) for axis in domain.histogram.axes},
             "regions": domain.region_columns,
             "structural_zeros": [dict(each) for each in domain.structural_zeros],
             "domain": domain.digest(),

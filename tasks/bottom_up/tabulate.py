@@ -102,16 +102,15 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
 def encode(domain: Domain, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check records, and return the cells of those without a fault, and their steps."""
     levels = []
-    for factor in domain.histogram.factors:
-        column = domain.column(factor.name)
-        of_values = checks.columns[column]
-        place = pd.Index(factor.levels).get_indexer(pd.Index(of_values.values))  # -1 for none
+    for axis in domain.histogram.axes:
+        of_values = checks.columns[axis.column]
+        place = pd.Index(axis.codes).get_indexer(pd.Index(of_values.values))  # -1 for none
         number = place[of_values.numbers]
-        checks.unknown("levels that are not declared", column, number < 0, factor.levels)
+        checks.unknown("levels that are not declared", axis.column, number < 0, axis.codes)
         levels.append(np.maximum(number, 0))
     cell = domain.histogram.cell(levels)
     if domain.structural_zeros:
-        checks.fault("records in a cell that is declared a structural zero", "", ~domain.histogram.possible(cell))
+        checks.fault("records in a cell that is declared a structural zero", "", ~domain.histogram.are_possible(cell))
     steps = np.ones(len(checks.rows), np.int64)
     if domain.weight:
         steps = checks.columns[domain.weight.column].where(partial(weight_steps, domain.weight), np.int64)

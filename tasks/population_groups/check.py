@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-
 from pydantic import Field
 
 from spine.settings import Jurisdiction

@@ -20,7 +20,7 @@ from flows.reports.show.margins import caveat, confidence, deviations, widening
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.view import Links, NotThere, Table, View
-from spine.counts import Axis, Condition, Count, matrix
+from privacy.tables.histogram import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
 from spine.top_down import Product
 from tasks.lifecycle.errors import Refused

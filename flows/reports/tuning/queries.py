@@ -124,7 +124,7 @@ def _of_sample(epsilon: Fraction) -> str:
 
 def _cells_summed(domain: Domain, names: tuple[str, ...]) -> int:
     """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
-    sizes = {factor.name: len(factor.levels) for factor in domain.histogram.factors}
+    sizes = {axis.name: len(axis) for axis in domain.histogram.axes}
     for factor in {domain.factor_of(name) for name in names}:
         within = domain.grouping([name for name in names if domain.factor_of(name) == factor])
         levels = [np.arange(sizes[factor]) * (name == factor) for name in sizes]

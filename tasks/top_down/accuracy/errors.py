@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from spine.counts import matrix
+from privacy.tables.histogram import matrix
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spine.counts import cell_table
+from privacy.tables.histogram import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check

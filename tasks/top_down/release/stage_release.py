@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from spine.counts import cell_table, mask
+from privacy.tables.histogram import cell_table, mask
 from spine.geography import IntArray
 from spine.redistricting import OCCUPIED, VACANT
 from spine.top_down import Estimates

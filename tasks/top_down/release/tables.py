@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spine.counts import Axis
+from privacy.tables.histogram import Axis
 from spine.redistricting import HHGQ, PERSON_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
 from tasks.lifecycle.description import Column, Description, Reference, Role, Table, integer, number

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spine.counts import sums
+from privacy.tables.histogram import sums
 from spine.geography import IntArray
 from tasks.inputs.block_codes import STATE_UNIT, short_codes
 from tasks.inputs.names import name_of_state

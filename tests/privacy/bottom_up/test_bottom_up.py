@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ from scipy.stats import binom, chi2
 from sums_of_draws import fourth_moment, variance
 
 from privacy.bottom_up.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative
-from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp, expected, sampled_epsilon
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import Sampler
+from privacy.tables.histogram import Axis, Histogram
 
 SEED = 20190607  # statistical tests fix their words; production takes them from the operating system
 
@@ -126,31 +125,10 @@ def test_spend_and_weights():
             BottomUp(Fraction(1), Fraction(most), Fraction(grid))
 
 
-# Histogram and marginals.
+# Marginals.
 
-THREE = Histogram((Factor("a", ("x", "y")), Factor("b", ("1", "2", "3")), Factor("c", ("p", "q", "r", "s"))))
-
-
-def test_cells_and_levels_are_inverse_and_row_major():
-    cells = np.arange(THREE.cells)
-    assert THREE.cell(THREE.levels(cells)).tolist() == cells.tolist()
-    assert [axis.tolist() for axis in THREE.levels(np.array([0, 1, 23]))] == [[0, 0, 1], [0, 0, 2], [0, 1, 3]]
-
-
-@settings(max_examples=30, derandomize=True, deadline=None)
-@given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), st.sets(st.sampled_from("abc")))
-def test_marginals_are_sums_of_cells(values, names):
-    counts = np.array(values)
-    marginal = THREE.marginal(counts, names)
-    kept = [name for name in "abc" if name in names]
-    numbers = dict(zip("abc", THREE.levels(np.arange(24)), strict=True))
-    sums: dict[tuple, int] = {}
-    for at, value in enumerate(values):
-        key = tuple(int(numbers[name][at]) for name in kept)
-        sums[key] = sums.get(key, 0) + value
-    order = product(*(range(len(THREE.factor(name).levels)) for name in kept))
-    assert marginal.tolist() == [sums[key] for key in order]
-    assert marginal.sum() == sum(values)
+AXES = {"a": ("x", "y"), "b": ("1", "2", "3"), "c": ("p", "q", "r", "s")}
+THREE = Histogram(tuple(Axis(name, name, codes, name, codes) for name, codes in AXES.items()))
 
 
 def test_zero_cells_get_noise_and_marginals_its_sum():
@@ -161,32 +139,6 @@ def test_zero_cells_get_noise_and_marginals_its_sum():
     totals = np.array([THREE.marginal(noise, ())[0] for noise in histograms])
     v, fourth = 24 * variance(1.0), 24 * fourth_moment(1.0) + 3 * 24 * 23 * variance(1.0) ** 2
     assert abs((totals**2).mean() - v) < 4 * ((fourth - v**2) / 4000) ** 0.5
-
-
-def test_structural_zeros_are_declared():
-    ruled = Histogram(THREE.factors, ({"a": "x", "b": "2"}, {"c": "s"}))
-    numbers = ruled.levels(np.arange(24))
-    wanted = ~(((numbers[0] == 0) & (numbers[1] == 1)) | (numbers[2] == 3))
-    assert ruled.possible(np.arange(24)).tolist() == wanted.tolist()
-    assert ruled.possible(np.array([7, 3, 7])).tolist() == wanted[[7, 3, 7]].tolist()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Factor("a", ()), "no levels"),
-        (lambda: Factor("a", ("x", "x")), "twice"),
-        (lambda: Histogram(()), "at least one factor"),
-        (lambda: Histogram((THREE.factors[0], THREE.factors[0])), "each only once"),
-        (lambda: Histogram(THREE.factors, ({"a": "z"},)), "has no level 'z'"),
-        (lambda: Histogram(THREE.factors, ({"z": "z"},)), "no factor 'z'"),
-        (lambda: Histogram(tuple(Factor(str(i), tuple(map(str, range(100)))) for i in range(5))), "cells, more than"),
-        (lambda: THREE.marginal(np.zeros(24, np.int64), ["d"]), "no factor 'd'"),
-    ],
-)
-def test_undeclared_things_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 # Calibration.

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from top_down_cases import check, everything, measuring, problems_of, same
 
+from privacy.tables.histogram import Axis, Count, Recode
 from spine.allocations import Allocation
-from spine.counts import Axis, Count, Recode
 from spine.gls.blue import Blue, blue_level
 from spine.gls.columns import query_errors
 from spine.gls.grid import grid, grid_of, hindrance, to_cells
@@ -53,7 +53,7 @@ def products(draw: st.DrawFn) -> tuple[Product, list[str]]:
     for _ in range(draw(st.integers(1, 3))):
         asked = [draw(st.sampled_from(each)) for each in names if draw(st.booleans())]
         queries |= {"*".join(asked)} if asked else set()
-    product = Product("made", tuple(axes), (Count("total", ""),), recodes=tuple(recodes), bounded=bounded)
+    product = Product(tuple(axes), name="made", counts=(Count("total", ""),), recodes=tuple(recodes), bounded=bounded)
     return product, sorted(queries)
 
 
@@ -184,9 +184,9 @@ def test_the_hessian_of_a_parent_is_its_gradient_s_and_below_the_majorizer(
 
 def test_recodes_that_cross_are_named() -> None:
     made = Product(
-        "made",
         (axis("age", 6), axis("sex", 2)),
-        (Count("total", ""),),
+        name="made",
+        counts=(Count("total", ""),),
         recodes=(Recode("halves", "age", (0, 0, 0, 1, 1, 1)), Recode("thirds", "age", (0, 0, 1, 1, 2, 2))),
     )
     with pytest.raises(ValueError, match="the recodes thirds and halves of age cross"):
@@ -195,6 +195,6 @@ def test_recodes_that_cross_are_named() -> None:
 
 
 def test_many_declared_parts_are_refused() -> None:
-    made = Product("made", (axis("age", 80), axis("sex", 2)), (Count("total", ""),), bounded="age")
+    made = Product((axis("age", 80), axis("sex", 2)), name="made", counts=(Count("total", ""),), bounded="age")
     with pytest.raises(ValueError, match="matrices of 80 rows"):
         grid_of(made)

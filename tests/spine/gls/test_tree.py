@@ -12,7 +12,7 @@ from scipy.sparse.linalg import eigsh
 from spine_cases import root_of
 from top_down_cases import State, everything, measuring, plan_of, problems_of, small_state
 
-from spine.counts import Count
+from privacy.tables.histogram import Count
 from spine.gls import tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import Covariances, columns

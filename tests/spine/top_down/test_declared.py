@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from top_down_cases import check, everything, measuring, same
 
+from privacy.tables.histogram import Axis, Count, Recode
 from spine.allocations import Allocation
-from spine.counts import Axis, Count, Recode
 from spine.hierarchy import Spine
 from spine.top_down import Passes, Plan, Product, Totals, TrueHistograms, sum_bounds, summed
 from spine.top_down.histogram import from_entries
@@ -26,12 +26,12 @@ def axis(name: str, size: int) -> Axis:
 
 
 PRODUCT = Product(
-    "dwellings",
     (axis("walls", 4), axis("use", 3), axis("size", 2)),
-    (Count("total", "dwellings"),),
+    name="dwellings",
+    counts=(Count("total", "dwellings"),),
     recodes=(Recode("walls2", "walls", (0, 0, 1, 1), ("stone", "other")),),
     bounded="use",  # not the first axis: its parts are no runs of cells
-    zeros=({"walls": {3}, "use": {2}},),
+    zeros=({"walls": frozenset({3}), "use": frozenset({2})},),
 )
 
 
@@ -91,7 +91,7 @@ def test_a_total_of_geounits_of_two_parents_is_refused() -> None:
 
 def test_closed_form_is_recognized() -> None:
     plan, _ = declared_case(None)
-    occupancy = Product("units", (axis("h1", 2),), (Count("total", "units"),))
+    occupancy = Product((axis("h1", 2),), name="units", counts=(Count("total", "units"),))
     allocation = Allocation(
         "zcdp", Fraction(1), plan.allocation.levels, {key: {"detailed": Fraction(1)} for key in LEVELS}, ""
     )
@@ -116,7 +116,9 @@ def test_closed_form_is_recognized() -> None:
 def test_two_cells_of_which_one_is_a_zero_have_no_closed_form() -> None:
     """All dwellings are in the other cell, whatever the noise."""
     case, _ = declared_case(None)
-    product = Product("units", (axis("h1", 2),), (Count("total", "units"),), zeros=({"h1": {1}},))
+    product = Product(
+        (axis("h1", 2),), name="units", counts=(Count("total", "units"),), zeros=({"h1": frozenset({1})},)
+    )
     allocation = Allocation(
         "zcdp", Fraction(1), case.allocation.levels, {key: {"detailed": Fraction(1)} for key in LEVELS}, ""
     )

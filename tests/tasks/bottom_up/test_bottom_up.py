@@ -104,10 +104,7 @@ def write_table(folder: Path, rows=ROWS, *, parquet: bool = False, weights=None)
 def wanted(domain: Domain, rows=ROWS) -> list[int]:
     histogram = domain.histogram
     counts = Counter(rows)
-    levels = [histogram.levels(np.arange(histogram.cells))[at] for at in range(3)]
-    names = [
-        [factor.levels[number] for number in numbers] for factor, numbers in zip(histogram.factors, levels, strict=True)
-    ]
+    names = [[axis.codes[at] for at in histogram.coordinates[axis.name]] for axis in histogram.axes]
     return [counts[cell] for cell in zip(*names, strict=True)]
 
 
@@ -117,8 +114,8 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"factors": {}}, "at least one factor"),
-        ({"factors": {"A": []}}, "no levels"),
+        ({"factors": {}}, "at least one axis"),
+        ({"factors": {"A": []}}, "no codes"),
         ({"factors": {"A": ["x", "x"]}}, "twice"),
         ({"states": []}, "states"),
         ({"states": ["44", "45", "RI"]}, "two-digit FIPS code.* not 'RI'"),
@@ -128,7 +125,7 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"states": ["44", "45"]}, "STATE has levels that are not in states, .*: 46"),
         ({"factors": {"State": ["44", "02"]}, "groups": {}, "structural_zeros": []}, "State has levels .*: 02"),
         ({"colour": 1}, "colour"),
-        ({"groups": {"STATE": {"of": "TOWN", "first": 2}}}, "no factor 'TOWN'"),
+        ({"groups": {"STATE": {"of": "TOWN", "first": 2}}}, "no axis 'TOWN'"),
         ({"groups": {"SEX": {"of": "COUNTY", "first": 2}}}, "a factor and a group"),
         ({"structural_zeros": [{"SEX": "3"}]}, "no level '3'"),
         ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
@@ -511,7 +508,7 @@ def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, accou
         configuration_digest=design.digest(),
         query=QUERY,
     ).draw_run(0, 24)
-    possible = design.domain.histogram.possible(np.arange(24))
+    possible = design.domain.histogram.possible
     counts = np.load(run / "noisy/final/count.npy")
     assert counts.tolist() == np.where(possible, np.array(wanted(design.domain)) + drawn, 0).tolist()
     assert np.load(run / "noisy/final/reported.npy").tolist() == possible.tolist()

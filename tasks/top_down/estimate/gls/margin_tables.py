@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spine.counts import Count
+from privacy.tables.histogram import Count
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
 from spine.gls.grid import Blue

@@ -1,14 +1,15 @@
-"""Counts as sums of cells: conditions as masks against each cell by itself, and the published tables."""
+"""Histograms: cells, marginals, structural zeros; counts as masks against each cell by itself."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spine.counts import Axis, cell_table, mask, sums
+from privacy.tables.histogram import Axis, Histogram, cell_table, mask, sums
 from spine.redistricting import PERSON_TABLES, PERSONS, UNITS
 
 
@@ -33,6 +34,58 @@ def test_masks_and_tables_number_the_cells_alike(case: tuple[tuple[Axis, ...], d
     chosen = cells[expected]
     for one in axes if any(expected) else ():
         assert set(chosen[one.column]) == {one.codes[at] for at in where.get(one.name, range(len(one)))}
+
+
+THREE = Histogram((axis("a", 2), axis("b", 3), axis("c", 4)))
+
+
+def test_cells_and_coordinates_are_inverse_and_row_major() -> None:
+    cells = np.arange(THREE.cells)
+    at = THREE.coordinates_of(cells)
+    assert THREE.cell([*at.values()]).tolist() == cells.tolist()
+    assert {name: own[[0, 1, 23]].tolist() for name, own in at.items()} == {
+        "a": [0, 0, 1],
+        "b": [0, 0, 2],
+        "c": [0, 1, 3],
+    }
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), st.sets(st.sampled_from("abc")))
+def test_marginals_are_sums_of_cells(values: list[int], names: set[str]) -> None:
+    marginal = THREE.marginal(np.array(values), names)
+    kept = [name for name in "abc" if name in names]
+    sums: dict[tuple[int, ...], int] = {}
+    for at, value in enumerate(values):
+        key = tuple(int(THREE.coordinates[name][at]) for name in kept)
+        sums[key] = sums.get(key, 0) + value
+    assert marginal.tolist() == [
+        sums[key] for key in itertools.product(*(range(len(THREE.axis(name))) for name in kept))
+    ]
+    assert np.bincount(THREE.partition("*".join(kept) or "total")[0], values).tolist() == marginal.tolist()
+
+
+def test_structural_zeros_are_conditions() -> None:
+    ruled = Histogram(THREE.axes, zeros=({"a": frozenset({0}), "b": frozenset({1})}, {"c": frozenset({3})}))
+    at = ruled.coordinates
+    wanted = ~(((at["a"] == 0) & (at["b"] == 1)) | (at["c"] == 3))
+    assert ruled.possible.tolist() == wanted.tolist()
+    assert ruled.are_possible(np.array([7, 3, 7])).tolist() == wanted[[7, 3, 7]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: axis("a", 0), "the axis a has no codes"),
+        (lambda: Axis("a", "", (), "", ("x", "x")), "the axis a has a code twice"),
+        (lambda: Histogram(()), "at least one axis"),
+        (lambda: Histogram((THREE.axes[0], THREE.axes[0])), "and each once, not a, a"),
+        (lambda: THREE.marginal(np.zeros(24, np.int64), ["d"]), "no axis 'd'"),
+    ],
+)
+def test_what_is_not_declared_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_sums_add_up_entries_of_one_cell() -> None:

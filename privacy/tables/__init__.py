@@ -1,0 +1,1 @@
+"""The one language of tables: what a record may be (`histogram`), and what is published of records (`published`)."""

@@ -1,0 +1,230 @@
+"""What a record may be: the axes of a table, groups of their coordinates, and the cells that no record can be in.
+
+A histogram's cells are numbered in C order of its axes. A count is a condition: the coordinates that it takes of each
+axis. Arrays, the words of pages and the names in tables follow from axes and conditions; no code elsewhere knows which
+number a cell has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Condition = Mapping[str, Collection[int]]  # by axis the coordinates that are counted; an axis without an entry: all
+
+DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a histogram.
+
+    name: in queries. words: what it is. labels: what each coordinate is. column, codes: the column of records that the
+    axis is read from, and the value there of each coordinate.
+    """
+
+    name: str
+    words: str
+    labels: tuple[str, ...]
+    column: str
+    codes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.codes:
+            raise ValueError(f"the axis {self.name} has no codes: declare them; they are never taken from the data")
+        if len(set(self.codes)) < len(self.codes):
+            raise ValueError(f"the axis {self.name} has a code twice")
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def coordinates(self) -> dict[str, int]:
+        """Return the coordinate of each code."""
+        return {code: coordinate for coordinate, code in enumerate(self.codes)}
+
+
+@dataclass(frozen=True)
+class Recode:
+    """Groups of an axis's coordinates, which a query may ask in its place.
+
+    part: of each coordinate the number of its group, from 0, none left out. labels: what each group is.
+    """
+
+    name: str
+    axis: str
+    part: tuple[int, ...]
+    labels: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return max(self.part) + 1
+
+
+@dataclass(frozen=True)
+class Count:
+    """A sum of cells.
+
+    name: in files. words: on pages. where: the condition on cells. declared: whether it is known without noise.
+    """
+
+    name: str
+    words: str
+    where: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    declared: bool = False
+
+    @property
+    def quantity(self) -> str:
+        """Return the counts that it is one of, as errors are reported: `race` of `race: Asian`."""
+        return self.name.partition(":")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The full cross of some axes, with the groups that queries may ask and the structural zeros.
+
+    Every cell of the cross exists, empty or not, so the list of cells says nothing of records. zeros: conditions that
+    no record meets; their cells hold no record and get no noise.
+    """
+
+    axes: tuple[Axis, ...]
+    recodes: tuple[Recode, ...] = ()
+    zeros: tuple[Mapping[str, frozenset[int]], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.axes or len(set(self.names)) < len(self.axes):
+            names = ", ".join(self.names) or "none"
+            raise ValueError(f"a histogram needs at least one axis, and each once, not {names}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the axes."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the sizes of the axes."""
+        return tuple(map(len, self.axes))
+
+    @property
+    def cells(self) -> int:
+        """Return the number of cells, structural zeros included."""
+        return prod(self.shape)
+
+    def axis(self, name: str) -> Axis:
+        """Return an axis by its name. Raises ValueError for an unknown name."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise ValueError(f"there is no axis {name!r}: choose from {', '.join(self.names)}")
+
+    def cell(self, coordinates: Sequence[IntArray]) -> IntArray:
+        """Return the cells of records, given their coordinate on each axis."""
+        return np.asarray(np.ravel_multi_index(tuple(coordinates), self.shape), np.int64)
+
+    def coordinates_of(self, cells: IntArray) -> dict[str, IntArray]:
+        """Return the coordinate of these cells on each axis, by its name: the inverse of `cell`."""
+        at = np.unravel_index(cells, self.shape)
+        return {name: np.asarray(own, np.int64) for name, own in zip(self.names, at, strict=True)}
+
+    @cached_property
+    def coordinates(self) -> dict[str, IntArray]:
+        """Return for each axis the (cells,) coordinate of every cell."""
+        return self.coordinates_of(np.arange(self.cells))
+
+    def are_possible(self, cells: IntArray) -> BoolArray:
+        """Return which of these cells are not structural zeros."""
+        possible = np.ones(len(cells), np.bool_)
+        at = self.coordinates_of(cells) if self.zeros else {}
+        for where in self.zeros:
+            met = [_chosen(self.axis(name), chosen)[at[name]] for name, chosen in where.items()]
+            possible &= ~reduce(np.logical_and, met, np.ones(len(cells), np.bool_))
+        return possible
+
+    @cached_property
+    def possible(self) -> BoolArray:
+        """Return (cells,) whether a cell is not a structural zero."""
+        return self.are_possible(np.arange(self.cells))
+
+    def marginal(self, counts: IntArray, names: Iterable[str]) -> IntArray:
+        """Sum (cells,) counts over all axes but these, in the histogram's own order; without names: the total.
+
+        Noise is never drawn anew for a sum, so marginals agree with each other and cost no further budget.
+        """
+        kept = {self.axis(name).name for name in names}
+        summed = tuple(at for at, name in enumerate(self.names) if name not in kept)
+        return np.asarray(counts.reshape(self.shape).sum(axis=summed, dtype=np.int64)).reshape(-1)
+
+    def asked(self, query: str) -> dict[str, str]:
+        """Return the axes that a query does not sum over, and of each itself or the recode that is asked in its place.
+
+        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. Raises ValueError for an
+        unknown axis.
+        """
+        axes = {name: name for name in self.names}
+        known = axes | {recode.name: recode.axis for recode in self.recodes}
+        names = [] if query == TOTAL else [*axes] if query == DETAILED else [each.strip() for each in query.split("*")]
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"query group {query} asks {unknown[0]}: the axes are {', '.join(known)}")
+        asked = {known[name]: name for name in names}
+        if len(asked) < len(names):
+            raise ValueError(f"query group {query} asks an axis twice")
+        return asked
+
+    def partition(self, query: str) -> tuple[IntArray, int]:
+        """Return the (cells,) coordinate of a query that each cell is counted in, and the number of coordinates.
+
+        Coordinates are in C order of the axes as the histogram has them. query: as for `asked`.
+        """
+        asked, recodes = self.asked(query), {recode.name: recode for recode in self.recodes}
+        coordinate, width = np.zeros(self.cells, np.int64), 1
+        for axis in self.axes:
+            if axis.name not in asked:
+                continue
+            value, size = self.coordinates[axis.name], len(axis)
+            if (recode := recodes.get(asked[axis.name])) is not None:
+                value, size = np.array(recode.part)[value], len(recode)
+            coordinate, width = coordinate * size + value, width * size
+        return coordinate, width
+
+    def matrix(self, counts: Iterable[Count]) -> IntArray:
+        """Return (cells, counts) 1 where a cell is counted."""
+        return matrix(self.axes, [count.where for count in counts])
+
+
+def _chosen(axis: Axis, coordinates: Collection[int]) -> BoolArray:
+    """Return (coordinates of the axis,) whether each is one of these."""
+    return np.isin(np.arange(len(axis)), list(coordinates))
+
+
+def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
+    """Return (cells,) whether a condition holds."""
+    held = [_chosen(axis, where.get(axis.name, range(len(axis)))) for axis in axes]
+    return reduce(np.logical_and.outer, held).ravel()
+
+
+def matrix(axes: Sequence[Axis], conditions: Sequence[Condition]) -> IntArray:
+    """Return (cells, conditions) 1 where a condition holds."""
+    return np.array([mask(axes, where) for where in conditions], np.int64).T
+
+
+def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: IntArray) -> IntArray:
+    """Return the (rows, conditions) sums of the entries (row, cell, count) of a sparse table; counted: see `matrix`."""
+    from scipy.sparse import csr_array  # slow to import
+
+    table = csr_array((count.astype(np.int64), (row, cell)), (rows, len(counted)))
+    return (table @ csr_array(counted)).toarray()
+
+
+def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:
+    """Return a table of the cells by its columns: `cell`, and of each axis the column and codes of records."""
+    at = np.indices([len(axis) for axis in axes]).reshape(len(axes), -1)
+    codes = {axis.column: np.array(axis.codes)[own].tolist() for axis, own in zip(axes, at, strict=True)}
+    return {"cell": list(range(at.shape[1])), **codes}
