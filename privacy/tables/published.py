@@ -74,7 +74,7 @@ class Published:
 
     def variances(self, variance: float) -> NDArray[np.float64]:
         """Return (rows,) variances, given that of one draw."""
-        return variance * self.draws
+        return variance * self.draws.astype(np.float64)
 
 
 class Sum(NamedTuple):

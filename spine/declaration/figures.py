@@ -419,7 +419,7 @@ def named(product: Product) -> str:
 
 
 def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
-    """Parse texts as whole numbers, also `5.0`, as pandas writes 5. Invalid ones become 0; their places are returned."""
+    """Parse texts as whole numbers, `5.0` as 5. Invalid ones become 0; their positions are returned."""
     numbers, wrong = np.zeros(len(texts), np.int64), []
     for at, text in enumerate(texts):
         whole, _, zeros = text.strip().partition(".")

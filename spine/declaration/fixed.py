@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from privacy.tables.histogram import TOTAL
 from spine.declaration.declaration import first_crossing
 from spine.declaration.figures import Figures
 from spine.declaration.form import Form
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.histogram import TOTAL
 from spine.top_down.queries import query_group
 
 

@@ -61,7 +61,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _totals(release: Path, design: Design, states: tuple[str, ...]) -> dict[str, int]:
     """Return the persons of each state in its histograms, which are the declared totals; none without persons."""
-    if "persons" not in design.products or design.free:
+    if "persons" not in design.products:
         return {}
     root = next(level for level in design.settings["persons"].levels if level != US)
     with ReleaseDatabase(release) as database:
