@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privacy.tables.histogram import TOTAL
-from spine.declaration.declaration import first_crossing
 from spine.declaration.figures import Figures
 from spine.declaration.form import Form
 from spine.declaration.hierarchy import Hierarchy
@@ -58,8 +57,6 @@ def _fixed_counts(hierarchy: Hierarchy, figures: Figures) -> set[int]:
     bounded = {at for at, each in enumerate(form.counts) if any(each.least) or _is_limited(form, at)}
     if not (figures.totals or any(_is_limited(form, at) for at in bounded)):
         return set()  # more records of any part are always possible
-    if first_crossing(product, [form.counts[at].partition for at in sorted(bounded)]):
-        return bounded  # no tree, so nothing shows that a number is free
     nodes = _tree(hierarchy, figures)
     for node in nodes:
         lows, highs = _of_children(node)
