@@ -53,7 +53,7 @@ def fixed_groups(hierarchy: Hierarchy, figures: Figures) -> list[str]:
 
 def _fixed_counts(hierarchy: Hierarchy, figures: Figures) -> set[int]:
     """Return the places of the `[[counts]]` that have a part with a fixed number of records above 0 in some leaf."""
-    form, product = hierarchy.declaration.form, hierarchy.declaration.product
+    form = hierarchy.declaration.form
     bounded = {at for at, each in enumerate(form.counts) if any(each.least) or _is_limited(form, at)}
     if not (figures.totals or any(_is_limited(form, at) for at in bounded)):
         return set()  # more records of any part are always possible
