@@ -71,14 +71,15 @@ DEMO := $(CURDIR)/build/demo
 site: setup
 	rm -rf build/site $(DEMO)
 	mkdir -p $(DEMO)
-	{ $(BIN)/das demo $(DEMO) && mv $(DEMO)/demo-* $(DEMO)/made && if [ -n "$(BLOCKS)" ]; then \
-	  $(BIN)/das synth $(BLOCKS) $(DEMO)/made/params $(DEMO)/blocks && \
-	  $(BIN)/das run $(DEMO)/blocks/params $(DEMO)/blocks/data $(DEMO)/shown; else mv $(DEMO)/made/release $(DEMO)/shown; fi; \
-	} > $(DEMO)/said 2>&1 || { cat $(DEMO)/said; exit 1; }
+	$(BIN)/das demo $(DEMO)/out > $(DEMO)/said 2>&1 || { cat $(DEMO)/said; exit 1; }
+	mv $(DEMO)/out/demo-* $(DEMO)/made
 	$(BIN)/python docs/cli.py
 	$(BIN)/python docs/tables.py $(DEMO)/made
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site . build/site
-	$(BIN)/das show $(DEMO)/shown/us --export build/site/release 2> $(DEMO)/said || { cat $(DEMO)/said; exit 1; }
+	{ release=$(DEMO)/made/release/us; [ -z "$(BLOCKS)" ] || { release=$(DEMO)/release/us && \
+	  $(BIN)/das synth $(BLOCKS) $(DEMO)/made/params $(DEMO)/blocks && \
+	  $(BIN)/das run $(DEMO)/blocks/params $(DEMO)/blocks/data $(DEMO)/release; } && \
+	$(BIN)/das show $$release --export build/site/release; } > $(DEMO)/said 2>&1 || { cat $(DEMO)/said; exit 1; }
 	rm -r $(DEMO)
 site: export XDG_STATE_HOME = $(DEMO)/state
 

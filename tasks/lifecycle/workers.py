@@ -94,8 +94,8 @@ class Workers:
         for address, problem in found.items():
             if isinstance(problem, Failed):
                 raise Failed(f"cluster: {problem}")
-            if problem is not None:  # as where it has no das-flows to look with
-                how = f"could not look for its code ({type(problem).__name__})"
+            if problem is not None:  # Dask wraps the error, and has its type in the text
+                how = f"could not look for its code ({problem!s:.200})"
                 raise Failed(f"cluster: the worker {address} {how}: {SAME_CODE}, then resume")
 
 

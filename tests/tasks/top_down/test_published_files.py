@@ -692,8 +692,8 @@ BAD: dict[str, Break] = {
     ),
     "the query 'h_dpq' is unknown": rows_of("County", query("total_dpq", query_name="h _dpq")),
     r"part\S+: is not a Parquet file, or it is damaged": lambda nmf: part("County")(nmf).write_bytes(b"PAR1"),
-    r"part\S+: is damaged and cannot be read": lambda nmf: damage(part("Block")(nmf)),
-    "Constraint.*part.*is damaged and cannot be read": lambda nmf: damage(part("Block", "Constraint")(nmf)),
+    r"part\S+: cannot be read \(\w+\)": lambda nmf: damage(part("Block")(nmf)),
+    r"Constraint.*part.*cannot be read \(\w+\)": lambda nmf: damage(part("Block", "Constraint")(nmf)),
     "cannot be read: it is a named pipe": lambda nmf: pipe(part("County")(nmf)),
     "cannot be read: Too many levels of symbolic links": lambda nmf: loop(part("County")(nmf)),
     "has no column variance": lambda nmf: pq.write_table(

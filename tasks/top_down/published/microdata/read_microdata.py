@@ -101,8 +101,9 @@ def read_microdata(
         try:
             with refuse_unreadable(path), open_file(path, compression="infer") as stream:
                 _read_file(name, stream, found, frozenset(states), progress)
-        except (RuntimeError, pa.ArrowException):  # the first of an archive with a password
-            raise Refused(f"{path} cannot be read: it is damaged, or not what its name says") from None
+        except (RuntimeError, pa.ArrowException) as error:  # the first of an archive with a password
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise Refused(f"{path} cannot be read: {reason:.200}") from None
     if missing := [product for product in CELLS if not found.rows.get(product)]:
         only = f" in state(s) {', '.join(f'{state:02d}' for state in sorted(states))}" if states else ""
         raise Refused(f"no record of {' or '.join(missing)}{only}: give the files of persons and of units")

@@ -47,8 +47,8 @@ def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults)
                 for batch in file.iter_batches(BATCH, row_groups=[group], columns=columns, use_threads=False):
                     batch.validate(full=True)  # the decoder checks neither UTF-8 nor dictionaries
                     yield _sound(batch, part, shapes, faults)
-    except (pa.ArrowException, OSError, MemoryError):
-        faults.add(part.name, "is damaged and cannot be read")
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        faults.add(part.name, f"cannot be read ({type(error).__name__})")
 
 
 def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Rows:
