@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from spine.fault_words import fault_words
+from spine.settings import Definition
 
 LONGEST_NUMBER, LARGEST_EXPONENT = 100, 100  # characters of a number
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
@@ -192,7 +193,7 @@ class Form(_Part):
     name: Annotated[str, StringConstraints(pattern=SMALL)]
     records: Annotated[str, StringConstraints(pattern=RECORDS)]
     unit: Literal["person", "household"] | None = None
-    mechanism: Literal["zcdp", "pure"] = "zcdp"
+    mechanism: Definition = "zcdp"
     budget: Exact
     delimiter: Literal[",", "|", ";", "\t"] = ","
     leaves: Leaves

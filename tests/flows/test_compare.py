@@ -85,7 +85,7 @@ def test_own_targets_gamma_and_stability(das):
         assert standing[unproved] == "reading"
     verdicts = [note for note in data["notes"] if note.startswith("With the ")]
     assert all("by PLD, which is proved for the geometric one alone" in note for note in verdicts)
-    pure = next(row for row in data["analyses"] if row["analysis"] == "pure")
+    pure = next(row for row in data["analyses"] if row["analysis"] == "puredp")
     assert pure["figures"]["least"]["unbounded"] == pytest.approx(
         sum(row["budgets"]["total"]["least"] for row in data["budgets"]["puredp"])
     )
