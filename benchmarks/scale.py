@@ -57,7 +57,7 @@ def run(folder: Path, nation: Path, memory_limit: str) -> dict:
     """One `das run` from text files, measured as a whole."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         out, state = Path(scratch) / "out", Path(scratch) / "state"
-        words = "run", nation / "params", nation / "data", out, "--memory-limit", memory_limit, "--state", state
+        words = "run", nation / "params", nation / "data", out, "--memory-limit", memory_limit, "--runs-folder", state
         result, _ = measure_das(*words, "--no-spine", scratch=state)
         manifest = json.loads((out / "us/manifest.json").read_text())
         files = (out / "us/parquet").rglob("*.parquet")

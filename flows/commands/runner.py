@@ -38,7 +38,7 @@ from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
 S = TypeVar("S", bound=RunSettings)
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
-ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}  # next to --resume
+ALLOWED = {"resume", "ledger", "runs_folder", "as_json", *CLUSTER}  # next to --resume
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
@@ -96,7 +96,9 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
         row = None
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
-        raise Refused(f"{no_directory(run)}{status}: it is over, in another folder (give its --state), or never was")
+        raise Refused(
+            f"{no_directory(run)}{status}: it is over, in another folder (give its --runs-folder), or never was"
+        )
     out.print(f"run {run.id} is released; there is nothing to resume")
 
 
@@ -247,7 +249,7 @@ def _say_left_behind(options: RunOptions) -> None:
     """Warn of confidential directories that earlier runs left."""
     if left := run_directories(options.home):
         what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
-        where = f" --state {options.home}" if options.home != state_home() else ""
+        where = f" --runs-folder {options.home}" if options.home != state_home() else ""
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
 

@@ -30,7 +30,7 @@ Command = Callable[..., None]
 RUN = """{about}
 
 What a run will spend is shown before any noise is drawn. If a run stops, `{run} --resume ID` continues it without
-spending again; its id is printed at the start. With --resume, only these options are allowed: --state, --ledger,
+spending again; its id is printed at the start. With --resume, only these options are allowed: --runs-folder, --ledger,
 --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler, its certificates and --patience.
 
 **Example:** {example}"""

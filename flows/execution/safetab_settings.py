@@ -88,7 +88,7 @@ class SafeTabSettings(RunSettings):
         from tasks.lifecycle.commit import holds_other
 
         out, base = Path(self.out), str(self.run_id).removesuffix(self.jurisdiction)
-        runs = {name: run_directory(Path(self.state), f"{base}{name}") for name in get_args(Jurisdiction)}
+        runs = {name: run_directory(Path(self.runs_folder), f"{base}{name}") for name in get_args(Jurisdiction)}
         if out.exists() and (not out.is_dir() or holds_other(out, runs)):
             raise Refused(f"{out} is not empty: choose an empty or a new folder")
         super().check_out()
@@ -116,7 +116,7 @@ class SafeTabSettings(RunSettings):
         Raises Refused where what its directory keeps is no such run.
         """
         sibling = sibling_run(self.directory)
-        kept = load_settings(run_directory(Path(self.state), sibling)) if sibling else None
+        kept = load_settings(run_directory(Path(self.runs_folder), sibling)) if sibling else None
         if kept is None:
             return None
         differs = [name for name in SHARED if getattr(kept, name, None) != getattr(self, name)]

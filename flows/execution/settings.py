@@ -143,12 +143,12 @@ class RunSettings(BaseModel, ABC):
         lambda: str(state_home() / "ledger.sqlite"),
         "The ledger's file.",
         typed=Path,
-        show_default="STATE/ledger.sqlite",
+        show_default="RUNS/ledger.sqlite",
         callback=_regular,
     )
-    state: Location = option(
+    runs_folder: Location = option(
         lambda: str(state_home()),
-        "Folder of the confidential run directories.",
+        "Folder of the confidential run directories and of the ledger.",
         typed=Path,
         show_default="$XDG_STATE_HOME/das-flows",
         callback=set_crash_folder,
@@ -256,7 +256,7 @@ class RunSettings(BaseModel, ABC):
     @property
     def runs(self) -> Path:
         """The folder of the confidential run directories."""
-        return Path(self.state) / "runs"
+        return Path(self.runs_folder) / "runs"
 
     @property
     def directory(self) -> RunDirectory:
@@ -267,8 +267,8 @@ class RunSettings(BaseModel, ABC):
     def resume(self) -> str:
         """The command that resumes the run."""
         ledger = Path(self.ledger)
-        elsewhere = f" --ledger {ledger}" if ledger != Path(self.state) / "ledger.sqlite" else ""
-        return f"{self.system.command} --resume {self.run_id} --state {self.state}{elsewhere}"
+        elsewhere = f" --ledger {ledger}" if ledger != Path(self.runs_folder) / "ledger.sqlite" else ""
+        return f"{self.system.command} --resume {self.run_id} --runs-folder {self.runs_folder}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
         """Return the settings of a run with its id: the one it has, else the one given."""
@@ -284,7 +284,7 @@ class RunSettings(BaseModel, ABC):
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
-    Raises Refused where they are not of this run id and state folder, others could have changed them, or this version
+    Raises Refused where they are not of this run id and runs folder, others could have changed them, or this version
     has not all of them.
     """
     kept = _kept(run)
@@ -298,7 +298,7 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
         ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
-            f"{run / SETTINGS} is of run {settings.run_id} in the state folder {settings.state}: move it back there, "
+            f"{run / SETTINGS} is of run {settings.run_id} in the runs folder {settings.runs_folder}: move it back there, "
             f"or remove {run.path}"
         )
     return settings

@@ -1,4 +1,4 @@
-"""The status of runs: of every run of a state folder its kind, last stage, charge, and how to continue it.
+"""The status of runs: of every run of a runs folder its kind, last stage, charge, and how to continue it.
 
 Whatever else went wrong with a run, its ledger and its place in OUT have the last word on what it was charged and
 whether it is released.
@@ -152,7 +152,7 @@ def _in_use(run: RunDirectory) -> bool:
 
 
 def remember_charge(settings: RunSettings) -> None:
-    """Remember what a run was charged, for when its state folder is gone; called once it has passed its gate."""
+    """Remember what a run was charged, for when its runs folder is gone; called once it has passed its gate."""
     _charges[settings.directory.path] = charge_of(settings)
 
 
@@ -183,7 +183,7 @@ def charge_of(settings: RunSettings) -> str:
         return NOTHING
     if is_there(settings):
         return f"what was charged is not known: {why}"
-    look = f"das runs show {run.id} --state {settings.state} --ledger {settings.ledger}"
+    look = f"das runs show {run.id} --runs-folder {settings.runs_folder} --ledger {settings.ledger}"
     return f"what was charged is not known: {why}, and {run.path} is not there; once its volume is mounted: {look}"
 
 

@@ -35,7 +35,7 @@ class Home:
 
     @property
     def where(self) -> tuple[object, ...]:
-        return ("--ledger", self.ledger.path, "--state", self.folder / "state")
+        return ("--ledger", self.ledger.path, "--runs-folder", self.folder / "state")
 
     def released(self, run: str) -> list[str]:
         """The jurisdictions that were released."""

@@ -34,7 +34,7 @@ class Digests:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> RunSettings:
-    """Settings of a run whose ledger is in its state folder, with an open account; its directory is there."""
+    """Settings of a run whose ledger is in its runs folder, with an open account; its directory is there."""
     settings = settings_for(tmp_path, ledger=tmp_path / "state/ledger.sqlite")
     settings.directory.create()
     Ledger(Path(settings.ledger)).open_account(Account(ACCOUNT, "zcdp", Fraction(9)))
@@ -46,19 +46,19 @@ def pass_gate(settings: RunSettings, mark: MarkName | None = None) -> None:
 
 
 def unmount(settings: RunSettings) -> Path:
-    """Take the state folder away, as when its volume is not mounted; return where it is."""
-    return Path(shutil.move(settings.state, settings.state + "-away"))
+    """Take the runs folder away, as when its volume is not mounted; return where it is."""
+    return Path(shutil.move(settings.runs_folder, settings.runs_folder + "-away"))
 
 
 def mount_empty(settings: RunSettings) -> None:
-    """Take the state folder away, and begin another in its place."""
+    """Take the runs folder away, and begin another in its place."""
     unmount(settings)
     settings.directory.create()
     Ledger(Path(settings.ledger)).open_account(Account("other", "zcdp", Fraction(9)))
 
 
 def lose_ledger(settings: RunSettings) -> None:
-    for file in Path(settings.state).glob("ledger*"):
+    for file in Path(settings.runs_folder).glob("ledger*"):
         file.unlink()
 
 
@@ -82,9 +82,9 @@ def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSett
     away = unmount(settings)
     said = charge_of(settings)
     assert said.startswith(NOT_KNOWN)
-    assert f"once its volume is mounted: das runs show {settings.run_id} --state {settings.state}" in said
+    assert f"once its volume is mounted: das runs show {settings.run_id} --runs-folder {settings.runs_folder}" in said
     assert "nothing is lost" not in _go_on(settings)
-    away.rename(settings.state)
+    away.rename(settings.runs_folder)
     assert charge_of(settings) == (CHARGED if charged else NOTHING)
     assert "; nothing is lost; " in _go_on(settings)
 

@@ -71,8 +71,8 @@ def test_a_sibling_is_named_by_its_run_id(us: DetailedDhcaSettings, sibling: str
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"run_id": "b-pr"}, "is of run b-pr in the state folder"),
-        ({"state": "/elsewhere"}, "is of run a-pr in the state folder /elsewhere: move it back there, or remove"),
+        ({"run_id": "b-pr"}, "is of run b-pr in the runs folder"),
+        ({"runs_folder": "/elsewhere"}, "is of run a-pr in the runs folder /elsewhere: move it back there, or remove"),
         ({"ledger": "/elsewhere/ledger.sqlite"}, "a-pr, which was started together with run a-us, is now"),
         ({"account": "other"}, "another account"),
         ({"data": "/elsewhere"}, "another data"),
@@ -83,7 +83,7 @@ def test_a_sibling_is_named_by_its_run_id(us: DetailedDhcaSettings, sibling: str
 def test_a_sibling_whose_directory_keeps_something_else_is_refused(
     us: DetailedDhcaSettings, changes: dict[str, Any], reason: str
 ) -> None:
-    change(settings_for(Path(us.state).parent, "a-pr"), **changes)
+    change(settings_for(Path(us.runs_folder).parent, "a-pr"), **changes)
     with pytest.raises(Refused, match=reason):
         _ = us.sibling
 

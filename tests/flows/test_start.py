@@ -109,7 +109,7 @@ def test_two_jurisdictions_that_are_refused_alike_say_it_once(
 
 def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -> None:
     """Also one that stopped before, while the next went on."""
-    common = {"params": "p", "data": "d", "out": "o", "state": str(tmp_path)}
+    common = {"params": "p", "data": "d", "out": "o", "runs_folder": str(tmp_path)}
     us, pr = (DetailedDhcaSettings.new(**common, jurisdiction=name, run_id=f"a-{name}") for name in ("us", "pr"))
     stopped = Outcome(us, problem=Failed("the disk is full"))
     for outcomes, named in (([], ["us", "pr"]), ([stopped], ["us", "pr"]), ([Outcome(us, release="o/us")], ["pr"])):

@@ -82,7 +82,7 @@ def areas(
 ) -> None:
     """Estimate the counts of any areas, with standard errors and intervals: towns, districts, lists of blocks.
 
-    The first question reads the measurements; what further ones need is kept in the state folder. No record, secret or
+    The first question reads the measurements; what further ones need is kept in the runs folder. No record, secret or
     account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
     given, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
 

@@ -764,7 +764,11 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
     assert explain(read_declared(declaration)[1]).gls == "not possible, for the recodes young and odd of age cross"
     assert re.fullmatch("possible, with [0-9]+ MiB a process", explain(read_declared(write(tmp_path / "b")[0])[1]).gls)
     settings = DeclaredSettings(
-        data=data, declaration=declaration, out=str(tmp_path / "out"), estimator="gls", state=str(tmp_path / "state")
+        data=data,
+        declaration=declaration,
+        out=str(tmp_path / "out"),
+        estimator="gls",
+        runs_folder=str(tmp_path / "state"),
     ).model_copy(update={"run_id": "run"})
     with pytest.raises(Refused, match=r"the recodes young and odd of age cross; topdown takes any"):
         check(settings)
@@ -1130,7 +1134,7 @@ def test_a_run_goes_on_when_its_public_files_are_gone_and_not_when_they_are_chan
     declaration, data = write_second(folder, {"dwelling": "x/declared"})
     run, _ = run_at(folder, declaration, data)
     settings = DeclaredSettings.new(
-        data=data, declaration=declaration, out=str(folder / "out"), state=str(folder), run_id=run.id
+        data=data, declaration=declaration, out=str(folder / "out"), runs_folder=str(folder), run_id=run.id
     )
     public, digest = read_declared(declaration)[0], settings.configuration_digest()
     shutil.rmtree(first)
