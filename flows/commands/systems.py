@@ -234,7 +234,7 @@ With --declaration, DATA is a table of any records, and OUT gets histograms by t
     example="`das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`\n\n"
     "**Example:** `das tda run records.csv out/ --declaration districts.toml --account census-2024`",
     words="data/",
-    inputs=("data", "geography", "quarters", "totals", "jurisdiction", "states", "products"),
+    inputs=("data", "geography", "quarters", "state_totals", "jurisdiction", "states", "products"),
     exact=("spine", "microdata"),
     modules={
         "": ("tasks.top_down.input.validate_invariants", "tasks.top_down.release.stage_release"),

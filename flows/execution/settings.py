@@ -298,8 +298,8 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
         ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
-            f"{run / SETTINGS} is of run {settings.run_id} in the runs folder {settings.runs_folder}: move it back there, "
-            f"or remove {run.path}"
+            f"{run / SETTINGS} is of run {settings.run_id} in the runs folder {settings.runs_folder}: move it "
+            f"back there, or remove {run.path}"
         )
     return settings
 

@@ -144,7 +144,7 @@ def test_bad_options_of_a_run_are_refused_before_it_starts(refused, made, tmp_pa
 
 def test_usage_is_exit_2(das):
     assert das("curve")[0] == 2
-    assert das("run", "table.csv", "domain.json", "out", "--epsilon", "1", "--method", "magic")[0] == 2
+    assert das("run", "table.csv", "domain.json", "out", "--epsilon", "1", "--calibration", "magic")[0] == 2
 
 
 def test_example_writes_what_a_run_needs(das, tmp_path):

@@ -206,12 +206,12 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
 def test_errors_of_marked_records_are_reported_and_of_others_refused(
     tda: Das, refused: Refuse, records: Path, tmp_path: Path
 ) -> None:
-    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--seeds", 1, "--json")
+    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--runs", 1, "--json")
     rows = json.loads(out)["errors"]
     assert (code, {row["level"] for row in rows}) == (0, set(LEVELS))
     assert {row["mae"] for row in rows if row["level"] == "comuna" and row["quantity"] == "total"} == {0}
     assert "ocupacion" in (tmp_path / "errors/error.html").read_text()
-    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--seeds", 1, "--estimator", "gls", "--json")
+    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--runs", 1, "--estimator", "gls", "--json")
     assert (code, {row["level"] for row in json.loads(out)["errors"]}) == (0, set(LEVELS))
     (records.parent / MARK_FILE).unlink()
     words = ("--declaration", EXAMPLE, "--workers", 1, "--runs-folder", tmp_path / "new")

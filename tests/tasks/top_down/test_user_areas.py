@@ -487,7 +487,7 @@ def test_the_command_answers_from_what_is_kept(
     plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 2 + 1}\n" for at, code in enumerate(codes)))
     signed = "memory://plan.csv?signature=SECRET"
     fsspec.filesystem("memory").pipe(signed, plan.read_bytes())
-    options = ("--runs-folder", home, "--totals", noisy / "states.csv")
+    options = ("--runs-folder", home, "--state-totals", noisy / "states.csv")
     assert das("tda", "areas", noisy / "nmf", signed, tmp_path / "out", *options) == 0
     shown = capsys.readouterr().out
     for words in ("not a Census Bureau product", "range", "Districts, counts and how to read them"):
