@@ -112,8 +112,8 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
         numbers, wrong = whole_numbers(table[name], blank=-1)
         wrong |= (numbers < 0) | (numbers >= MOST)
         findings += check_mask(file, table, name, f"Invalid values found in {name}", wrong)
-    numbers = Column(table[columns[0]]).numbers
-    findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", numbers)
+    keys = Column(table[columns[0]]).numbers
+    findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", keys)
     return (None if has_errors(findings) else table), findings
 
 

@@ -673,7 +673,12 @@ def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
 def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, tmp_path: Path) -> None:
     codes = np.sort(tree.codes("persons"))
     names = ("first", "<second>", "third", "fourth", "fifth")
-    file = AreaFile(codes, np.arange(len(codes)) * len(names) // len(codes), names, ())
+    with_river = AreaFile(
+        np.append(codes, codes[-1] + 1), np.append(np.arange(len(codes)) * 5 // len(codes), 5), (*names, "river"), ()
+    )
+    file = estimate_file([tree], with_river, "", None).read
+    assert file is not None
+    assert file.names == names  # nobody lives in the river
     tracts, number = np.unique(codes // 10**4, return_inverse=True)
     points = {Region("TRACT", f"{code:011d}"): (41.0 + at, -107.0 - at) for at, code in enumerate(tracts.tolist())}
     sketch = tract_points(file, points)
