@@ -10,6 +10,7 @@ division among all leaves below it; a hierarchy too large for that is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
+WHOLE = re.compile(r"\s*([0-9]{1,13})(?:\.0*)?\s*")
 MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
 
@@ -451,15 +453,9 @@ def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
     """Return texts as whole numbers, also of `5.0` as pandas saves it, 0 for what is none, and the places of those."""
     numbers, wrong = np.zeros(len(texts), np.int64), []
     for at, text in enumerate(texts):
-        whole, _, zeros = text.strip().partition(".")
-        if (
-            whole.isascii()
-            and whole.isdigit()
-            and len(whole) <= 13
-            and int(whole) <= LARGEST_COUNT
-            and not zeros.strip("0")
-        ):
-            numbers[at] = int(whole)
+        found = WHOLE.fullmatch(text)
+        if found and int(found[1]) <= LARGEST_COUNT:
+            numbers[at] = int(found[1])
         else:
             wrong.append(at)
     return numbers, wrong

@@ -34,7 +34,7 @@ DELIMITERS = "|\t;,"
 LARGEST = 1 << 29  # bytes of a table that is read as text; the blocks of the nation with their districts are 0.2 GB
 NUMBERED = re.compile(r"|X|\.\.\.1|Unnamed: ?[0-9]+|__index_level_0__", re.IGNORECASE)  # a column of row numbers
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
-_SEPARATOR = re.compile(r'"?sep=(.)"?[,;\s]*', re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=([|\t;,])"?[,;\s]*', re.IGNORECASE)
 
 
 class TableFault(Refused):
@@ -198,7 +198,7 @@ class PublicTable:
             with open_file(self.path) as stream:
                 table = pq.read_table(stream)
             return pa.table({name: as_text(table[name]) for name in columns})
-        except pa.ArrowException:
+        except (pa.ArrowException, UnicodeDecodeError):
             raise self.fault(f"{NEITHER}, or it is damaged") from None
         except OSError as error:
             raise self.fault(NOT_PARQUET) if error.errno is None else error from None
@@ -292,7 +292,7 @@ def _open_parquet(path: str) -> PublicTable:
     try:
         with open_file(path) as stream:
             names = pq.read_schema(stream).names
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeDecodeError):
         raise TableFault(path, NOT_PARQUET) from None
     except OSError as error:  # Arrow's own has no number
         raise TableFault(path, NOT_PARQUET) if error.errno is None else error from None
@@ -314,7 +314,9 @@ def _delimiter(header: str, known: str | None) -> str:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line, without the quotes and spaces around them."""
-    return [cell.strip().strip("\"'").strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    return [
+        cell.strip().strip("\"'").strip() for cell in next(csv.reader([line[:HEADER_BYTES]], delimiter=delimiter), [])
+    ]
 
 
 def is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:

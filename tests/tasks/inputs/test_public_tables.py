@@ -93,6 +93,7 @@ FORMS: dict[str, bytes] = {
     "sixteen.csv": text("GEOCODE,DISTRICT", [(f"{c[:11]}{c[11]}{c[11:]}", d) for c, d in PLAN]),
     "sep.csv": b"sep=;\r\n" + text("GEOID20;District", mark=";", end="\r\n"),
     "sep-quoted.csv": b'\xef\xbb\xbf"sep=,"\r\n' + text("GEOID20,District", end="\r\n"),
+    "a-long-cell.csv": text("GEOID20,District,note", [(*row, "x" * 200_000) for row in PLAN]),
     "comments.csv": b"# plan A\n# made by hand\n\n" + text("GEOID20,District"),
     "empty-columns.csv": text("GEOID20,,District,,", [(code, "", district, "", "") for code, district in PLAN]),
     "short-header.csv": text("GEOID20,District", [(*row, "", "") for row in PLAN]),
