@@ -34,7 +34,7 @@ DELIMITERS = "|\t;,"
 LARGEST = 1 << 29  # bytes of a table that is read as text; the blocks of the nation with their districts are 0.2 GB
 NUMBERED = re.compile(r"|X|\.\.\.1|Unnamed: ?[0-9]+|__index_level_0__", re.IGNORECASE)  # a column of row numbers
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
-_SEPARATOR = re.compile(r'"?sep=(.)"?[,;\s]*', re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=([|\t;,])"?[,;\s]*', re.IGNORECASE)
 
 
 class TableFault(Refused):
@@ -99,20 +99,18 @@ class PublicTable:
         """Return a fault of the table to raise."""
         return TableFault(self.path, text)
 
-    def read(self, columns: Sequence[str] = (), *, dictionary: bool = False) -> TextRows:
+    def read(self, columns: Sequence[str] = ()) -> TextRows:
         """Return columns as text under the names that are asked for, or all. Raises TableFault, OSError."""
-        kind = pa.dictionary(pa.int32(), pa.string()) if dictionary else pa.string()
         own = self.columns(columns or self.names)
         wanted = list(dict.fromkeys(own.values()))
         if self.parquet:
             table = self._parquet(wanted)
             lines = np.arange(1, len(table) + 1)
         else:
-            table, lines = self._text(dict.fromkeys(wanted, kind))
+            table, lines = self._text(dict.fromkeys(wanted, pa.string()))
         blank = blank_rows(table)
         if blank.any():
-            text = pa.table([column.cast(pa.string()) for column in table.columns], table.column_names)
-            table, lines = text.filter(pa.array(~blank)), lines[~blank]  # whose dictionaries would keep the blanks
+            table, lines = table.filter(pa.array(~blank)), lines[~blank]
         left_out: dict[str, str] = {} if columns else dict(self._left_out(table))
         kept = {name: table[found] for name, found in own.items() if found not in left_out}
         return TextRows(pa.table(kept), lines, tuple(dict.fromkeys(left_out.values())))
@@ -200,7 +198,7 @@ class PublicTable:
             with open_file(self.path) as stream:
                 table = pq.read_table(stream)
             return pa.table({name: as_text(table[name]) for name in columns})
-        except pa.ArrowException:
+        except (pa.ArrowException, UnicodeDecodeError):
             raise self.fault(f"{NEITHER}, or it is damaged") from None
         except OSError as error:
             raise self.fault(NOT_PARQUET) if error.errno is None else error from None
@@ -262,7 +260,7 @@ def open_table(
 
 
 def find_faults(
-    path: str, columns: Sequence[str], *, delimiter: str | None = None, more: bool = False, dictionary: bool = False
+    path: str, columns: Sequence[str], *, delimiter: str | None = None, more: bool = False
 ) -> tuple[TextRows | None, list[Finding]]:
     """Return columns of a table, or what is wrong with it as findings. more: whether it may have other columns."""
     file = file_name(path)
@@ -271,7 +269,7 @@ def find_faults(
         names = [next((name for name in columns if table.find(name) == own), own) for own in table.names]
         if not more and (findings := check_header(file, [n for n in names if n not in table.unnamed], columns)):
             return None, findings
-        rows = table.read(columns, dictionary=dictionary)
+        rows = table.read(columns)
     except TableFault as fault:
         return None, [fault.finding()]
     except FileNotFoundError:
@@ -294,7 +292,7 @@ def _open_parquet(path: str) -> PublicTable:
     try:
         with open_file(path) as stream:
             names = pq.read_schema(stream).names
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeDecodeError):
         raise TableFault(path, NOT_PARQUET) from None
     except OSError as error:  # Arrow's own has no number
         raise TableFault(path, NOT_PARQUET) if error.errno is None else error from None
@@ -316,7 +314,9 @@ def _delimiter(header: str, known: str | None) -> str:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line, without the quotes and spaces around them."""
-    return [cell.strip().strip("\"'").strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    return [
+        cell.strip().strip("\"'").strip() for cell in next(csv.reader([line[:HEADER_BYTES]], delimiter=delimiter), [])
+    ]
 
 
 def is_blank(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -218,14 +218,7 @@ class Column:
 
 
 def read_table(
-    path: str,
-    file: str,
-    columns: Sequence[str],
-    *,
-    more: bool = False,
-    own: bool = False,
-    dictionary: bool = False,
-    delimiter: str = DELIMITER,
+    path: str, file: str, columns: Sequence[str], *, more: bool = False, dictionary: bool = False
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read a whole table of text columns, and the column LINE; None and findings where that cannot be done."""
     try:
@@ -236,24 +229,24 @@ def read_table(
         return None, [Finding(file, MISSING)]
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {why(error)}")]
-    header = split_header(start[:begin], delimiter)
-    if start and (findings := check_header(file, header, columns, more=more, own=own)):
+    header = split_header(start[:begin])
+    if start and (findings := check_header(file, header, columns, more=more)):
         return None, findings
     if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [empty(file)]
-    table, findings = parse_rows(file, body, header, columns, dictionary=dictionary, delimiter=delimiter)
+    table, findings = parse_rows(file, body, header, columns, dictionary=dictionary)
     if table is not None:
-        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table), delimiter), pa.int32()))
+        table = table.append_column(LINE, pa.array(_row_lines(body, len(header), len(table)), pa.int32()))
     return table, [finding.below(1) for finding in findings]
 
 
-def _row_lines(body: bytes, width: int, rows: int, delimiter: str) -> NDArray[np.int32]:
+def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
     """Return the line of the file, below its header, of each parsed row."""
     tail = body[-HEADER_BYTES:]
     after_last_row = tail[len(tail.rstrip()) :].count(b"\n")
     if count_newlines(body) - after_last_row + 1 == rows:  # no blank line in between and no row left out
         return np.arange(2, rows + 2, dtype=np.int32)
-    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width, delimiter)], np.int32)
+    return np.array([line + 1 for line, text in _lines(body) if _fits(text, width)], np.int32)
 
 
 def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:

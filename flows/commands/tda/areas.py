@@ -116,7 +116,7 @@ def areas(
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
-    sketch = tract_points(file, points_in(shown)) if out is not None and found.plan and shown else None
+    sketch = tract_points(found.read, points_in(shown)) if out and found.plan and found.read and shown else None
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)

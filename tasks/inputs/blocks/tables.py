@@ -117,7 +117,8 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     try:
         (table,) = file.batches(types)
         table = table.rename_columns(list(names))
-        return table.filter(pa.array(~blank_rows(table))) if text or table[BLOCK_COLUMNS[0]].null_count else table
+        may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # columns of numbers are not cast in vain
+        return table.filter(pa.array(~blank)) if may_be_blank and (blank := blank_rows(table)).any() else table
     except pa.ArrowInvalid as error:
         if text:
             raise BadGeography(f"not a table: {error}") from error

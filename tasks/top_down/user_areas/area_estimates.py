@@ -54,7 +54,7 @@ class AreaEstimates:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
     what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
     file, published_file: the names of the files of the areas and of the published counts. unjudged: why areas that
-    divide a state are not judged as a plan.
+    divide a state are not judged as a plan. read: the blocks of the areas.
     """
 
     source: str
@@ -71,6 +71,7 @@ class AreaEstimates:
     file: str = ""
     published_file: str = ""
     unjudged: str = ""
+    read: AreaFile | None = None
 
     @property
     def districts(self) -> tuple[str, ...]:
@@ -176,6 +177,7 @@ def estimate_file(
         banners,
         (HOW, COUNTED, BELONGS, CUT, *((SEVERAL,) if len(states) > 1 else ())),
         unjudged=unjudged,
+        read=file,
     )
 
 

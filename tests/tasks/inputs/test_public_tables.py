@@ -20,6 +20,7 @@ from spine.declaration.figures import whole_numbers
 from spine.declaration.form import Level
 from tasks.bottom_up.domain import read_domain, read_totals
 from tasks.bottom_up.tabulate import open_source
+from tasks.detailed_dhca.person import PERSON
 from tasks.inputs.blocks.area_file import AreaFile, read_areas
 from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.declarations import read_columns
@@ -92,6 +93,7 @@ FORMS: dict[str, bytes] = {
     "sixteen.csv": text("GEOCODE,DISTRICT", [(f"{c[:11]}{c[11]}{c[11:]}", d) for c, d in PLAN]),
     "sep.csv": b"sep=;\r\n" + text("GEOID20;District", mark=";", end="\r\n"),
     "sep-quoted.csv": b'\xef\xbb\xbf"sep=,"\r\n' + text("GEOID20,District", end="\r\n"),
+    "a-long-cell.csv": text("GEOID20,District,note", [(*row, "x" * 200_000) for row in PLAN]),
     "comments.csv": b"# plan A\n# made by hand\n\n" + text("GEOID20,District"),
     "empty-columns.csv": text("GEOID20,,District,,", [(code, "", district, "", "") for code, district in PLAN]),
     "short-header.csv": text("GEOID20,District", [(*row, "", "") for row in PLAN]),
@@ -349,6 +351,22 @@ def test_a_value_of_parquet_is_the_level_that_its_text_is(tmp_path: Path, levels
     words = read_columns(path, ["X"], ",")[0]
     assert words is not None
     assert not pa.types.is_boolean(column.type) or words["X"] == ("True", "False")
+
+
+def test_persons_of_parquet_may_have_truth_values_and_nulls(tmp_path: Path) -> None:
+    columns = dict.fromkeys(PERSON.fields, pa.array(["1010", "1010"]))
+    columns |= {"HOUSEHOLDER": pa.array([True, False]), "QRACE2": pa.array([1020, None], pa.int16())}
+    columns |= {"QRACE3": pa.array([None, None], pa.string()), "QAGE": pa.array([42.0, float("nan")])}
+    write(tmp_path, "person-records.parquet", parquet(columns))
+    file, findings = PERSON.open(str(tmp_path))
+    assert file is not None
+    assert findings == []
+    table = read_chunk(file, 0).parse()[0]
+    assert table is not None
+    names = ("HOUSEHOLDER", "QRACE2", "QRACE3", "QAGE")
+    rows = [tuple(table[name][at].as_py() for name in names) for at in range(2)]
+    assert rows == [("True", "1020", "Null", "42"), ("False", "Null", "Null", "")]
+    assert all(PERSON.fields[name].number(text) is not None for name, text in zip(names, rows[0], strict=True))
 
 
 def test_columns_without_a_name_are_said(tmp_path: Path) -> None:
