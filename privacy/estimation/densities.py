@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -45,6 +45,15 @@ class Lattice:
     def variance(self) -> float:
         """Their variance."""
         return self.step**2 * moment(self.chances)
+
+    def cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return P(noise <= x)."""
+        first = -self.step * (len(self.chances) // 2)
+        return np.asarray(self._sums[np.clip((x - first) // self.step + 1, 0, len(self.chances))])
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        return np.concatenate([[0.0], np.cumsum(self.chances)])
 
 
 @lru_cache(maxsize=64)  # the laws of a table's or an average's rows

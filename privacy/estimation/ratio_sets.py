@@ -15,18 +15,16 @@ are exact; sums of probabilities are floats, whose error SLACK covers. Noise tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.densities import Lattice
-from privacy.estimation.polyhedron_posterior import Posterior
 
 GRID = 1000  # steps of a ratio's unit
 COARSE = 64  # steps that are looked at together first
@@ -122,7 +120,8 @@ class NoisyRatio:
         least = self._least(starts, width)[:, None]
         above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
         below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
-        within = np.maximum(self._above.cumulated(above) - self._above.cumulated(below), 0) @ self._chances.chances
+        x = self.of_numerator
+        within = np.maximum(x.cumulated(above) - x.cumulated(below), 0) @ self._chances.chances
         return np.where(least[:, 0] == 0, 1.0, 1 - within)
 
     @cached_property
@@ -133,36 +132,5 @@ class NoisyRatio:
         return replace(noise, chances=noise.chances[cut : len(noise.chances) - cut])
 
     @cached_property
-    def _above(self) -> Posterior:
-        """X, as a law on multiples of its step."""
-        noise = self.of_numerator
-        return Posterior(int(noise.values[0]), noise.chances, noise.step)
-
-    @cached_property
     def _variances(self) -> tuple[float, float]:
         return self.of_numerator.variance, self.of_denominator.variance
-
-
-def normal_interval(
-    numerator: float, denominator: float, variances: tuple[float, float], quantile: float, low: float, high: float
-) -> tuple[float, float]:
-    """Return the hull of Fieller's set for normal errors that are independent, within [low, high].
-
-    (D^2 - z^2 v_D) r^2 - 2 N D r + N^2 - z^2 v_N <= 0. An empty set is the nearest possible ratio.
-    """
-    of_numerator, of_denominator = variances
-    a = denominator**2 - quantile**2 * of_denominator
-    b = numerator * denominator
-    c = numerator**2 - quantile**2 * of_numerator
-    inside: Callable[[float], bool] = lambda r: a * r * r - 2 * b * r + c <= 0  # noqa: E731
-    discriminant = b * b - a * c
-    if a == 0 or discriminant < 0:
-        roots: list[float] = [c / (2 * b)] if a == 0 and b else []
-    else:
-        roots = sorted((b + sign * sqrt(discriminant)) / a for sign in (-1, 1))
-    points = [end for end in (low, high) if inside(end)] + [root for root in roots if low <= root <= high]
-    if points:
-        return min(points), max(points)
-    ratio = numerator / denominator if denominator > 0 else inf
-    nearest = low if ratio < low else high
-    return nearest, nearest

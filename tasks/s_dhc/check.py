@@ -17,7 +17,7 @@ from tasks.lifecycle.manifest import read_law
 from tasks.lifecycle.received import path_in
 from tasks.s_dhc.budgets import queries_of, query_facts
 from tasks.s_dhc.released_rows import noise_columns
-from tasks.s_dhc.tables import AVERAGES, LEVELS, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
+from tasks.s_dhc.tables import AVERAGES, LEVELS, PUBLISHED, REGION_KEYS, PublishedTable
 
 ROUNDING = 1e-12  # of a variance
 KEYS = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
@@ -49,26 +49,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             inside = rows["RATIO"].between(rows["LOW"], rows["HIGH"]) | ~possible | (rows["DENOMINATOR"] <= 0)
             faults = () if (ordered & inside).all() else ("an interval does not hold its ratio, or the narrower one",)
             yield Check(f"intervals of {average.name}", f"{len(rows):,} rows", faults)
-    for name in (*WITH_SUMS, *(average.name for average in AVERAGES)):
-        if (file := f"estimates/posterior/{name}.parquet") in manifest["files"]:
-            yield _check_posterior(name, pd.read_parquet(path_in(release, file)))
-
-
-def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
-    """Check that intervals are possible and ordered, and that sums are those of their cells."""
-    kind = "PRED" if name in WITH_SUMS else "RATIO_PRED"
-    faults = []
-    if not ((rows[f"{kind}_LO"] >= 0) & (rows[f"{kind}_LO"] <= rows[f"{kind}_HI"])).all():
-        faults.append("an interval is below 0 or has its ends in the wrong order")
-    if name in WITH_SUMS:
-        cells = {code: at for at, code in enumerate(WITH_SUMS[name].cells)}
-        for column in ("COUNT_NOISY", "PRED"):
-            values = rows[column].to_numpy().reshape(-1, len(cells))
-            own = [cells[cell.code] for cell in TABLES[name].cells]
-            for code, places in WITH_SUMS[name].cells.items():
-                if (values[:, [own[place] for place in places]].sum(axis=1) != values[:, cells[code]]).any():
-                    faults.append(f"{column} of cell {code} is not the sum of its cells")
-    return Check(f"posterior of {name}", f"{len(rows):,} rows", tuple(faults))
 
 
 def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:

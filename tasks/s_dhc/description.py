@@ -9,7 +9,7 @@ from typing import Any
 from tasks.inputs.public_regions import REGION, REGION_TYPES
 from tasks.lifecycle.datapackage import slug
 from tasks.lifecycle.description import Column, Description, Noise, Table, integer, number
-from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, WITH_SUMS, Average, PublishedTable
+from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, Average, PublishedTable
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
 TYPE, ID = REGION
@@ -44,21 +44,6 @@ SAID = {
     "all": "no information: no possible average is excluded",
     "none": "every possible average is excluded; the nearest one is given",
 }
-COUNT_POSTERIOR = (
-    integer(
-        "COUNT_NOISY", "persons", "the noisy count, or the sum of the noisy counts of its cells", title="Noisy count"
-    ),
-    integer("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", title="Mean"),
-    integer("PRED_LO", "persons", "the 5% quantile of the posterior", title="5%"),
-    integer("PRED_HI", "persons", "the 95% quantile of the posterior", title="95%"),
-)
-RATIO_POSTERIOR = (
-    number("RATIO_PRED", "persons per unit", "the mean of the posterior", title="Mean"),
-    number("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", title="5%"),
-    number("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", title="95%"),
-    integer("PRED_NUM", "persons", "the mean of the count above", title="Persons"),
-    integer("PRED_DENOM", "units", "the mean of the count below", title="Units"),
-)
 
 
 def _interval(level: str, unit: str) -> tuple[Column, ...]:
@@ -79,9 +64,6 @@ def averages_columns(average: Average) -> tuple[Column, ...]:
         number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average"),
         *_interval("", unit),
         *_interval("90", unit),
-        number("ESTIMATE", unit, "the ratio of the least-squares estimates", title="Estimate", optional=True),
-        number("ESTIMATE_LOW", unit, "the lower end of its interval at 95%, by Fieller", title="from", optional=True),
-        number("ESTIMATE_HIGH", unit, "the upper end of its interval at 95%", title="to", optional=True),
     )
 
 
@@ -122,11 +104,6 @@ def _in_units(name: str, columns: Sequence[Column]) -> list[Column]:
     return [replace(column, unit=column.unit or unit) for column in columns]
 
 
-def _posterior(name: str, columns: Sequence[Column], words: Mapping[str, str], *, coded: bool) -> Table:
-    title = f"Posterior of {name}, as the 2020 tables were made: biased where counts are small"
-    return _table(f"estimates/posterior/{name}", title, words, columns, coded=coded)
-
-
 TABLES = (
     *(
         _table(f"{name}/{name}", f"{name}: {each.title}", each.words, _in_units(name, (COUNT, *NOISE)),
@@ -142,8 +119,6 @@ TABLES = (
         _table(f"averages/{each.name}", f"{each.name}: {each.title}", each.words, averages_columns(each), cell="row")
         for each in AVERAGES
     ),
-    *(_posterior(name, COUNT_POSTERIOR, table.words, coded=_coded(name)) for name, table in WITH_SUMS.items()),
-    *(_posterior(each.name, RATIO_POSTERIOR, each.words, coded=True) for each in AVERAGES),
 )  # fmt: skip
 
 

@@ -43,10 +43,6 @@ STATEMENTS_S_DHC = {
     "its tenures owned with a mortgage and owned free and clear added up.",
     "estimates": "estimates/ are least-squares estimates from all noisy counts that count the same rows: unbiased, and "
     "their sums hold. Their margins are 1.96 standard deviations: a sum of hundreds of draws is taken for normal.",
-    "posterior": "estimates/posterior/ are means and 90% intervals of the model of the published S-DHC: each possible "
-    "count is taken for equally likely before the noise. They are biased: an empty cell is estimated about 0.9 "
-    "standard deviations of its noise too high on average (less where noise is narrow), and sums add the biases up. "
-    "Their intervals hold for this model; for a given true count they may cover less or more often.",
     "averages": "averages/ are ratios of the noisy counts. Each interval covers the ratio of the true, truncated "
     "counts in 95 (LOW90, HIGH90: 90) of 100 releases at least, however small the denominator; it is the hull of an "
     "exact confidence set within the possible averages.",
@@ -66,9 +62,11 @@ def write_release(run: RunDirectory, out: Path) -> None:
             rows = pa.concat_tables(_rows(plan, table, each, answers[each.query.name], truth) for each in queries)
             write_table(out, f"{table.name}/{table.name}", _sorted(rows, table.column, list(table.cells)))
     if plan.estimates and not truth:
-        from tasks.s_dhc.averages import write_averages_and_estimates
+        from tasks.s_dhc.averages import write_averages
+        from tasks.s_dhc.estimates import estimate_all, write_estimates
 
-        write_averages_and_estimates(run, out)
+        write_estimates(plan, out, estimate_all(plan, answers))
+        write_averages(run, out)
     manifest = _manifest(run, plan, truth=truth)
     heading = f"Supplemental DHC, {manifest['where']}"
     tables = [] if truth else [_noise(manifest)]
@@ -142,7 +140,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     tabulated = load_object(run / VALIDATED, Input)
     states = configuration.states
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
-    statements += ["estimates", "posterior", "averages"] * (plan.estimates and not truth)
+    statements += ["estimates", "averages"] * (plan.estimates and not truth)
     said = {name: STATEMENTS_S_DHC[name] for name in statements}
     if configuration.household_rules == "warn" and "averages" in said:
         said["averages"] += " Households were not required to be consistent: an average above tau is not covered."

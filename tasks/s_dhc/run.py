@@ -7,7 +7,7 @@ counts/NUMBER                 exact counts of a bucket of housing units, its fau
 prepared/validated            digests, and the mark of the data                      confidential
 counts/exact                  the exact counts of the run, one array                 confidential
 noisy/answers                 noisy counts by query
-noisy/averages                columns of a part of averages/ or estimates/posterior/
+noisy/averages                columns of averages/, by pair of queries
 ```
 """
 

@@ -210,7 +210,6 @@ class Average:
     """An average: each of its cells is a sum of cells of a numerator over a sum of cells of a denominator.
 
     least: what it is at least in the row `total`, and, if `of_all`, in every row, where households are consistent.
-    least_of_model: what the published posterior takes it to be at least: HHT says that families have two persons.
     """
 
     name: str
@@ -220,7 +219,6 @@ class Average:
     cells: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...]]]  # words, cells of either
     least: int
     of_all: bool = False
-    least_of_model: int = 1
 
     @property
     def words(self) -> dict[str, str]:
@@ -248,7 +246,7 @@ _BY_AGE = {
 }
 AVERAGES = (
     Average("PH1", "Persons per household", "PH1_num", "PH1_denom", _BY_AGE, 1),
-    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1, least_of_model=2),
+    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1),
     Average(
         "PH8",
         "Persons per household by tenure",
@@ -263,32 +261,6 @@ AVERAGES = (
         of_all=True,
     ),
 )
-
-SUMS: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {  # cells that are sums: words, and the places of their cells
-    "PH2": {
-        "1": ("all", tuple(range(8))),
-        "2": ("married couple household", (0, 1)),
-        "5": ("cohabiting couple household", (2, 3)),
-        "8": ("male householder, no spouse or partner", (4, 5)),
-        "11": ("female householder, no spouse or partner", (6, 7)),
-    },
-    "PH3": {"1": ("all", tuple(range(7))), "3": ("own child", (1, 2, 3, 4)), "8": ("other relatives", (5, 6))},
-    "PH4": {"1": ("all", (0, 1))},
-    "PH6": {"1": ("all", tuple(range(16)))}
-    | {str(first - 1): (words, tuple(range(4 * at, 4 * at + 4))) for at, (words, _, first) in enumerate(PARENTS)},
-    "PH7": {"1": ("all", (0, 1, 2))},
-}
-
-
-def _with_sums(name: str) -> PublishedTable:
-    table, sums = PUBLISHED[name], SUMS[name]
-    cells = {**table.cells, **{code: places for code, (_, places) in sums.items()}}
-    words = {**table.words, **{code: words for code, (words, _) in sums.items()}}
-    codes = sorted(cells, key=int)
-    return replace(table, cells={code: cells[code] for code in codes}, words={code: words[code] for code in codes})
-
-
-WITH_SUMS = {name: _with_sums(name) for name in SUMS}  # these tables with the cells that are sums, all in order
 
 
 # What a row counts as, for every person and unit there can be.

@@ -93,7 +93,7 @@ def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
 
 def supplemental(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     data = s_dhc_households.country(s_dhc_households.random_units(150, ["44"])).write(folder / "data")
-    values = s_dhc_households.configuration(["44"], budget="0.5")  # narrow noise: the posterior is soon summed
+    values = s_dhc_households.configuration(["44"], budget="0.5")  # narrow noise: averages are soon found
     config = s_dhc_households.write_configuration(folder / "config.json", values)
     return ["sdhc", "run", config, data, folder / "out", "--estimates"], "run", "us"
 

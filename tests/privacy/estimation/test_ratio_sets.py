@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from privacy.estimation.densities import Lattice, density, lattice
-from privacy.estimation.ratio_sets import GRID, NoisyRatio, normal_interval
+from privacy.estimation.densities import LONGEST, Lattice, density, lattice
+from privacy.estimation.ratio_sets import GRID, NoisyRatio
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 
 ALPHA = Fraction(1, 10)
 LAWS = (DiscreteGaussian(Fraction(4)), TwoSidedGeometric(Fraction(3, 2)))
 RNG = np.random.default_rng(36)
+
+
+def fieller(numerator: int, denominator: int, variances: tuple[float, float]) -> list[float]:
+    """The ends of Fieller's set at 90% for normal errors, where it is an interval, within [1, 10].
+
+    (D^2 - z^2 v_D) r^2 - 2 N D r + N^2 - z^2 v_N <= 0.
+    """
+    of_numerator, of_denominator = (NormalDist().inv_cdf(0.95) ** 2 * each for each in variances)
+    a, c = denominator**2 - of_denominator, numerator**2 - of_numerator
+    b = numerator * denominator
+    return [min(max((b + sign * sqrt(b * b - a * c)) / a, 1), 10) for sign in (-1, 1)]
 
 
 def noisy(law: Law, numerator: int, denominator: int, draws: int = 1) -> NoisyRatio:
@@ -80,18 +92,16 @@ def test_intervals_of_the_production_laws() -> None:
         numerator = int(2.549 * denominator)
         found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
         assert float(found.high - found.low) / 2 == pytest.approx(half, abs=0.0015)
-        fieller = normal_interval(numerator, denominator, (2 * variance, units), 1.645, 1, 10)
-        assert [float(found.low), float(found.high)] == pytest.approx(fieller, abs=0.002)
+        ends = fieller(numerator, denominator, (2 * variance, units))
+        assert [float(found.low), float(found.high)] == pytest.approx(ends, abs=0.002)
 
 
 def test_fieller_at_weak_denominators() -> None:
     x, y = lattice(DiscreteGaussian(Fraction(1709)), 2), lattice(DiscreteGaussian(Fraction(1709)))
     for numerator, denominator in ((250, 150), (600, 260), (900, 130)):
         found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
-        fieller = normal_interval(numerator, denominator, (2 * 1709, 1709), 1.6449, 1, 10)
-        assert [float(found.low), float(found.high)] == pytest.approx(fieller, abs=0.02)
-    assert normal_interval(10, 1, (100, 100), 1.645, 1, 10) == (1, 10)
-    assert normal_interval(10_000, 100, (1, 1), 1.645, 1, 10) == (10, 10)
+        ends = fieller(numerator, denominator, (2 * 1709, 1709))
+        assert [float(found.low), float(found.high)] == pytest.approx(ends, abs=0.02)
 
 
 @pytest.mark.ci
@@ -125,7 +135,10 @@ def test_wide_noise_on_a_lattice_excludes_no_ratio_that_the_law_itself_does_not(
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_000))])
 @pytest.mark.parametrize("count", [0, 10**6, 10**12])
 def test_sets_for_the_widest_noise_and_huge_counts(law: Law, count: int) -> None:
-    """In tenths of a second: no law of noise is longer than a lattice."""
+    """In tenths of a second: no law of noise is longer than a lattice, which has the law's variance."""
+    laws = [lattice(law, draws) for draws in (1, 2, 3)]
+    assert max(len(each.chances) for each in laws) <= 1.1 * LONGEST
+    assert [each.variance for each in laws] == pytest.approx([draws * law.variance() for draws in (1, 2, 3)], 1e-4)
     interval = NoisyRatio(3 * count, count, lattice(law, 3), lattice(law, 2), 1, 100).interval(ALPHA)
     assert interval.low <= 3 <= interval.high or count == 0
     assert (interval.said == "all") == (count == 0)
