@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet as pq
-from measure import arguments, measure_das
+from measure import arguments, describe, measure_das
 
 from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
 from tasks.inputs.marks import MARK_FILE
@@ -54,7 +54,7 @@ def main() -> None:
         measured, said = measure_das("bottom-up", "run", *inputs, *options)
         print(
             f"{chosen.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "
-            f"{measured['seconds']:.1f} s, {measured['peak_bytes'] / 2**30:.2f} GiB, {chosen.workers} workers"
+            f"{describe(measured)}, {chosen.workers} workers"
         )
 
 

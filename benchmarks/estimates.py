@@ -4,7 +4,7 @@
     python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data, compared with the laws
 
 Errors are root mean squares of T1 totals, coverage that of each estimate's own margin; a reduction has the standard
-error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without it.
+error over the runs. The cost of the stage: `measure.py das run` with and without it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 from measure import arguments
-from stages import begin
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.repetitions import measure_accuracy
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.estimation.estimator import make_estimator
 from privacy.estimation.near_threshold import likely, size_laws
 from privacy.estimation.pooling import Answers, pool
@@ -74,8 +74,11 @@ def print_gammas(definition: Definition = "puredp", budget: str = "7.487", cells
 def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, and what the law gives."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = begin(folder, params=params, data=data, jurisdiction=jurisdiction, estimates=True)
+        places = {"params": params, "data": data, "out": f"{folder}/out", "state": folder}
+        places |= {"ledger": f"{folder}/ledger.sqlite", "run_id": "run"}
+        settings = DetailedDhcaSettings.new(**places, jurisdiction=jurisdiction, estimates=True, spine=False)
         run = settings.directory
+        run.create()
         result = []
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):

@@ -2,6 +2,8 @@
 
     python benchmarks/measure.py [--scratch DIR] das run params data out
 
+The other benchmarks use this file for their command lines, for runs of `das`, and for how they say what was measured.
+
 Processor seconds are those of all its processes, also of those that outlive the command: they are waited for. Other
 users of the machine lengthen these little. Memory is the sum of the proportional set sizes (PSS) of the process tree,
 sampled; pages that processes share count once. Scratch is what the files below DIR hold at their most, sampled less
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,35 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}"
 
 
+def describe(measured: Mapping[str, float | int]) -> str:
+    """Return what `measure` measured, for a reader."""
+    scratch = f", {measured['peak_scratch_bytes'] / 1e9:.1f} GB of scratch" if "peak_scratch_bytes" in measured else ""
+    return (
+        f"{measured['seconds']:.1f} s, {measured['processor_seconds']:.1f} processor s, "
+        f"{measured['peak_bytes'] / 2**30:.2f} GiB of memory{scratch}"
+    )
+
+
+def bytes_below(folder: Path) -> int:
+    """Return the bytes of the files below a folder; some may go while this looks."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(f"{at}/{name}").st_size
+    return total
+
+
+def seconds_of(command: list[str], **options: object) -> tuple[float, float]:
+    """Run a command quietly; return its seconds and its processor seconds. Raises CalledProcessError."""
+    adopt()
+    start, used = time.perf_counter(), processor_seconds()
+    subprocess.run(command, check=True, capture_output=True, **options)  # type: ignore[call-overload]
+    seconds = time.perf_counter() - start
+    await_orphans()  # what ends by itself after the command is counted as well
+    return seconds, processor_seconds() - used
+
+
 def measure_das(*words: object, scratch: Path | None = None) -> tuple[dict[str, float | int], Any]:
     """Run `das WORDS --json`; returns what `measure` does and what the command printed. A failure ends the program."""
     with tempfile.TemporaryFile("w+") as printed:
@@ -66,7 +98,7 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
         peak = max(peak, _pss(process.pid))
         taken = time.process_time() - began
         if scratch and samples % SCRATCH_EACH == 0:
-            peak_scratch = max(peak_scratch, held(scratch))
+            peak_scratch = max(peak_scratch, bytes_below(scratch))
         samples += 1
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(INTERVAL, SPARING * taken))
@@ -109,16 +141,6 @@ def _pss(pid: int) -> int:
     for member in family:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total += member.memory_full_info().pss
-    return total
-
-
-def held(folder: Path) -> int:
-    """Return the bytes of the files below a folder; some may go while this looks."""
-    total = 0
-    for at, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += os.lstat(f"{at}/{name}").st_size
     return total
 
 

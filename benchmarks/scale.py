@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
-from measure import DAS, DATA, arguments, machine, measure_das
+from measure import DAS, DATA, arguments, describe, machine, measure_das
 from scipy.optimize import nnls
 
 from tasks.pages.charts import BLUE, ORANGE, save
@@ -130,9 +130,7 @@ def draw(facts: dict) -> Figure:
 def line(point: dict) -> str:
     """A point for a reader."""
     volumes = f"{point['persons']:>13,} persons {point['groups']:>13,} groups {point['rows']:>12,} rows"
-    memory, scratch = point["peak_bytes"] / 2**30, point["peak_scratch_bytes"] / 1e9
-    took = f"{point['seconds']:8.1f} s {point['processor_seconds']:8.1f} processor s"
-    return f"{volumes} {took} {memory:6.2f} GiB memory {scratch:6.1f} GB scratch"
+    return f"{volumes} {describe(point)}"
 
 
 def main() -> None:

@@ -14,13 +14,11 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from measure import adopt, arguments, await_orphans, processor_seconds
+from measure import arguments, seconds_of
 
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
@@ -29,21 +27,11 @@ IMPORTS = [sys.executable, "-c", "import prefect, distributed, pyarrow, scipy.sp
 DAS = [sys.executable, "-c", "from das_flows import main\nif __name__ == '__main__': main()"]
 
 
-def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Run a command; return its seconds and its processor-seconds. Raises CalledProcessError."""
-    start, before = time.perf_counter(), processor_seconds()
-    subprocess.run(command, env=environment, check=True, capture_output=True)
-    took = time.perf_counter() - start
-    await_orphans()  # what ends by itself after the command is counted as well
-    return took, processor_seconds() - before
-
-
 def main() -> None:
     """Measure both in turn, once to warm up and then as often as asked."""
     parser = arguments(__doc__)
     parser.add_argument("--times", type=int, default=5)
     times = parser.parse_args().times
-    adopt()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         synthesize_example(folder, Options())
@@ -54,8 +42,8 @@ def main() -> None:
         run = [*DAS, "run", str(folder / "params"), str(folder / "data"), str(out)]
         ratios = []
         for number in range(times + 1):
-            imports, imports_work = seconds(IMPORTS, environment)
-            total, work = seconds(run, environment)
+            imports, imports_work = seconds_of(IMPORTS, env=environment)
+            total, work = seconds_of(run, env=environment)
             shutil.rmtree(out)
             if number:  # the first makes the template of Prefect's database and Python's caches
                 ratios.append((total / imports, work / imports_work))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from measure import DATA, arguments, machine, measure_das
+from measure import DATA, arguments, bytes_below, describe, machine, measure_das
 
 FORMS = {"persons alone, text": (), "every system, Parquet": ("--for", "all", "--format", "parquet")}
 
@@ -28,12 +28,9 @@ def main() -> None:
         out = given.folder / "synth"
         words = ("synth", "nation", out, "--states", given.state, "--params", given.params, *form)
         measured, made = measure_das(*words)
-        held = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        written = bytes_below(out) / 1e9
         shutil.rmtree(out)
-        print(
-            f"{name}: {made['persons']:,} persons in {measured['seconds']:.1f} s, {measured['processor_seconds']:.1f} "
-            f"processor seconds, {measured['peak_bytes'] / 2**30:.2f} GiB, {held / 1e9:.2f} GB written"
-        )
+        print(f"{name}: {made['persons']:,} persons, {describe(measured)}, {written:.2f} GB written")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from measure import arguments, held
+from measure import arguments, bytes_below
 
 from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import TopDownSettings
@@ -94,7 +94,7 @@ def read_back(run: TopDownRun, staged: Path, estimator: str) -> dict[str, Any]:
             "seconds": time.perf_counter() - start[1],
             "rows": sum(part.rows for part in parts),
             "files_bytes": sum(part.path.stat().st_size for part in inventory.parts),
-            "scratch_bytes": held(directory.path),
+            "scratch_bytes": bytes_below(directory.path),
         }
     finally:
         remove(directory.path)
@@ -114,8 +114,8 @@ def once(settings: TopDownSettings) -> None:
         "processor_seconds": here.seconds | {"elsewhere": total - sum(here.seconds.values()), "total": total},
         "longest_piece": here.longest,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "scratch_bytes": held(run.path),
-        "release_bytes": held(runner.staged),
+        "scratch_bytes": bytes_below(run.path),
+        "release_bytes": bytes_below(runner.staged),
     }
     if run.design.measurements == "nmf":
         result["read_back"] = read_back(run, runner.staged, settings.estimator)

@@ -20,8 +20,8 @@ import pytest
 import yaml
 from e2e_runs import ACCOUNT, das, digest, directory, open_account, prepared, real_data, reconfigure
 from slurm_node import missing, slurm_node
+from two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_cluster, write_certificates
 
-from benchmarks.two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_cluster, write_certificates
 from flows.execution import safetab
 from flows.execution.cluster import FORKED, QUIET, ClusterSettings, open_cluster
 from flows.execution.fork_server import ENVIRONMENT
@@ -29,7 +29,7 @@ from tests.conftest import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTERS = ROOT / "deploy/clusters"
-PIECE_LOG = ROOT / "benchmarks/piece_log.py"
+PIECE_LOG = ROOT / "tests/piece_log.py"
 
 
 def cluster_file(name: str, **places: Path) -> Any:

@@ -30,8 +30,8 @@ import pytest
 from dhca_inputs import Here
 from e2e_runs import ACCOUNT, das_process, digest, directory, open_account, prepared, real_data, reconfigure
 from top_down_inputs import country
+from two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 
-from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET

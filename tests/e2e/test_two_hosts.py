@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import two_hosts
 from e2e_runs import digest, prepared
+from two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
 
-from benchmarks import two_hosts
-from benchmarks.two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
 from flows.execution.settings import keep_settings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -1,7 +1,7 @@
 """A Dask cluster as an operator starts one: a scheduler and a worker on each host, TLS between them (deploy/README.md).
 
 The hosts are loopback addresses, or network namespaces of this machine that share nothing but its files. The tests of a
-run on several hosts use it, and `benchmarks/hosts.py`.
+run on several hosts use it.
 """
 
 from __future__ import annotations
