@@ -79,6 +79,12 @@ def test_own_targets_gamma_and_stability(das):
     assert (nation["level"], county["level"]) == ("Nation, Detailed", "County, Detailed")
     assert nation["budgets"]["total"]["recipe"] == pytest.approx(4 * 1.9208 / 9 / 0.8)
     assert "printed" not in nation["budgets"]["total"]
+    standing = {(row["mechanism"], row["analysis"]): row["standing"] for row in data["analyses"]}
+    assert standing["puredp", "pld_total_only"] == standing["puredp", "rdp_exact"] == "bound"
+    for unproved in (("puredp", "pld_two_stage"), ("zcdp", "pld_two_stage"), ("zcdp", "pld_total_only")):
+        assert standing[unproved] == "reading"
+    verdicts = [note for note in data["notes"] if note.startswith("With the ")]
+    assert all("by PLD, which is proved for the geometric one alone" in note for note in verdicts)
     pure = next(row for row in data["analyses"] if row["analysis"] == "pure")
     assert pure["figures"]["least"]["unbounded"] == pytest.approx(
         sum(row["budgets"]["total"]["least"] for row in data["budgets"]["puredp"])

@@ -280,10 +280,16 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
     ]
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])
+    if manifest["estimator"] == "gls":
+        of_counts = (
+            "margins/ has an unbiased estimate of every count that was asked, with its exact standard error. Published "
+            "counts are made of these estimates, whole and not negative, so their errors are others."
+        )
+    else:
+        of_counts = "The error of a published count has no formula."
     sure = [
-        "The error of a published count has no formula. The table shows the noise of each single answer: in 95 of 100 "
-        "runs it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
-        "errors on made-up records."
+        f"{of_counts} The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published "
+        "counts combine several answers. das synth --for and das tda accuracy show errors on made-up records."
     ]
     rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import ceil, exp, log, sqrt
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -53,3 +54,15 @@ def test_a_belief_under_pure_dp_moves_by_the_factor_of_the_odds():
 def test_a_share_that_is_none_is_refused(false_alarms):
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         detection("zcdp", 1, false_alarms)
+
+
+def test_the_table_of_the_docs_has_the_figures_of_its_rhos_rounded_up():
+    text = (Path(__file__).parents[3] / "docs/privacy.md").read_text()
+    _, _, after = text.partition("| ρ | right of 100, at most")
+    rows = [line.strip("| ").split(" | ") for line in after.split("\n\n")[0].splitlines()[2:]]
+    assert [rho for rho, *_ in rows] == ["0.01", "0.1", "0.25", "0.5", "1", "2.56", "4.944"]
+    for text, *stated in rows:
+        rho = float(text)
+        gaussian = 1 / (1 + 99 * exp(-(rho + sqrt(2 * rho) * norm.ppf(0.95))))
+        found = detection("zcdp", rho), norm.cdf(norm.ppf(0.05) + sqrt(2 * rho)), belief("zcdp", rho), gaussian
+        assert [float(each.strip("%")) for each in stated] == [ceil(1000 * each) / 10 for each in found], rho

@@ -596,6 +596,8 @@ def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tm
     assert (manifest["estimator"], "margins/" in manifest["statements"]["estimates"]) == ("gls", True)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
     assert [each for each in found if each.faults] == []
+    page = (staged / "report.html").read_text()
+    assert ("margins/ has an unbiased estimate" in page, "no formula" in page.partition("<table")[0]) == (True, False)
     again = estimate_again(tmp_path / "estimate", staged)
     for level in COLUMNS:
         for name in (f"{level}.csv", f"margins/{level}.parquet"):
