@@ -15,13 +15,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from privacy.noise.margins import Z95
 from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.release_database import ReleaseDatabase, differing, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
+from tasks.top_down.estimate.gls.margin_tables import PLACES, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
@@ -169,7 +170,7 @@ def _check_level_margins(
         sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
         wrong = (
             "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
-            f"count(*) FILTER (abs(margin - {Z} * standard_error) > {ROUNDED * (1 + Z) * 1.001}) "
+            f"count(*) FILTER (abs(margin - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}) "
             f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
             f"FROM {parquet(path)}) LEFT JOIN ({sums}) USING (geounit, name)"
         )
@@ -177,7 +178,7 @@ def _check_level_margins(
         if counts:
             faults.append(f"state {state}: {counts:,} counts are not those released")
         if margins:
-            faults.append(f"state {state}: {margins:,} margins are not {Z} standard errors")
+            faults.append(f"state {state}: {margins:,} margins are not {Z95:.2f} standard errors")
     files = parquet(release / "margins" / folder / "*.parquet")
     of_these = "avg(standard_error) FILTER (margin IS NOT NULL)"
     means = f"SELECT count, avg(standard_error), {of_these}, count(*), count(margin) FROM {files} GROUP BY count"
