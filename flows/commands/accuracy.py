@@ -141,7 +141,10 @@ def accuracy_s_dhc(
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)
     err.print(STATEMENT, style="bold red")
-    rows = [[*key, *(f"{value:,.4g}" for value in row.values())] for key, row in errors.items()]
+    rows = [
+        [*key, *(f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in row.values())]
+        for key, row in errors.items()
+    ]
     head = ["table", "key", "of", "errors", "rms", "90%", "margin", "coverage"]
     data = {
         "NOT_PRIVATE": STATEMENT,

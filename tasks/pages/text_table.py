@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # as a spreadsheet begins one
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: nothing in it can call a function
 
 
@@ -41,6 +42,11 @@ class TextTable:
         kept = [at for at, name in columns if name not in names or any(row[at] for row in self.rows)]
         rows = [[row[at] for at in kept] for row in self.rows]
         return TextTable(self.title, [self.columns[at] for at in kept], rows, self.notes, self.words)
+
+    def as_csv(self) -> str:
+        """Return the text of a CSV file without title and notes; figures have no commas between thousands."""
+        rows = ([*row[: self.words], *(_THOUSANDS.sub("", cell) for cell in row[self.words :])] for row in self.rows)
+        return as_csv(self.columns, rows)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

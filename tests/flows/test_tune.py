@@ -64,7 +64,7 @@ def test_tables_agree_with_json(das):
     county = "County, Detailed"
     assert (found[county]["count of step 2"], found[county]["total of 23 ages"]) == ("11", "75")
     assert (estimates[county]["23 ages, count"], estimates[county]["23 ages, estimate"]) == ("75", "30")
-    assert sizes[county]["sex by 9 ages"] == "1,980"
+    assert sizes[county]["sex by 9 ages"] == "1980"
     assert suppressed[county]["n = T"] == "0.535571"
     assert bias[county]["n = T"] == "4.804"
     assert (loss[county]["rho without it"], loss[county]["epsilon at 1e-10, without it"]) == ("4.785", "24.867")

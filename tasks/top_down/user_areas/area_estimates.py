@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from privacy.noise.margins import Z90, Z95
 from spine.geography import FloatArray, IntArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.inputs.blocks.area_file import AreaFile, shown_examples
@@ -18,7 +19,7 @@ from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
-from tasks.top_down.user_areas.intervals import Z90, Z95, interval
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.kept import KeptState
 from tasks.top_down.user_areas.published import Published
 

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from privacy.noise.margins import Z95
 from spine.geography import FloatArray
 from tasks.inputs.block_codes import TRACT_UNIT
 from tasks.inputs.blocks.area_file import AreaFile
@@ -19,7 +20,6 @@ from tasks.pages import number
 from tasks.pages.charts import BLUE, INK, ORANGE, picture
 from tasks.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
-from tasks.top_down.user_areas.intervals import Z95
 
 Verdict = Literal["yes", "no", "not known"]
 MANY = 40  # districts of a chart with little room

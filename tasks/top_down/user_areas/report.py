@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from privacy.noise.margins import Z95
 from spine.geography import FloatArray
 from tasks.inputs.blocks.area_names import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
@@ -31,7 +32,6 @@ from tasks.top_down.user_areas.hearing import (
     sketch_map,
     verdict_table,
 )
-from tasks.top_down.user_areas.intervals import Z95
 
 Sketch: TypeAlias = tuple[FloatArray, FloatArray]
 SHORT = ("total", "voting age")  # counts that are shown of many areas

@@ -39,11 +39,12 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.run_directory import STAGES
+from tasks.s_dhc.accuracy import measure_errors
 from tasks.s_dhc.check import checks
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, LEVELS, MEASURED, OF_PERSONS, REGION_KEYS
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
@@ -532,6 +533,24 @@ def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
     assert (row.amount, row.status) == (46, "released")  # each of its queries costs 1
     assert not settings.directory.path.exists()
     check_averages(release)
+
+
+def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made, states=["01", "44"], estimates=True, config={"budget": "1"})
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
+    assert InProcess(settings, HERE, before=GATE).run() is None
+    errors = measure_errors(settings.directory, 1, averages=False)
+    release = InProcess(settings, HERE).run()
+    assert release is not None
+    folders = {"count": "{0}/{0}", "estimate": "estimates/{0}"}
+    for (table, key, what), found in errors.items():
+        rows = pd.read_parquet(release / f"{folders[what].format(table)}.parquet")
+        region, _, level = key.partition("_")
+        of_level = rows.get("ITERATION_CODE", pd.Series("*", rows.index)).isin([*LEVELS[level]])
+        margins = rows[of_level & (rows["REGION_TYPE"] == REGION_KEYS[region])]["MOE"]
+        assert found["margin"] == margins.max(), (table, key, what)
+    assert {what for _, _, what in errors} == {"count", "estimate"}
 
 
 def counts_before_the_gate(settings: SDhcSettings) -> np.ndarray:

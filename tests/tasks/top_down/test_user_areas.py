@@ -25,6 +25,7 @@ from top_down_cases import State, plan_of, small_state
 from top_down_inputs import HERE
 
 from flows.commands.tda.areas import limit_of
+from privacy.noise.margins import Z95
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
@@ -60,7 +61,7 @@ from tasks.top_down.user_areas.hearing import (
     tract_points,
     verdict_table,
 )
-from tasks.top_down.user_areas.intervals import Z95, interval
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
