@@ -82,6 +82,23 @@ class Product:
             coordinate, width = coordinate * size + value, width * size
         return coordinate, width
 
+    def width(self, query: str) -> int:
+        """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
+        size = {axis.name: len(axis) for axis in self.axes} | {recode.name: len(recode) for recode in self.recodes}
+        return prod(size[name] for name in self.asked(query).values())
+
+    def refines(self, fine: str, coarse: str) -> bool:
+        """Return whether every part of one query lies in one part of another: so it is if it is so on each axis."""
+        ours, recodes = self.asked(fine), {recode.name: recode.part for recode in self.recodes}
+        for axis, asked in self.asked(coarse).items():
+            if ours.get(axis) in (axis, asked):
+                continue
+            theirs = recodes.get(asked, range(next(len(own) for own in self.axes if own.name == axis)))
+            own = recodes[ours[axis]] if axis in ours else (0,) * len(theirs)
+            if len({*zip(own, theirs, strict=True)}) > len({*own}):
+                return False
+        return True
+
     @cached_property
     def types(self) -> IntArray:
         """Return the (cells,) part of every cell by what is declared: its type of living quarters."""
