@@ -206,7 +206,8 @@ def _chances(plan: BudgetPlan, question: Question, level: Level, budget: LevelBu
 
 
 def _cells(question: Question) -> int:
-    return CELLS_OF.get(question.statistic.removeprefix("total_at_"), 1)
+    cells: int = CELLS_OF.get(question.statistic.removeprefix("total_at_"), 1)
+    return cells
 
 
 def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
