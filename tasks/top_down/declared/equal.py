@@ -88,7 +88,7 @@ def _counted(declaration: Declaration, at: int, leaves: Columns, columns: Column
         given = columns[axis.name]
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         number |= {code: cell for cell, code in enumerate(axis.codes)}
-        if unknown := next((value for value in given if value not in number), None):
+        if (unknown := next((value for value in given if value not in number), None)) is not None:
             raise Refused(f"{axis.name} has no value {unknown!r:.40}, which the release has")
         own[:] = [number[value] for value in given]
     coordinate = query_group(product, equal.partition).coordinate[np.ravel_multi_index(tuple(at_cell), product.shape)]
