@@ -102,12 +102,13 @@ def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[
     made_by, own = manifest["versions"]["das-flows"], version("das-flows")
     if made_by != own:
         return Check(PACKAGE_FILE, f"of das-flows {made_by!s:.20}: not compared with that of {own}")
-    found = {table["name"]: table for table in read_json(release, PACKAGE_FILE)["resources"]}
-    faults = [f"{name!a:.80} is no table of this release" for name in found if name not in {one.name for one in tables}]
+    found = {each["name"]: each for each in read_json(release, PACKAGE_FILE)["resources"]}
+    expected = {each["name"]: each for table in tables for each in as_json(release, table)}
+    faults = [f"{name!a:.80} is no table of this release" for name in found if name not in expected]
     faults += [
-        f"{table.name} is not described as this version of das-flows describes it"
-        for table in tables
-        if _form(found.get(table.name)) != _form(as_json(release, table))
+        f"{name} is not described as this version of das-flows describes it"
+        for name, each in expected.items()
+        if _form(found.get(name)) != _form(each)
     ]
     return Check(PACKAGE_FILE, f"{len(tables)} tables", tuple(faults))
 
