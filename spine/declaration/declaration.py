@@ -261,7 +261,7 @@ def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Faul
 
 def _not_refined(product: Product, key: str, chain: Sequence[str]) -> Iterator[Fault]:
     for coarse, fine in pairwise(chain):
-        if not refines(product, fine, coarse):
+        if not product.refines(fine, coarse):
             yield Fault(key, f"{fine} does not refine {coarse}: each sum is of the one before it")
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spine.declaration.classes import classify
-from spine.declaration.declaration import read_declaration, refines
+from spine.declaration.declaration import read_declaration
 from spine.declaration.figures import read_bounds
 from spine.declaration.form import expanded, is_writable
 from spine.declaration.hierarchy import make_hierarchy
@@ -317,8 +317,8 @@ def test_the_default_chain_starts_at_the_counts_and_every_sum_refines_the_one_be
     declaration = declared()
     assert declaration.passes.rounded == ("dwelling", "dwelling*young")
     assert declaration.passes.total_first == {"nation", "region", "district"}
-    assert refines(declaration.product, "dwelling*young", "dwelling")
-    assert not refines(declaration.product, "dwelling*young", "sex")
+    assert declaration.product.refines("dwelling*young", "dwelling")
+    assert not declaration.product.refines("dwelling*young", "sex")
 
 
 BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]] = {
