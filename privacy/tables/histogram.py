@@ -196,7 +196,7 @@ class Histogram:
 
     def width(self, query: str) -> int:
         """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
-        size = {each.name: len(each) for each in (*self.axes, *self.recodes)}
+        size = {axis.name: len(axis) for axis in self.axes} | {recode.name: len(recode) for recode in self.recodes}
         return prod(size[name] for name in self.asked(query).values())
 
     def refines(self, fine: str, coarse: str) -> bool:
