@@ -98,7 +98,14 @@ def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table
 
 
 def write_estimates(plan: Plan, out: Path, found: Found) -> None:
-    """Write OUT/estimates: a row a cell with its margins."""
+    """Write OUT/estimates."""
+    for name, table in estimate_tables(plan, found).items():
+        write_table(out, f"estimates/{name}", table, everything=True)
+
+
+def estimate_tables(plan: Plan, found: Found) -> dict[str, pa.Table]:
+    """Return the tables of estimates: a row a cell with its margins."""
+    tables = {}
     for name in dict.fromkeys(name for name, _ in found):
         published, parts = PUBLISHED[name], []
         cells = list(published.cells)
@@ -117,4 +124,5 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
                 for column, quantile in QUANTILES.items()
             }
             parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
-        write_table(out, f"estimates/{name}", pa.concat_tables(parts), everything=True)
+        tables[name] = pa.concat_tables(parts)
+    return tables
