@@ -127,6 +127,7 @@ SYSTEMS = {
             stages="flows.declared:stages",
             check="flows.declared:check",
             description="tasks.top_down.declared.description:description",
+            statements="tasks.top_down.declared.check:statements",
             release_checks="tasks.top_down.declared.check:checks",
         ),
         System(
@@ -138,6 +139,7 @@ SYSTEMS = {
             stages="flows.s_dhc:stages",
             check="flows.s_dhc:check",
             description="tasks.s_dhc.description:description",
+            statements="tasks.s_dhc.check:statements",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
             page="flows.reports.show.s_dhc:SDhcPages",

@@ -24,6 +24,7 @@ from tasks.population_groups.check import (
     jurisdiction_of,
     level_queries,
     level_statements,
+    negative,
     read_tabulated,
     safetab_statements,
     wrong_groups,
@@ -37,7 +38,8 @@ ALONE = "totals alone"  # of groups without a table
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those of every release."""
-    configuration, tabulated = read_described(manifest["configuration"], Configuration), read_tabulated(release)
+    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
+    tabulated = read_tabulated(release)
     estimated = "estimates" in manifest["options"]
     with ReleaseDatabase(release) as database:
         levels = {}
@@ -109,20 +111,20 @@ def _read_groups(database: ReleaseDatabase, release: Path, level: Level) -> str:
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check the groups, rows, sums and margins of every level."""
-    yield from common_not_checked()
     yield NotChecked("parquet/t1/*: COUNT", "a total without a table is shown once")
     if manifest["options"].get("estimates"):
         yield NotChecked("parquet/estimates/*", "estimates are not made again")
     if any(name.startswith("spine/") for name in manifest["files"]):
         yield NotChecked("spine/*", "the spine is public, and not made again")
-    configuration, tabulated = read_described(manifest["configuration"], Configuration), read_tabulated(release)
+    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
+    tabulated = read_tabulated(release)
     levels = configuration.levels(jurisdiction_of(manifest))
+    yield from common_not_checked(manifest, configuration)
     with ReleaseDatabase(release) as database:
         for level in levels:
             t2 = _read_groups(database, release, level)
             yield _check_groups(database, manifest, configuration, level, tabulated, t2)
-            if configuration.allow_negative_counts:
-                yield _check_sums(database, level)
+            yield _check_sums(database, level, t2, clipped=not configuration.allow_negative_counts)
             if "NOT_PRIVATE" not in manifest:
                 yield _check_margins(database, manifest, configuration, level, levels, t2)
 
@@ -165,12 +167,18 @@ def _row(values: Any) -> tuple[str, ...]:
     return tuple(values.values() if isinstance(values, dict) else values)
 
 
-def _check_sums(database: ReleaseDatabase, level: Level) -> Check:
-    """Compare every total with its two sexes and its cells, to the unit."""
-    wrong = "SELECT count(*) FILTER (COUNT <> sexes OR COUNT <> of_cells), count(*) FROM grouped WHERE cells > 0"
-    wrong_cells, groups = database.execute(wrong).fetchall()[0]
-    faults = (f"{wrong_cells:,} totals are not the sum of their cells",) if wrong_cells else ()
-    return Check(f"sums of {level}", f"{groups:,} groups", faults)
+def _check_sums(database: ReleaseDatabase, level: Level, t2: str, *, clipped: bool) -> Check:
+    """Compare every total with its two sexes and its cells, to the unit; clipped parts sum to a clipped total or more.
+
+    t2: the source of the rows of the level's table T2.
+    """
+    differs = ">" if clipped else "<>"
+    wrong = f"count(*) FILTER (COUNT {differs} sexes OR COUNT {differs} of_cells OR sexes {differs} of_cells)"
+    wrong_cells, groups = database.execute(f"SELECT {wrong}, count(*) FROM grouped WHERE cells > 0").fetchall()[0]
+    faults = [f"{wrong_cells:,} totals are not the sum of their cells"] * bool(wrong_cells)
+    if clipped and (below := negative(database, "grouped") + negative(database, t2)):
+        faults.append(f"{below:,} counts are negative")
+    return Check(f"sums of {level}", f"{groups:,} groups", tuple(faults))
 
 
 def _check_margins(

@@ -24,6 +24,7 @@ from tasks.population_groups.check import (
     jurisdiction_of,
     level_queries,
     level_statements,
+    negative,
     read_tabulated,
     safetab_statements,
     wrong_groups,
@@ -41,7 +42,7 @@ EMPTY = (  # the rows of no table
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those of every release."""
-    configuration = read_described(manifest["configuration"], Configuration)
+    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
     tabulated, totals = read_tabulated(release), manifest["options"]["totals"]
     with ReleaseDatabase(release) as database:
         levels = {
@@ -103,9 +104,9 @@ def file_of(table: CountTable, code: str, level: Level, folder: str = "parquet")
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check the rows, sums and margins of every table, and the rows and sums of estimates."""
-    yield from common_not_checked()
+    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
+    yield from common_not_checked(manifest, configuration)
     yield NotChecked("levels.*.groups_published, and which groups", "they follow from the totals of another release")
-    configuration = read_described(manifest["configuration"], Configuration)
     levels, tabulated = configuration.levels(jurisdiction_of(manifest)), read_tabulated(release)
     with ReleaseDatabase(release) as database:
         for level in levels:
@@ -163,8 +164,10 @@ def _check_table(
     faults = list(check_same("", "", [[str(cell) for cell in table.rows(detail)]], cells).faults) if there else []
     faults += ["it has no groups"] * (not there)
     faults += wrong_groups(database, rows, level, tabulated)
-    if configuration.allow_negative_counts:
-        faults += _wrong_sums(database, rows, table, detail)
+    clipped = not configuration.allow_negative_counts
+    faults += _wrong_sums(database, rows, table, detail, clipped=clipped)
+    if clipped and (below := negative(database, rows)):
+        faults.append(f"{below:,} counts are negative")
     if "NOT_PRIVATE" not in manifest:
         counts = f"SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM {rows}"
 
@@ -210,17 +213,22 @@ def _check_estimates(database: ReleaseDatabase, release: Path, manifest: Mapping
         for table in TABLES.values():
             for detail, code in enumerate(table.details):
                 rows = f"(FROM {estimates} WHERE file = '{code}')"
-                faults += [f"{code}: {fault}" for fault in _wrong_sums(database, rows, table, detail)]
+                faults += [f"{code}: {fault}" for fault in _wrong_sums(database, rows, table, detail, clipped=False)]
     return Check(f"estimates of {level}", f"{groups:,} groups", tuple(faults))
 
 
-def _wrong_sums(database: ReleaseDatabase, rows: str, table: CountTable, detail: int) -> Iterator[str]:
-    """Compare every sum with its measured cells, to the unit. rows: the source of the rows of a table."""
+def _wrong_sums(
+    database: ReleaseDatabase, rows: str, table: CountTable, detail: int, *, clipped: bool
+) -> Iterator[str]:
+    """Compare every sum with its measured cells, to the unit; clipped cells sum to a clipped count or more.
+
+    rows: the source of the rows of a table.
+    """
     sums, wrong = [], []
     for cell, places in table.rows(detail).items():
         parts = ", ".join(f"'{table.measured[detail][place]}'" for place in places)
         whole = f"sum(COUNT) FILTER (cell = '{cell}')"
-        sums.append(f"{whole} <> sum(COUNT) FILTER (cell IN ({parts})) AS wrong_{cell}")
+        sums.append(f"{whole} {'>' if clipped else '<>'} sum(COUNT) FILTER (cell IN ({parts})) AS wrong_{cell}")
         wrong.append(f"count_if(wrong_{cell})")
     (found,) = database.execute(
         f"SELECT {', '.join(wrong)} FROM (SELECT {', '.join(sums)} FROM {rows} GROUP BY {KEYS})"

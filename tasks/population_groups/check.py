@@ -112,10 +112,22 @@ def wrong_groups(database: ReleaseDatabase, source: str, level: Level, tabulated
         yield f"{strange:,} rows are of no group of the level"
 
 
-def common_not_checked() -> Iterator[NotChecked]:
+def common_not_checked(manifest: Mapping[str, Any], configuration: SafeTabConfiguration) -> Iterator[NotChecked]:
     """Yield what no check of a SafeTab's release covers."""
     for file in ("names.csv*", "points.csv*", "tabulated/hierarchy.csv*"):
         yield NotChecked(file, PUBLIC_FILE)
+    unused = ["max_race_codes", "reader", "run_us", "run_pr"] + ["state_filter_us"] * (manifest["region"] == "PR")
+    levels = configuration.levels(jurisdiction_of(manifest))
+    unused += ["zero_suppression_chance"] * all(level.nation_or_state for level in levels)
+    for name in unused:
+        if hasattr(configuration, name):
+            yield NotChecked(f"configuration.{name}", "no number of the release depends on it in a way that shows")
+
+
+def negative(database: ReleaseDatabase, source: str) -> int:
+    """Return the number of counts below 0. source: the source of a table's rows."""
+    ((found,),) = database.execute(f"SELECT count(*) FROM {source} WHERE COUNT < 0").fetchall()
+    return int(found)
 
 
 def wrong_margins(

@@ -129,15 +129,18 @@ class SafeTabConfiguration(BaseModel):
         """Return the budget of each query that measures a table of a level: all of it, unless a SafeTab splits it."""
         return {table: self.table_budget(table, level)}
 
-    def described(self) -> dict[str, Any]:
-        """Return the configuration as a manifest has it, exact numbers as text; `read_described` reads it."""
+    def described(self, jurisdiction: Jurisdiction) -> dict[str, Any]:
+        """Return the configuration of a jurisdiction as a manifest has it, exact numbers as text.
+
+        Its levels are those that are tabulated; `read_described` reads it.
+        """
+        levels = self.levels(jurisdiction)
         return {
             **self.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-            "budgets": {
-                table: {str(level): str(each) for level, each in of.items()} for table, of in self.budgets.items()
-            },
+            "budgets": {table: {str(level): str(of[level]) for level in levels} for table, of in self.budgets.items()},
             "thresholds": {
-                table: {str(level): list(each) for level, each in of.items()} for table, of in self.thresholds.items()
+                table: {str(level): list(of[level]) for level in levels if level in of}
+                for table, of in self.thresholds.items()
             },
         }
 
@@ -145,7 +148,7 @@ class SafeTabConfiguration(BaseModel):
 Config = TypeVar("Config", bound=SafeTabConfiguration)
 
 
-def read_described(stated: Mapping[str, Any], kind: type[Config]) -> Config:
+def read_described(stated: Mapping[str, Any], kind: type[Config], jurisdiction: Jurisdiction) -> Config:
     """Read the configuration that a manifest has. Raises ValueError where it is none that a run may have."""
     numbers = {name for name, field in kind.model_fields.items() if field.annotation not in (StrictBool, bool)}
     texts = ("reader", "privacy_defn", "state_filter_us")
@@ -155,17 +158,17 @@ def read_described(stated: Mapping[str, Any], kind: type[Config]) -> Config:
         if name not in ("budgets", "thresholds") and (value := stated[name]) is not ...
     }
     budgets = {
-        table: {LEVELS[name]: _budget(Number(text)) for name, text in of.items()}
+        table: {level: _budget(Number(of.get(str(level), 0))) for level in ALL_LEVELS}
         for table, of in stated["budgets"].items()
     }
     thresholds = {
         table: {LEVELS[name]: tuple(map(int, each)) for name, each in of.items()}
         for table, of in stated["thresholds"].items()
     }
+    if any(len(each) != kind.TABLES[table] for table, of in thresholds.items() for each in of.values()):
+        raise ValueError("a level has too many thresholds, or too few")
     configuration = kind.model_validate({**plain, "budgets": budgets, "thresholds": thresholds})
-    if faults := list(_across(configuration)):
-        raise ValueError(faults[0].rule)
-    if configuration.described() != stated:
+    if configuration.described(jurisdiction) != stated:
         raise ValueError("it is not a configuration as a run describes it")
     return configuration
 

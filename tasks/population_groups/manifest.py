@@ -61,7 +61,7 @@ def designed(
         "region": jurisdiction.upper(),
         "spent": None if truth else planned_spend(configuration, jurisdiction).as_json(),
         "options": dict(options),
-        "configuration": configuration.described(),
+        "configuration": configuration.described(jurisdiction),
         "geography": {"states": list(configuration.states(jurisdiction)), **geography},
         "parameter_files": dict(digests),
         "configuration_digest": configuration_digest(digests, options),

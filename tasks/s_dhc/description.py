@@ -126,8 +126,10 @@ def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release, with the laws of its counts."""
     queries = manifest["queries"]
     of_tables = {slug(name): _laws(published, queries) for name, published in PUBLISHED.items()}
-    measured = {name.partition("/")[0] for name in queries}
-    required = [
+    budgets = manifest["configuration"]["privacy_budget"]
+    measured = {name for name in budgets if any(budget != "0" for budget in budgets[name].values())}
+    required = ["report.html"]
+    required += [
         f"{published.name}/{published.name}.csv" for published in PUBLISHED.values() if published.of.name in measured
     ]
     return Description(TABLES, lambda name: of_tables.get(name.removesuffix("-text"), ()), required=tuple(required))

@@ -111,7 +111,14 @@ def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str 
 
 
 def write_estimates(plan: Plan, out: Path, found: Found) -> None:
-    """Write OUT/estimates: a row a cell with its margins."""
+    """Write OUT/estimates."""
+    for name, table in estimate_tables(plan, found).items():
+        write_table(out, f"estimates/{name}", table, everything=True)
+
+
+def estimate_tables(plan: Plan, found: Found) -> dict[str, pa.Table]:
+    """Return the tables of estimates: a row a cell with its margins."""
+    tables = {}
     for name in dict.fromkeys(name for name, _ in found):
         published, parts = PUBLISHED[name], []
         cells = list(published.cells)
@@ -125,4 +132,5 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
                 for column in QUANTILES
             }
             parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
-        write_table(out, f"estimates/{name}", pa.concat_tables(parts), everything=True)
+        tables[name] = pa.concat_tables(parts)
+    return tables

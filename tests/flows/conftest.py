@@ -138,7 +138,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finish(begin(folder, country(folder), design(nation=True)), folder)
 
 
-def bottom_up(folder: Path, *, clip: bool) -> Path:
+def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...] = ((), ("SEX",))) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.domain import read_domain
     from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
@@ -157,7 +157,7 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     run = RunDirectory(folder / "runs/r1")
     run.create()
     domain = read_domain(folder / "domain.json")
-    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
+    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=marginals, clip=clip))
     (folder / "names.csv").write_text(
         "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
     )
@@ -191,6 +191,7 @@ def histogram(tmp_path: Path) -> Path:
         "spent": spend("puredp", [Fraction(1)]).as_json(),
         "noise": {"law": "two-sided geometric", "scale": "2", "variance": 7.8, "step": "1/4"},
         "histogram": {"regions": []},
+        "design": {"marginals": [[]]},
         "calibration": {"method": None},
         "clipped": True,
         "statements": {},
