@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.execution.systems import kind_of_release
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
+from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
+from tasks.releases.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
 
 Rows = list[dict[str, Any]]
 NAMED_ELSEWHERE = ("files", "format")  # every other check reads these

@@ -9,7 +9,7 @@ import frictionless
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.lifecycle.datapackage import PACKAGE_FILE
+from tasks.releases.datapackage import PACKAGE_FILE
 
 
 def validate_package(folder: Path) -> None:

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
-from tasks.lifecycle.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
-from tasks.lifecycle.received import NotOfRelease, reason_of
+from tasks.errors import Refused
+from tasks.releases.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
+from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
+from tasks.releases.received import NotOfRelease, reason_of
 
 
 def check(
@@ -68,11 +68,11 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
-    from tasks.inputs.names import NAMES
-    from tasks.inputs.points import POINTS
-    from tasks.lifecycle.check_tables import check_tables
-    from tasks.lifecycle.statements import check_statements, common
-    from tasks.pages.release_report import REPORT, check_report
+    from tasks.geography.names import NAMES
+    from tasks.geography.points import POINTS
+    from tasks.releases.check_tables import check_tables
+    from tasks.releases.report import REPORT, check_report
+    from tasks.releases.statements import check_statements, common
 
     files = check_files(release, manifest)
     yield files

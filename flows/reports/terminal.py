@@ -23,7 +23,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
 

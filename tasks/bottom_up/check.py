@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tasks.bottom_up.measure import Design, read_design
 from tasks.bottom_up.release import designed, table_parts, tables_of
-from tasks.lifecycle.check import Check, NotChecked
-from tasks.lifecycle.received import NotOfRelease, path_in
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.received import NotOfRelease, path_in
 
 NUMBERS = ["COUNT", "MOE"]
 

@@ -49,14 +49,14 @@ from privacy.noise.exact import exact, exact_number
 from privacy.tables.histogram import Axis, Histogram
 from spine.fault_words import first_fault
 from tasks.bottom_up.declared_domain import domain_of
-from tasks.inputs.declarations import read_raw
-from tasks.inputs.files import refuse_unreadable
-from tasks.inputs.public_table import open_table
-from tasks.inputs.region_files import DIGITS, is_region
-from tasks.inputs.regions import Region
-from tasks.lifecycle.datapackage import slug
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.received import LARGEST_READ
+from tasks.errors import Refused
+from tasks.geography.region_files import DIGITS, is_region
+from tasks.geography.regions import Region
+from tasks.records.declarations import read_raw
+from tasks.records.files import refuse_unreadable
+from tasks.records.public_table import open_table
+from tasks.releases.datapackage import slug
+from tasks.releases.received import LARGEST_READ
 
 NAME = r"[^\W\d_]\w{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases

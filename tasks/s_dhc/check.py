@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.lifecycle.check import Check, NotChecked
-from tasks.lifecycle.received import path_in
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.received import path_in
 from tasks.s_dhc.averages import levels_of, nearest_ratio, possible_range
 from tasks.s_dhc.configuration import read_described
 from tasks.s_dhc.estimates import estimate_all, estimate_tables

@@ -18,8 +18,8 @@ from privacy.noise.laws import UNITS, Definition
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.files import distinct_keys, read_text
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
+from tasks.records.files import distinct_keys, read_text
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
 
 HouseholdRules = Literal["error", "warn"]

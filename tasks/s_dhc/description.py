@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.inputs.public_regions import REGION, REGION_TYPES
-from tasks.lifecycle.datapackage import slug
-from tasks.lifecycle.description import Column, Description, Noise, Table, integer, number
+from tasks.geography.public_regions import REGION, REGION_TYPES
+from tasks.releases.datapackage import slug
+from tasks.releases.description import Column, Description, Noise, Table, integer, number
 from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, Average, PublishedTable
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
@@ -138,7 +138,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
 def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise, ...]:
     """Return the laws of a published table's counts by the margins of its rows; none where two laws share one."""
     from privacy.noise.margins import margin_of_error
-    from tasks.lifecycle.manifest import read_law
+    from tasks.releases.manifest import read_law
 
     laws: dict[int, Noise] = {}
     for level in LEVELS:

@@ -13,16 +13,17 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from privacy.accounting.composition import rounded_up
-from tasks.inputs.names import name_of_state, title_of_states
+from tasks.geography.names import coverage, name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_descriptions
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.pages import decimal
-from tasks.pages.release_report import IN_WORDS, InShort, write_report
-from tasks.pages.text_table import TextTable
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.pages import decimal
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description, states_of_nation
@@ -78,7 +79,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
         heading,
         _short(plan, manifest),
         tables=tables,
-        nation=states_of_nation(manifest),
+        covers=coverage(states_of_nation(manifest)),
     )
     write_descriptions(out, description(manifest), manifest)
 

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from privacy.accounting.composition import spend
 from tasks.bottom_up.description import description
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import FORMAT
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import FORMAT
 from tests.conftest import lacking
 
 Das = Callable[..., tuple[int, str, str]]
@@ -145,7 +145,7 @@ def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...
     from tasks.bottom_up.release import write_release
     from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
-    from tasks.inputs.public_regions import keep_regions
+    from tasks.geography.public_regions import keep_regions
     from tasks.lifecycle.files import save_object
     from tasks.lifecycle.reservation import Charging
     from tasks.lifecycle.run_directory import RunDirectory

@@ -22,9 +22,9 @@ from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
-from tasks.lifecycle.datapackage import PACKAGE_FILE
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
+from tasks.errors import Refused
+from tasks.releases.datapackage import PACKAGE_FILE
+from tasks.releases.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
 from tests.flows.conftest import Das, Refuse, bottom_up, processor_seconds
 
 Manifest = dict[str, Any]
@@ -143,7 +143,10 @@ TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
         (lambda stated: relation(stated, 0).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
         (lambda stated: relation(stated, 2).update(decimal=0.01), ", not 0.01"),
         (lambda stated: relation(stated, 2).update(exact="1/100"), "spent.relations.2.exact: it is"),
-        (lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added"), "spent.relations.3.relation: it is"),
+        (
+            lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added"),
+            "spent.relations.3.relation: it is",
+        ),
         (smaller_budget, "spent.charged.exact: it is"),
         (less_noise, "noise.0.sigma_squared: it is"),
         (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "noise.0.variance: it is"),
@@ -158,7 +161,11 @@ MANIFEST_FORGERIES = [
     ("few_levels", lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
     ("few_levels", lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
     ("few_levels", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2.sigma_squared: it is"),
-    ("few_levels", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "groups_published.age23: it is"),
+    (
+        "few_levels",
+        lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999),
+        "groups_published.age23: it is",
+    ),
     *(
         slow("bottom_up_released", change, fault)
         for change, fault in (

@@ -14,8 +14,8 @@ from e2e_runs import ACCOUNT, digest, open_account
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
 from privacy.accounting.ledger import Ledger
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.marks import MARK_FILE
 from tasks.top_down.declared.synth import synthesize_records
 from tests.flows.conftest import Das, Refuse
 from tests.packages import validate_package

@@ -18,8 +18,8 @@ import shapely
 
 from flows.reports.show.maps.boundaries import read_boundaries
 from flows.reports.show.maps.boundary_codes import regions_of
-from tasks.inputs.files import is_passed_over, members
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.files import is_passed_over, members
 
 SQUARE = shapely.box(-98, 40, -97, 41)
 

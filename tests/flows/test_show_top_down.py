@@ -18,7 +18,7 @@ from flows.reports.show.geography import Region
 from flows.reports.show.top_down import TopDownPages
 from flows.reports.show.view import NotThere
 from privacy.noise.margins import Z95
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tests.flows.conftest import printed
 
 COUNTY = Region("COUNTY", "46003")

@@ -15,7 +15,7 @@ from dhca_inputs import BUDGETS, Inputs, configuration, write_config
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import margin_of_error
-from tasks.population_groups.levels import named_level
+from tasks.safetab.levels import named_level
 
 
 @pytest.fixture

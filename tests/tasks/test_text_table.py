@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 
 def test_figures_have_no_commas_between_thousands_and_words_keep_theirs() -> None:

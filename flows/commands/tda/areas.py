@@ -14,7 +14,7 @@ from flows.commands.options import WorkOptions
 from flows.commands.tda.published import Totals
 from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, report
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def areas(
 
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
-    from tasks.inputs.blocks.area_file import read_areas
-    from tasks.inputs.files import file_name
-    from tasks.inputs.points import points_in
+    from tasks.geography.blocks.area_file import read_areas
+    from tasks.geography.points import points_in
+    from tasks.records.files import file_name
     from tasks.top_down.published.nmf.source import Request
     from tasks.top_down.published.places import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file

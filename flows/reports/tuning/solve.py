@@ -21,11 +21,11 @@ from privacy.analyses.margin_budgets import least
 from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST, SHAPES
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.pages.text_table import TextTable
-from tasks.population_groups.configuration import NEVER
-from tasks.population_groups.levels import ALL_LEVELS, Level, named_level
+from tasks.errors import Refused, refusing
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.configuration import NEVER
+from tasks.safetab.levels import ALL_LEVELS, Level, named_level
+from tasks.safetab.persons.details import AGES_NAMES, CELLS_OF, FINEST, SHAPES
 
 PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
 

@@ -11,7 +11,7 @@ from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import spend
 from privacy.analyses.margin_budgets import RECIPE_Z
 from privacy.noise.laws import UNITS
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 NOTES = (
     "Change the yellow cells: sums, sigma or scale of the noise and margins by the papers' formula follow. A count of "

@@ -21,12 +21,12 @@ from privacy.tables.histogram import matrix
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms
-from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.pages.words import level_title
+from tasks.records.block_codes import short_codes
+from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins

@@ -18,10 +18,10 @@ import pyarrow as pa
 from privacy.noise.margins import Z95
 from privacy.tables.histogram import cell_table
 from spine.geocodes import digits
-from tasks.inputs.arrow import text
-from tasks.lifecycle.check import Check
-from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase, differing
+from tasks.records.arrow import text
+from tasks.releases.check import Check
+from tasks.releases.received import path_in
+from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description

@@ -12,10 +12,10 @@ import pandas as pd
 
 from privacy.noise.exact import parse_exact
 from spine.declaration.declaration import Declaration
-from tasks.lifecycle.check import Check, NotChecked
-from tasks.lifecycle.manifest import mark_of
-from tasks.lifecycle.received import NotOfRelease, path_in
-from tasks.lifecycle.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.manifest import mark_of
+from tasks.releases.received import NotOfRelease, path_in
+from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.statements import SOLVED, Failed, Parents
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels

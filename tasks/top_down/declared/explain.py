@@ -18,7 +18,7 @@ from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from spine.gls.grid import grid, hindrance
 from spine.top_down.queries import TOTAL
-from tasks.inputs.files import file_name
+from tasks.records.files import file_name
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, published_names
 from tasks.top_down.run_plan import law

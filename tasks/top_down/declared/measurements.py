@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
 from spine.top_down.bounds import LARGEST_COUNT
-from tasks.inputs.declarations import find_declaration, read_raw
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.lifecycle.manifest import mark_facts, mark_in
-from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.lifecycle.workers import Workers
+from tasks.records.declarations import find_declaration, read_raw
+from tasks.releases.manifest import mark_facts, mark_in
+from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import (
     EQUAL_COLUMNS,

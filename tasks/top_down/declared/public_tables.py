@@ -28,14 +28,14 @@ from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
-from tasks.inputs.declarations import beside, find_declaration, read_columns, read_raw
-from tasks.inputs.files import digest_file, exists, file_name, unchanged
-from tasks.inputs.findings import Finding
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
+from tasks.records.declarations import beside, find_declaration, read_columns, read_raw
+from tasks.records.files import digest_file, exists, file_name, unchanged
+from tasks.records.findings import Finding
+from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable

@@ -21,13 +21,14 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.staging import open_staging, write_table, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.pages.release_report import InShort
-from tasks.pages.release_report import write_report as write_page
-from tasks.pages.text_table import TextTable
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import InShort
+from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.description import (
     COUNT,

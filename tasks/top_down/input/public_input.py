@@ -19,14 +19,14 @@ import pyarrow.csv
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.redistricting import TYPES
-from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import find_blocks, short_codes
-from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.files import file_name
-from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.public_table import find_faults, whole_numbers
-from tasks.inputs.tables import LINE, Column, check_distinct, check_mask, check_pattern
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.geography import read_geography
+from tasks.records.arrow import text
+from tasks.records.block_codes import find_blocks, short_codes
+from tasks.records.files import file_name
+from tasks.records.findings import Finding, has_errors
+from tasks.records.public_table import find_faults, whole_numbers
+from tasks.records.tables import LINE, Column, check_distinct, check_mask, check_pattern
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 from tasks.top_down.source import Blocks
 

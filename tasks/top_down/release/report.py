@@ -12,13 +12,13 @@ import numpy as np
 from privacy.noise.margins import Z95
 from spine.production import allocation as production
 from spine.redistricting import PERSON_COUNTS, UNIT_COUNTS
-from tasks.inputs.names import name_of_state, title_of_states
-from tasks.lifecycle.manifest import spend_of
-from tasks.pages import margin
-from tasks.pages.release_report import InShort
-from tasks.pages.release_report import write_report as write_page
-from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS, count_title, level_title, query_title
+from tasks.geography.names import coverage, name_of_state, title_of_states
+from tasks.releases.manifest import spend_of
+from tasks.releases.pages import margin
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.pages.words import PRODUCTS, count_title, level_title, query_title
+from tasks.releases.report import InShort
+from tasks.releases.report import write_report as write_page
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.tables import states_of_nation
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -57,7 +57,7 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         if spend
         else [],
         sections=sections,
-        nation=states_of_nation(manifest),
+        covers=coverage(states_of_nation(manifest)),
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
         margins=margins,

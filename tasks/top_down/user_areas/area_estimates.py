@@ -10,10 +10,10 @@ import numpy as np
 
 from privacy.noise.margins import Z90, Z95
 from spine.geography import FloatArray, IntArray
-from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import AreaFile, shown_examples
-from tasks.inputs.blocks.area_names import UNASSIGNED
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.area_file import AreaFile, shown_examples
+from tasks.geography.blocks.area_names import UNASSIGNED
+from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from privacy.noise.margins import Z95
 from spine.geography import FloatArray
-from tasks.inputs.block_codes import TRACT_UNIT
-from tasks.inputs.blocks.area_file import AreaFile
-from tasks.inputs.points import Point
-from tasks.inputs.regions import Region
-from tasks.pages import number
-from tasks.pages.charts import BLUE, INK, ORANGE, picture
-from tasks.pages.text_table import TextTable
+from tasks.geography.blocks.area_file import AreaFile
+from tasks.geography.points import Point
+from tasks.geography.regions import Region
+from tasks.records.block_codes import TRACT_UNIT
+from tasks.releases.pages import number
+from tasks.releases.pages.charts import BLUE, INK, ORANGE, picture
+from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
 
 Verdict = Literal["yes", "no", "not known"]

@@ -3,7 +3,7 @@ import pytest
 
 from privacy.estimation.equality import combine, combined_margin, combined_variance, find_equalities
 from privacy.noise.margins import Z95
-from tasks.population_groups.iterations import read_iterations
+from tasks.safetab.iterations import read_iterations
 
 # code:        Null A   B   C   D   E
 REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)

@@ -32,13 +32,13 @@ from flows.execution.settings import GATE
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
-from tasks.inputs import fast_records
-from tasks.inputs.findings import load_findings
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import Authorization, Drawing
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
-from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.run_directory import STAGES
+from tasks.records import fast_records
+from tasks.records.findings import load_findings
+from tasks.releases.manifest import read_manifest
 from tasks.s_dhc.accuracy import measure_errors
 from tasks.s_dhc.check import checks
 from tasks.s_dhc.configuration import read_configuration

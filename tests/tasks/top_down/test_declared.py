@@ -38,15 +38,15 @@ from spine.redistricting import PERSONS, UNITS, redistricting_declaration
 from spine.settings import Jurisdiction
 from spine.top_down import Passes, descend, query_group
 from spine.top_down.histogram import Product
-from tasks.inputs.declarations import SHIPPED, read_raw
-from tasks.inputs.files import digest_file, file_name
-from tasks.inputs.findings import Finding, load_findings
-from tasks.lifecycle.check_tables import check_tables
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest
+from tasks.errors import Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
+from tasks.records.declarations import SHIPPED, read_raw
+from tasks.records.files import digest_file, file_name
+from tasks.records.findings import Finding, load_findings
+from tasks.releases.check_tables import check_tables
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import read_manifest
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors

@@ -19,9 +19,9 @@ from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import Z95
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms, exact_answers, query_group
-from tasks.lifecycle.check_tables import check_tables
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.releases.check_tables import check_tables
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure import Measured

@@ -34,14 +34,14 @@ from spine.hierarchy import Spine
 from spine.redistricting import PERSON_COUNTS, PERSONS, redistricting_bounds
 from spine.top_down import NoisyAnswers, Plan, exact_answers, query_group, summed
 from spine.top_down.queries import weights
-from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
-from tasks.inputs.blocks.pl94 import SEGMENTS
-from tasks.inputs.regions import Region
-from tasks.lifecycle.datapackage import read_package
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import FORMAT
+from tasks.errors import Refused
+from tasks.geography.blocks.area_file import UNASSIGNED, AreaFile, read_areas
+from tasks.geography.blocks.pl94 import SEGMENTS
+from tasks.geography.regions import Region
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.pages.text_table import as_csv
+from tasks.releases.datapackage import read_package
+from tasks.releases.manifest import FORMAT
+from tasks.releases.pages.text_table import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.estimate.gls.tree import Siblings, Tree

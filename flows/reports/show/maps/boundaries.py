@@ -21,10 +21,10 @@ import pyarrow as pa
 from flows.reports.show.maps.boundary_codes import regions_of
 from flows.reports.show.maps.boundary_reader import CODES
 from flows.reports.show.maps.projection import Floats, unwrapped
-from tasks.inputs.files import members
-from tasks.inputs.points import POINTS, Points, points_of_2020
-from tasks.inputs.regions import Region
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.points import POINTS, Points, points_of_2020
+from tasks.geography.regions import Region
+from tasks.records.files import members
 
 DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
 LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
