@@ -101,7 +101,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
 def _rendered(
     facts: Mapping[str, Any], shown: Sequence[Check], verdict: str, unchecked: Sequence[NotChecked]
 ) -> RenderableType:
-    """Return the release's name, digest and marks, a table of checks if any is shown, what is not checked, the verdict."""
+    """Return the release's name, digest and marks, a table of checks, what is not checked, and the verdict."""
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")

@@ -44,7 +44,7 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
     place = np.zeros(len(table), np.int64)
     for factor in histogram.factors:
-        level = pd.Index(factor.levels).get_indexer(table[factor.name].astype(str))
+        level = pd.Index(factor.levels).get_indexer(pd.Index(table[factor.name].astype(str)))
         if (level < 0).any():
             raise NotOfRelease(f"the histogram has a level of {factor.name} that is not in its domain")
         place = place * len(factor.levels) + level

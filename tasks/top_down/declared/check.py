@@ -16,8 +16,8 @@ from tasks.lifecycle.check import Check, NotChecked
 from tasks.lifecycle.manifest import mark_of
 from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.check.statements import SOLVED, Failed, Parents
+from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
@@ -144,7 +144,9 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
     leaf = index.get_indexer(pd.MultiIndex.from_frame(table[names].astype(str)))
     cell = np.zeros(len(table), np.int64)
     for axis in declaration.product.axes:
-        cell = cell * len(axis.codes) + pd.Index(axis.codes).get_indexer(table[axis.name].astype(str))
+        cell = cell * len(axis.codes) + pd.Index(axis.codes).get_indexer(pd.Index(table[axis.name].astype(str))).astype(
+            np.int64
+        )
     strange = int((leaf < 0).sum())
     faults = [f"{strange:,} rows are of no {name} that is declared"] * bool(strange)
     if not strange:

@@ -151,7 +151,8 @@ def read_design(manifest: Mapping[str, Any]) -> Design:
         _read_design({**stated, **facts}, MANIFEST),
         nation=stated["nation"],
         measurements=stated["measurements"],
-        **{name: True for name in ("pl94", "free") if name in stated},
+        pl94="pl94" in stated,
+        free="free" in stated,
     )
     if described_design(design) != stated:
         raise Refused(f"{MANIFEST}: its design is not one that a run may have")
