@@ -29,8 +29,8 @@ def check(
 ) -> None:
     """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
 
-    Its system says what a release must state and hold, from the configuration in the manifest: what was spent, the law of
-    every query, margins of error, keys of tables and sums are computed again. What nothing in the release shows is
+    Its system says what a release must state and hold, from the configuration in the manifest: what was spent, the law
+    of every query, margins of error, keys of tables and sums are computed again. What nothing in the release shows is
     listed as not checked: compare the digest that is shown with the one that the publisher gave, or give the
     publisher's key, where the release is signed, for whoever can change the files can change the manifest. Of a release
     of exact counts, or of synthetic or public data, that is printed too: agreement with its manifest does not make it
