@@ -29,11 +29,12 @@ def check(
 ) -> None:
     """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
 
-    The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
-    from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
-    digest that is shown with the one that the publisher gave, or give the publisher's key, where the release is signed:
-    whoever can change the files can change the manifest. Of a release of exact counts, or of synthetic or public data,
-    that is printed too: agreement with its manifest does not make it fit to publish.
+    Its system says what a release must state and hold, from the configuration in the manifest: what was spent, the law
+    of every query, margins of error, keys of tables and sums are computed again. What nothing in the release shows is
+    listed as not checked: compare the digest that is shown with the one that the publisher gave, or give the
+    publisher's key, where the release is signed, for whoever can change the files can change the manifest. Of a release
+    of exact counts, or of synthetic or public data, that is printed too: agreement with its manifest does not make it
+    fit to publish.
 
     **Example:** `das check out/us`
     """
@@ -101,7 +102,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
 def _rendered(
     facts: Mapping[str, Any], shown: Sequence[Check], verdict: str, unchecked: Sequence[NotChecked]
 ) -> RenderableType:
-    """Return the release's name, digest and marks, a table of checks if any is shown, what is not checked, the verdict."""
+    """Return the release's name, digest and marks, a table of checks, what is not checked, and the verdict."""
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")

@@ -299,8 +299,6 @@ def _check_writable(domain: Domain) -> None:
 
     The manifest has the domain, so a domain is refused that would make it larger than a manifest may be.
     """
-    if (size := len(domain.model_dump_json())) > LARGEST_DOMAIN:
-        raise ValueError(f"its factors have {size:,} characters, more than the {LARGEST_DOMAIN:,} of a manifest")
     names = (*domain.factors, *domain.groups)
     if wrong := [name for name in names if not re.fullmatch(NAME, name) or not slug(name)]:
         raise ValueError(
@@ -317,6 +315,8 @@ def _check_writable(domain: Domain) -> None:
         for level in levels:
             if not level.isprintable() or set(level) & set('|"'):
                 raise ValueError(f'{name}: the level {level[:40]!a} has characters that no release can hold, as | or "')
+    if (size := len(domain.model_dump_json())) > LARGEST_DOMAIN:
+        raise ValueError(f"its factors have {size:,} characters, more than the {LARGEST_DOMAIN:,} of a manifest")
 
 
 def check_marginals(domain: Domain, marginals: Sequence[Sequence[str]]) -> None:

@@ -164,7 +164,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
 
 
 def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return the statements of a release that follow from its design. cases: what was done with each group of totals."""
+    """Return the statements that follow from a design. cases: what was done with each group of totals."""
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from privacy.accounting.composition import NOT_COVERED, Spend, read_spend, rounded_up
 from privacy.accounting.ledger import Examined
@@ -42,6 +42,8 @@ class NotChecked:
 
     part: a statement, as `products.persons.solved`, or a table and what of it, as `t1/*: counts`.
     """
+
+    faults: ClassVar[tuple[str, ...]] = ()
 
     part: str
     why: str

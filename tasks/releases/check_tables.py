@@ -148,12 +148,10 @@ def _check_keys(database: ReleaseDatabase, release: Path, tables: Sequence[Resou
     keyed = [table for table in tables if table.key]
     for table in keyed:
         names, rows = [identifier(name, table.column_names) for name in table.key], _rows(database, release, table)
-        select = (
-            f"SELECT count(*) - 1 AS more, count(*) FILTER ({' OR '.join(f'{name} IS NULL' for name in names)}) AS bare"
-        )
-        ((more, bare),) = database.execute(
-            f"SELECT coalesce(sum(more), 0), coalesce(sum(bare), 0) FROM ({select} FROM {rows} GROUP BY {', '.join(names)})"
-        ).fetchall()
+        lacking = " OR ".join(f"{name} IS NULL" for name in names)
+        of_key = f"SELECT count(*) - 1 AS more, count_if({lacking}) AS bare FROM {rows} GROUP BY {', '.join(names)}"
+        sums = f"SELECT coalesce(sum(more), 0), coalesce(sum(bare), 0) FROM ({of_key})"
+        ((more, bare),) = database.execute(sums).fetchall()
         faults += [f"{table.name}: {more:,} rows have the key of another row"] * bool(more)
         faults += [f"{table.name}: {bare:,} rows lack their key"] * bool(bare)
     return Check("keys", f"{len(keyed)} tables", tuple(faults))

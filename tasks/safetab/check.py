@@ -30,7 +30,7 @@ KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 
 @dataclass(frozen=True)
 class Tabulated:
-    """What a release says that it tabulates: regions by type, and iterations by level and granularity; TotalOnly ones."""
+    """What is tabulated: regions by type, iterations by level and granularity, and those that are TotalOnly."""
 
     regions: Mapping[str, list[str]]
     iterations: Mapping[tuple[int, bool], list[str]]
@@ -86,7 +86,7 @@ def safetab_statements(
 
 
 def level_statements(manifest: Mapping[str, Any], configuration: SafeTabConfiguration, level: Level) -> dict[str, Any]:
-    """Return what a release states of the noise of a level: the laws of its queries, by the stability that it states."""
+    """Return the statements of the noise of a level: the laws of its queries at the stability that is stated."""
     if "NOT_PRIVATE" in manifest:
         return {}
     stability = manifest["levels"][str(level)]["stability"]

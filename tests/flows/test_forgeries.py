@@ -26,8 +26,9 @@ from tasks.errors import Refused
 OF_EVERY = {"run", "versions.*", "code"}  # only the ledger or a signature shows them
 PUBLIC = {"names.csv*", "points.csv*"}
 SAFETAB = {*OF_EVERY, *PUBLIC, "geography.blocks", "geography.GRF-C", "parameter_files.*", "tabulated/hierarchy.csv*"}
-SAFETAB |= {"levels.*.stability"} | {
-    f"configuration.{name}" for name in ("max_race_codes", "reader", "run_us", "run_pr")
+SAFETAB |= {
+    "levels.*.stability",
+    *(f"configuration.{name}" for name in ("max_race_codes", "reader", "run_us", "run_pr")),
 }
 SOLVED = {"products.*.solved", "products.*.failed"}
 NOT_PROVABLE = {  # what no file of a release shows, by system

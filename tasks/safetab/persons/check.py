@@ -87,7 +87,7 @@ def _suppressed(manifest: Mapping[str, Any], configuration: Configuration, level
 
 
 def _published(database: ReleaseDatabase, level: Level, tabulated: Tabulated) -> dict[str, int]:
-    """Return the numbers of groups by detail; a total alone is TotalOnly where the iteration is, in nation and state."""
+    """Return the numbers of groups by detail; of totals alone, nation and state have those that are TotalOnly."""
     only = tuple(sorted(tabulated.total_only)) if level.nation_or_state else ()
     database.register("totals_only", pa.table({"ITERATION_CODE": pa.array(only, pa.string())}))
     by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())

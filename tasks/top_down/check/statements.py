@@ -42,7 +42,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     expected = designed(
         design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
     )
-    totals = _totals(release, design, states)
+    totals: dict[str, Any] = dict(_totals(release, design, states))
     with ReleaseDatabase(release) as database:
         products = {name: _product(database, release, manifest, design, name) for name in design.products}
     return expected | {

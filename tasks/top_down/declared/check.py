@@ -143,7 +143,9 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
     leaf = index.get_indexer(pd.MultiIndex.from_frame(table[names].astype(str)))
     cell = np.zeros(len(table), np.int64)
     for axis in declaration.product.axes:
-        cell = cell * len(axis.codes) + pd.Index(axis.codes).get_indexer(table[axis.name].astype(str))
+        cell = cell * len(axis.codes) + pd.Index(axis.codes).get_indexer(pd.Index(table[axis.name].astype(str))).astype(
+            np.int64
+        )
     strange = int((leaf < 0).sum())
     faults = [f"{strange:,} rows are of no {name} that is declared"] * bool(strange)
     if not strange:

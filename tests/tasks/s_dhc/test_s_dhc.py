@@ -39,8 +39,9 @@ from tasks.lifecycle.run_directory import STAGES
 from tasks.records import fast_records
 from tasks.records.findings import load_findings
 from tasks.releases.manifest import read_manifest
+from tasks.releases.statements import check_statements
 from tasks.s_dhc.accuracy import measure_errors
-from tasks.s_dhc.check import checks
+from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
@@ -621,7 +622,7 @@ def test_a_changed_variance_is_found_and_those_of_a_release_are_right(
         rows = pd.read_parquet(path)
         rows.assign(VARIANCE=rows["VARIANCE"] * np.where(rows.index == 3, 1 + changed, 1)).to_parquet(path)
         (fault,) = [each for each in checks(release, manifest) if each.faults]
-        assert fault.what == "margins and variances of PH3"
+        assert fault.what == "PH3: keys and noise"
         rows.to_parquet(path)
 
 
@@ -640,11 +641,11 @@ def test_each_fact_about_the_noise_of_a_release_is_recomputed(tmp_path: Path, ma
         assert [fault.partition(" ")[0] for fault in found.faults] == [column]
     rows.to_parquet(path)
     name, facts = next(iter(manifest["queries"].items()))
+    expected = {"queries": statements(release, manifest)["queries"]}
     for key in ("tau", "distance", "norm", "margin_90", "loss"):
-        facts_with = manifest | {"queries": manifest["queries"] | {name: facts | {key: None}}}
-        found = [each for each in checks(release, facts_with) if each.faults]
-        assert [each.what for each in found] == [f"noise of {name}"]
-        assert found[0].faults[0].startswith(f"{key} is ")
+        stated = {"queries": manifest["queries"] | {name: facts | {key: None}}}
+        (found,) = [fault for each in check_statements(expected, stated) for fault in each.faults]
+        assert found.startswith(f"queries.{name}.{key}: it is ") == (facts[key] is not None)
 
 
 def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:

@@ -459,17 +459,20 @@ def test_a_public_file_that_changes_before_its_digest_is_refused(
         read_declared(declaration)
 
 
-def test_the_shares_of_every_path_are_summed(tmp_path: Path) -> None:
+def test_the_share_of_every_geounit_is_that_of_the_spine(tmp_path: Path) -> None:
     _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(bypass=True))))
     manifest = read_manifest(staged)
-    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
-    assert paths.faults == ()
+    (shares,) = [each for each in checks(staged, manifest) if getattr(each, "what", "") == "shares of district"]
+    assert shares.faults == ()
     path = staged / "measurements/district.parquet"
     rows = pd.read_parquet(path)
-    rows["share"] = rows["share"].astype(str).where(rows["district"] != rows["district"].iloc[0], "1/2")
-    rows.to_parquet(path)
-    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
-    assert "of the budget, not to 1" in paths.faults[0]
+    for wrong in (
+        rows.assign(share=rows["share"].astype(str).where(rows["district"] != rows["district"].iloc[0], "1/2")),
+        rows[rows["district"] != rows["district"].iloc[0]],
+    ):
+        wrong.to_parquet(path)
+        (shares,) = [each for each in checks(staged, manifest) if getattr(each, "what", "") == "shares of district"]
+        assert "have no answers, or answers of another share" in shares.faults[0]
 
 
 def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
