@@ -17,7 +17,7 @@ from flows.commands.tda.declared import DeclarationOption, StateOption
 from flows.execution.systems import all_data_files
 from flows.reports.population import plausibility, summary, warnings
 from flows.reports.terminal import Json, counting, err, labelled, show
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 
@@ -157,7 +157,7 @@ def prepare_kernels() -> None:
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-    from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
+    from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
 
     is_table = data.is_file()
     names = [data.name] if is_table else data_files(data, all_data_files())

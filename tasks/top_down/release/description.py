@@ -25,11 +25,11 @@ from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import Definition, Jurisdiction, SpineSettings, settings_for
-from tasks.inputs.arrow import text
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, mark_facts, mark_in
-from tasks.lifecycle.received import NotOfRelease, path_in, read_json
+from tasks.errors import Refused
 from tasks.lifecycle.staging import release_file, write_table
+from tasks.records.arrow import text
+from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
+from tasks.releases.received import NotOfRelease, path_in, read_json
 from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import ESTIMATORS, PRODUCTS, SCHEMAS, SPINES, Design, ProductName, check_allocation

@@ -11,9 +11,9 @@ import numpy as np
 
 from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
 from spine.redistricting import HOUSEHOLD
-from tasks.inputs.block_codes import find_blocks
-from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.records.block_codes import find_blocks
+from tasks.records.findings import Finding
 from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
@@ -104,7 +104,9 @@ def _check_declared(
         faults.add(f"State={state}", f"a declared population of {total:,}, less than its {facilities:,} group quarters")
     if persons and geounits.totals is not None and int(geounits.totals.sum()) != total:
         own = int(geounits.totals.sum())
-        faults.add(f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --state-totals")
+        faults.add(
+            f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --state-totals"
+        )
 
 
 def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
