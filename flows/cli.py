@@ -74,8 +74,9 @@ def show_version(asked: bool) -> None:
 class _Commands(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands in the order of help, panel by panel."""
+        commands: dict[str, Any] = self.commands  # with the panel that typer adds to click's
         panels = (RELEASE, LOOK, DECIDE, OPERATE, ANALYSE)
-        return sorted(self.commands, key=lambda name: panels.index(self.commands[name].rich_help_panel))
+        return sorted(commands, key=lambda name: panels.index(commands[name].rich_help_panel))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; say what is wrong with its options in our words."""

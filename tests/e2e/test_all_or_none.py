@@ -167,7 +167,7 @@ def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
 
 
 @pytest.mark.ci
-def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charged(
+def test_a_run_whose_runs_folder_goes_away_after_its_charge_is_said_to_be_charged(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when its volume, which has the ledger too, is unmounted."""

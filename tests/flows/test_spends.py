@@ -172,7 +172,7 @@ def test_an_account_is_opened_for_a_unit_and_shown_with_it(das: Das, tmp_path: P
         Ledger(file).precheck(Request("r", "b", ("44",), spend("zcdp", [Fraction(1)]), "", "", 1, ()))
 
 
-def test_an_account_is_opened_in_a_state_folder_of_one_s_own(das: Das, refused: Refuse, tmp_path: Path) -> None:
+def test_an_account_is_opened_in_a_runs_folder_of_one_s_own(das: Das, refused: Refuse, tmp_path: Path) -> None:
     """As a run demands it; --runs-folder alone finds the ledger again."""
     state = tmp_path / "state"
     words = ("ledger", "open", "a", "--definition", "zcdp", "--total", "9", "--runs-folder", state)

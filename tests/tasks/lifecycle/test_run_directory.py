@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("first", ["run", "crash", "ledger", "spine"])
-def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
+def test_the_runs_folder_is_its_owners_alone_whatever_makes_it_first(
     state_home: Path, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_report, "_state", None)  # the folder of a command before, in this process
@@ -88,7 +88,7 @@ def test_a_folder_of_another_user_is_refused(run: RunDirectory, place: str) -> N
             READERS[read](run)
 
 
-def test_a_link_is_no_run_directory_but_a_state_folder_may_be_one(run: RunDirectory, tmp_path: Path) -> None:
+def test_a_link_is_no_run_directory_but_a_runs_folder_may_be_one(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run.runs_folder)
     make_private(tmp_path / "link", may_be_link=True)
     with pytest.raises(Refused, match="is a link"):
