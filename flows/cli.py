@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -74,7 +74,7 @@ def show_version(asked: bool) -> None:
 class _Commands(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands in the order of help, panel by panel."""
-        commands: dict[str, Any] = self.commands  # with the panel that typer adds to click's
+        commands: Mapping[str, Any] = self.commands  # with the panel that typer adds to click's
         panels = (RELEASE, LOOK, DECIDE, OPERATE, ANALYSE)
         return sorted(commands, key=lambda name: panels.index(commands[name].rich_help_panel))
 
