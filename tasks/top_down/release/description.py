@@ -47,7 +47,6 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
     "region": tuple(STATES),
     "kind": SPINES,
     "estimator": ESTIMATORS,
-    "rounding": ("program",),
     "microdata": ("parquet", "text"),
     "us_level": (True, False),
 }
@@ -96,7 +95,7 @@ def described_measurements(
         "state_totals": dict(totals),
         **{name: described[name] for name in names},
         "asked_states": described["states"],
-        **{name: described[name] for name in ("estimator", "rounding", "microdata")},
+        **{name: described[name] for name in ("estimator", "microdata")},
         "public_files": validated.digests,
     }
 
