@@ -31,10 +31,10 @@ from flows.reports.curator import (
 from flows.reports.terminal import err, interruptible, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError
-from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
-from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.records.findings import REPORT, Finding, NotValid, has_errors, load_findings
+from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
@@ -256,9 +256,9 @@ def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spen
 
     Their data is not there; or it has no mark, and the account cannot pay: all runs, or one of all or none.
     """
-    from tasks.inputs.files import exists
-    from tasks.inputs.marks import read_mark
     from tasks.lifecycle.reservation import check_account
+    from tasks.records.files import exists
+    from tasks.records.marks import read_mark
 
     refusals = []
     for settings, spend in zip(todo, spends, strict=True):

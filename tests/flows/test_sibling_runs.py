@@ -15,7 +15,7 @@ from flows.dry_run import dry_run
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings, sibling_run
 from flows.prefect_flows import detailed_dhca
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.run_directory import SETTINGS, locked
 
 

@@ -16,7 +16,7 @@ from flows.commands.runner import Outcome, interrupted, left
 from flows.commands.systems import DETAILED_DHCA
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.lifecycle.errors import Failed
+from tasks.errors import Failed
 
 ONE_WORKER = ClusterSettings(workers=1)
 

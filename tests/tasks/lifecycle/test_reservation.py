@@ -10,8 +10,8 @@ import pytest
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger, Request
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import AUTHORIZATION
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 

@@ -15,9 +15,9 @@ from flows.execution import crash_report
 from flows.execution.settings import load_settings, sibling_run
 from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Account, Ledger
+from tasks.errors import Refused
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
