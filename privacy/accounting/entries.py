@@ -111,10 +111,14 @@ class Entries:
         runs = [run for run, row in self.books.runs.items() if row.account == account]
         return [row for run in runs if (row := self.row(run))]
 
-    def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> Row:
-        """Enter a reserved run and its digests, and return its row. Raises LedgerError as `note` does."""
+    def insert_run(self, request: Request, amount: Fraction, secret_digest: str, together: str | None = None) -> Row:
+        """Enter a reserved run and its digests, and return its row. Raises LedgerError as `note` does.
+
+        together: the run that the same transaction reserved just before.
+        """
         facts = {"amount": str(amount), "states": sorted(request.states), "spend": request.spend.as_json()}
-        self.note("reserved", run=request.run, account=request.account, **facts)
+        joined = {"together": together} if together else {}
+        self.note("reserved", run=request.run, account=request.account, **facts, **joined)
         digests = (request.input_digest, request.configuration_digest, request.noise_scheme, secret_digest)
         self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (request.run, *digests))
         self.insert_digests(request.run, request.digests)

@@ -1,7 +1,10 @@
 """The two kinds of error that end a command, each with an exit code of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # of a run that met another
 
@@ -27,6 +30,28 @@ def refusing(what: str = "") -> Iterator[None]:
         yield
     except ValueError as error:
         raise Refused(f"{what}: {error}" if what else str(error)) from None
+
+
+def all_or_none(attempts: Mapping[str, Callable[[], T]]) -> list[T]:
+    """Make every attempt, each for a part of a run by the part's name, and return what each returned.
+
+    Raises Refused where any was refused; of several the message says which, why, and then what is not released for it.
+    """
+    if len(attempts) == 1:
+        return [attempt() for attempt in attempts.values()]
+    results: dict[str, T] = {}
+    refusals: dict[str, str] = {}
+    for name, attempt in attempts.items():
+        try:
+            results[name] = attempt()
+        except Refused as error:
+            refusals[name] = str(error)
+    if len(set(refusals.values())) < len(refusals):
+        raise Refused(f"{' and '.join(refusals)} were refused: {next(iter(refusals.values()))}")
+    if refusals:
+        reasons = [f"{name} was refused: {reason}" for name, reason in refusals.items()]
+        raise Refused("; ".join([*reasons, *(f"so {name} is not released" for name in results)]))
+    return list(results.values())
 
 
 def not_imported(error: ImportError) -> str:
