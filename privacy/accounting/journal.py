@@ -39,6 +39,7 @@ TEXTS = ("account", "publisher", "run", "release")  # facts of acts that are tex
 UNBOOKED = ("approved", "refused", "restored")  # acts from which nothing follows
 SIGNATURE = "signature"
 LOST = "lost"  # in place of the digests of a run that was entered from the journal
+TOGETHER = "together"  # in the act of a run: the run before it, which the same transaction reserved
 MOVES: dict[Status, tuple[Status, ...]] = {  # from which status
     "sealed": ("reserved",),
     "released": ("sealed",),
@@ -243,7 +244,7 @@ def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
         check_states(states)
         amount = parse_exact(entry["amount"])
         books.spends[run] = spend = read_spend(entry["spend"])
-        follows = "together" not in entry or entry["together"] == next(reversed(books.runs), None)
+        follows = TOGETHER not in entry or entry[TOGETHER] in [*books.runs][-1:]
         follows &= run not in books.runs and run not in books.marked and amount > 0 and bool(states)
         follows &= spend.unit == account.unit and spend.charged_in(account.definition) == amount
         books.runs[run] = Row(run, name, states, amount, "reserved", None, entry["when"], books.digests[-1])
@@ -269,7 +270,7 @@ def make_file(path: Path) -> None:
 def last_transaction(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines that the last transaction wrote: one, or one of each run that was reserved together."""
     first = len(lines) - 1
-    while first > 0 and "together" in json.loads(lines[first]):
+    while first > 0 and f'"{TOGETHER}":' in lines[first]:  # no text of an act has it: its quotes are escaped
         first -= 1
     return lines[first:]
 
