@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ from flows.reports.terminal import err, interruptible, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
@@ -124,8 +125,11 @@ def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Ru
     for part in settings.parts:
         part.check_out()
     spends = [part.spends() for part in settings.parts]
-    for part, spend in zip(settings.parts, spends, strict=True):
-        _check_input(part, spend)
+    checks = {
+        part.folder.upper(): partial(_check_input, part, spend)
+        for part, spend in zip(settings.parts, spends, strict=True)
+    }
+    all_or_none(checks)
     err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
     _keep(settings.parts, options)
     return settings

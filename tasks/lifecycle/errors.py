@@ -35,10 +35,9 @@ def refusing(what: str = "") -> Iterator[None]:
 def all_or_none(attempts: Mapping[str, Callable[[], T]]) -> list[T]:
     """Make every attempt, each for a part of a run by the part's name, and return what each returned.
 
-    Raises Refused where any was refused; of several the message says which, why, and then what is not released for it.
+    Raises Refused where any was refused. Unless all were for the same reason, the message says which, why, and then what
+    is not released for it.
     """
-    if len(attempts) == 1:
-        return [attempt() for attempt in attempts.values()]
     results: dict[str, T] = {}
     refusals: dict[str, str] = {}
     for name, attempt in attempts.items():
@@ -46,8 +45,8 @@ def all_or_none(attempts: Mapping[str, Callable[[], T]]) -> list[T]:
             results[name] = attempt()
         except Refused as error:
             refusals[name] = str(error)
-    if len(set(refusals.values())) < len(refusals):
-        raise Refused(f"{' and '.join(refusals)} were refused: {next(iter(refusals.values()))}")
+    if len(refusals) == len(attempts) and len(set(refusals.values())) == 1:
+        raise Refused(next(iter(refusals.values())))
     if refusals:
         reasons = [f"{name} was refused: {reason}" for name, reason in refusals.items()]
         raise Refused("; ".join([*reasons, *(f"so {name} is not released" for name in results)]))

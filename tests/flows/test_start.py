@@ -78,8 +78,12 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
     [
         ("", "this data needs an account"),
         ("--account homes", "account homes is for households"),
-        ("--account small", "account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3"),
-        ("--account tiny", "account tiny has too little budget left"),
+        (
+            "--account small",
+            "US was refused: account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3; so PR "
+            "is not released",
+        ),
+        ("--account tiny", "US was refused: account tiny has too little budget left"),
     ],
 )
 def test_two_jurisdictions_that_are_refused_alike_say_it_once(
