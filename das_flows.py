@@ -23,7 +23,7 @@ NAMES = {
     "Budget": "flows.budget",
     "BudgetSpent": "flows.budget",
     "read_release": "flows.frames",
-    "Refused": "tasks.lifecycle.errors",
+    "Refused": "tasks.errors",
     "top_down": "tasks.top_down.declared.in_memory",
 }
 

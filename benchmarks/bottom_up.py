@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from measure import arguments, describe, measure_das
 
 from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.digests import file_digest
+from tasks.records.marks import MARK_FILE
+from tasks.releases.digests import file_digest
 
 
 def as_text(folder: Path) -> Path:

@@ -26,12 +26,12 @@ from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.accuracy.report import WORKLOADS, make_report
-from tasks.detailed_dhca.details import WIDTHS
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import load_queries
+from tasks.safetab.levels import Level
+from tasks.safetab.noise import load_queries
+from tasks.safetab.persons.accuracy.report import WORKLOADS, make_report
+from tasks.safetab.persons.details import WIDTHS
+from tasks.safetab.persons.run import DetailedRun
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
 CELLS = (1, 8, 18, 46)

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from measure import DAS, DATA, arguments, describe, machine, measure_das
 from scipy.optimize import nnls
 
-from tasks.pages.charts import BLUE, ORANGE, save
+from tasks.releases.pages.charts import BLUE, ORANGE, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

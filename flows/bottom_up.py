@@ -13,8 +13,8 @@ from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
 from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
-from tasks.inputs.names import NAMES
-from tasks.inputs.public_regions import are_kept, keep_regions
+from tasks.geography.names import NAMES
+from tasks.geography.public_regions import are_kept, keep_regions
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.staging import stage_in_one_piece
 

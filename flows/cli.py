@@ -29,7 +29,7 @@ from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
 from spine.fault_words import first_fault
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C

@@ -11,7 +11,7 @@ from flows.execution.cluster import fit
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.states import EVERYWHERE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.top_down.declared.explain import memory
 from tasks.top_down.declared.measure import check_estimator, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared

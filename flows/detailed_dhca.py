@@ -14,14 +14,14 @@ from typing import Any
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.release import stage_release
-from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
-from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups, suppress
-from tasks.detailed_dhca.totals import measure_totals
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.population_groups.coterminous import equate_coterminous
+from tasks.safetab.coterminous import equate_coterminous
+from tasks.safetab.persons.estimate_tables import make_estimators
+from tasks.safetab.persons.estimates import estimate
+from tasks.safetab.persons.release import stage_release
+from tasks.safetab.persons.sex_by_age import measure_sex_by_age
+from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups, suppress
+from tasks.safetab.persons.totals import measure_totals
 from tasks.spine.optimize import build_spine
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcbSettings
-from tasks.detailed_dhcb.estimates import estimate, has_both
-from tasks.detailed_dhcb.measure import measure
-from tasks.detailed_dhcb.release import stage_release
-from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import KINDS
-from tasks.population_groups.coterminous import equate_coterminous
+from tasks.safetab.coterminous import equate_coterminous
+from tasks.safetab.households.estimates import estimate, has_both
+from tasks.safetab.households.measure import measure
+from tasks.safetab.households.release import stage_release
+from tasks.safetab.households.run import HouseholdRun
+from tasks.safetab.households.tables import KINDS
 
 
 def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:

@@ -20,8 +20,8 @@ from flows.execution.run import Planned, flow_options, run_check, run_stages
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
+from tasks.errors import Refused
 from tasks.lifecycle.commit import check_out, end_run
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked
 
 SPEND = "a run would spend"

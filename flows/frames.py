@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from privacy.tables.histogram import sums
-from tasks.inputs.names import NAMES, Names, names_of_2020
-from tasks.inputs.regions import NATION, Region
-from tasks.lifecycle.datapackage import PACKAGE_FILE, Resource, read_package, slug
-from tasks.lifecycle.description import Column
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest, require_release
-from tasks.lifecycle.received import path_in, reason_of
+from tasks.errors import Refused
+from tasks.geography.names import NAMES, Names, names_of_2020
+from tasks.geography.regions import NATION, Region
+from tasks.releases.datapackage import PACKAGE_FILE, Resource, read_package, slug
+from tasks.releases.description import Column
+from tasks.releases.manifest import read_manifest, require_release
+from tasks.releases.received import path_in, reason_of
 
 NUMBERS = ("count", "margin", "estimate", "standard error")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from flows.execution.runner import Runner
 from flows.execution.s_dhc_settings import SDhcSettings
-from tasks.inputs.marks import read_mark
 from tasks.lifecycle.reservation import precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import stage_in_one_piece
+from tasks.records.marks import read_mark
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
 from tasks.s_dhc.measure import measure, reserve_budget

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tasks.inputs.blocks.pl94 import PL94_FIELDS
+from tasks.geography.blocks.pl94 import PL94_FIELDS
 
 _OF_BLOCKS = {
     "COUNTY": "TABBLKCOU",

@@ -18,14 +18,14 @@ from flows.execution.runner import InProcess, Stage, release_truth
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.systems import all_data_files
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.findings import Finding, load_findings
-from tasks.inputs.marks import Mark, data_files, write_mark
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.run import Validated
-from tasks.population_groups.validation import validate
+from tasks.records.findings import Finding, load_findings
+from tasks.records.marks import Mark, data_files, write_mark
+from tasks.releases.digests import file_digest
+from tasks.safetab.persons.run import DetailedRun
+from tasks.safetab.run import Validated
+from tasks.safetab.validation import validate
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
 

@@ -15,11 +15,11 @@ from dhca_naive import PR, US, iterations, regions, states, tabulated
 from flows.execution.runner import InProcess, Stage, release_truth
 from flows.execution.safetab_settings import DetailedDhcbSettings
 from spine.settings import Jurisdiction
-from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.inputs.findings import Finding, load_findings
-from tasks.lifecycle.errors import Refused
-from tasks.population_groups.run import Validated
-from tasks.population_groups.validation import validate
+from tasks.errors import Refused
+from tasks.records.findings import Finding, load_findings
+from tasks.safetab.households.run import HouseholdRun
+from tasks.safetab.run import Validated
+from tasks.safetab.validation import validate
 
 COLUMNS = [*BLOCK, "HHRACE", *RACES, "QSPAN", "HOUSEHOLD_TYPE", "TEN"]
 TOTALS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT"]

@@ -31,17 +31,17 @@ from flows.execution.settings import keep_settings
 from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.marks import MARK_FILE
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups import domain
-from tasks.population_groups.parameters import configuration_digest, digest_parameters
-from tasks.population_groups.reserve_budget import reserve_budget
+from tasks.records.marks import MARK_FILE
+from tasks.releases.manifest import MANIFEST
+from tasks.safetab import domain
+from tasks.safetab.parameters import configuration_digest, digest_parameters
+from tasks.safetab.persons.run import DetailedRun
+from tasks.safetab.reserve_budget import reserve_budget
 
 ACCOUNT = "census"
 KEY = bytes(range(32))
@@ -169,7 +169,7 @@ def with_secret(settings: DetailedDhcaSettings, secret: bytes = KEY) -> Detailed
 @contextmanager
 def small_pieces() -> Iterator[None]:
     """Cut the groups of a level into pieces of a region each, here and on the workers of clusters that start within."""
-    preload = ["from tasks.population_groups import domain; domain.GROUPS_EACH = 1"]
+    preload = ["from tasks.safetab import domain; domain.GROUPS_EACH = 1"]
     with pytest.MonkeyPatch.context() as patch, dask.config.set({"distributed.worker.preload": preload}):
         patch.setattr(domain, "GROUPS_EACH", 1)
         yield

@@ -1,5 +1,4 @@
-"""Forge a release: each statement of its manifest and each of its tables in turn, as somebody would who writes its
-digests and descriptions anew."""
+"""Forge each statement of a release's manifest and each of its tables in turn, with digests and descriptions anew."""
 
 from __future__ import annotations
 
@@ -17,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.execution.systems import kind_of_release
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource, resources_of, write_package
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
+from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
+from tasks.releases.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
 
+Rows = list[dict[str, Any]]
 NAMED_ELSEWHERE = ("files", "format")  # every other check reads these
 ALIKE = (
     "levels",
@@ -50,6 +50,17 @@ class Forgery:
 def forgeries(release: Path) -> list[Forgery]:
     """Return every forgery of a release."""
     return [*of_statements(release), *of_tables(release)]
+
+
+def stating(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return what changes the manifest."""
+
+    def forge(release: Path) -> None:
+        manifest = read_any_manifest(release)
+        change(manifest)
+        seal(release, manifest)
+
+    return forge
 
 
 def of_statements(release: Path) -> Iterator[Forgery]:
@@ -120,17 +131,17 @@ def of_tables(release: Path) -> Iterator[Forgery]:
         numbers = [column.name for column in table.columns if column.role and column.type in ("integer", "number")]
         for at, path in list(enumerate(table.paths))[:1]:
             files = [path, *([twin.paths[at]] if twin else [])]
-            done: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
+            done: dict[str, Callable[[Rows], Rows]] = {
                 "without rows": lambda _: [],
                 "without a row": lambda rows: rows[1:],
                 "with a row twice": lambda rows: [rows[0], *rows],
             }
             for name, change in done.items():
-                yield Forgery(path, name, _rows(files, table, change))
+                yield Forgery(path, name, changing(files, change, table.delimiter))
             for column in numbers:
                 margin = next(each.role for each in table.columns if each.name == column) in ("margin", "variance")
                 for name, change in (("quartered", _quarter),) if margin else (("+ 1000", _more),):
-                    yield Forgery(f"{path}: {column}", name, _rows(files, table, _first(column, change)))
+                    yield Forgery(f"{path}: {column}", name, changing(files, _first(column, change), table.delimiter))
             yield Forgery(path, "removed", _removing(files))
     for name in file_names(release):
         if name not in (PACKAGE_FILE, DICTIONARY_FILE) and not any(name in table.paths for table in tables):
@@ -145,10 +156,10 @@ def _more(number: Any) -> Any:
     return number + 1000
 
 
-def _first(column: str, change: Callable[[Any], Any]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+def _first(column: str, change: Callable[[Any], Any]) -> Callable[[Rows], Rows]:
     """Change the first number of a column that is one and does not stay the same."""
 
-    def of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def of(rows: Rows) -> Rows:
         for row in rows:
             if row.get(column) not in (None, ""):
                 number = row[column]
@@ -162,9 +173,9 @@ def _first(column: str, change: Callable[[Any], Any]) -> Callable[[list[dict[str
     return of
 
 
-def _rows(
-    files: list[str], table: Resource, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-) -> Callable[[Path], None]:
+def changing(files: list[str], change: Callable[[Rows], Rows], delimiter: str = "|") -> Callable[[Path], None]:
+    """Return what changes the rows of a table and of its twin in text."""
+
     def forge(release: Path) -> None:
         for file in files:
             path = release / file
@@ -174,7 +185,6 @@ def _rows(
                 path.unlink()
                 pq.write_table(new, path)
             else:
-                delimiter = table.delimiter
                 header, *lines = csv.reader(StringIO(path.read_text("utf-8")), delimiter=delimiter)
                 rows = change([dict(zip(header, line, strict=True)) for line in lines])
                 path.unlink()

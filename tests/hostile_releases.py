@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import MANIFEST
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import MANIFEST
 
 HOSTILE = ("1e999999999", "1/0", "9" * 990, "1/" + "9" * 990, "-1", "nan", "../../x", "x" * 5000, float("nan"), 1e999)
 HOSTILE = (*HOSTILE, -1, 10**30, None, [], {}, [[]], True, "", {"decimal": 1})

@@ -24,8 +24,8 @@ from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
 from flows.reports.show.scope import Scope
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import read_manifest
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import read_manifest
 
 
 def inputs() -> Inputs:

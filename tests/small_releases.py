@@ -74,7 +74,7 @@ SMALL: dict[str, Callable[[Path], Path]] = {
     "detailed_dhca": detailed_dhca,
     "detailed_dhcb": lambda folder: detailed_dhcb(folder, estimates=True),
     "s_dhc": lambda folder: s_dhc(folder, estimates=True),
-    "bottom_up": lambda folder: bottom_up(folder, clip=False),
+    "bottom_up": lambda folder: bottom_up(folder, clip=False, marginals=((), ("SEX",), ("STATE",))),
     "top_down": top_down,
     "declared": declared,
 }

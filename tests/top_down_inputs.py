@@ -15,10 +15,10 @@ from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import TopDownSettings
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
-from tasks.inputs.files import digest_file
-from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records.files import digest_file
+from tasks.records.marks import MARK_FILE, Mark, save_mark
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request

@@ -24,13 +24,14 @@ from privacy.accounting.composition import Spend, spend
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.manifest import made_by, noise_law
 from tasks.lifecycle.reservation import Charging, Input, authorize, check_account
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.description import Column, Description, Table
+from tasks.releases.manifest import noise_law
 
 TITLE = "Lines of a file, a toy"
 SPEND = spend("zcdp", [Fraction(1)])

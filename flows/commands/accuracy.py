@@ -19,7 +19,7 @@ from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
@@ -61,9 +61,9 @@ def accuracy(
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
     from flows.execution.repetitions import measure_accuracy
-    from tasks.detailed_dhca.accuracy.report import PAGE, make_report, write_report
-    from tasks.inputs.names import title_of_states
-    from tasks.population_groups.manifest import names_of_states
+    from tasks.geography.names import title_of_states
+    from tasks.safetab.manifest import names_of_states
+    from tasks.safetab.persons.accuracy.report import PAGE, make_report, write_report
 
     about, facts, tables = {"Parameters": chosen["params"], "Data": chosen["data"]}, [], list[TextTable]()
     values = chosen | {"out": str(place), "spine": False}
@@ -96,8 +96,8 @@ def accuracy_ddhcb(
     **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/ --runs 20`
     """
     from flows.execution.repetitions import measure_errors
-    from tasks.detailed_dhcb.accuracy import compare
-    from tasks.detailed_dhcb.accuracy import report as summary
+    from tasks.safetab.households.accuracy import compare
+    from tasks.safetab.households.accuracy import report as summary
 
     facts, tables = [], []
     measure = partial(measure_errors, runs=runs, compare=compare)
@@ -141,7 +141,10 @@ def accuracy_s_dhc(
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)
     err.print(STATEMENT, style="bold red")
-    rows = [[*key, *(f"{value:,.4g}" for value in row.values())] for key, row in errors.items()]
+    rows = [
+        [*key, *(f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in row.values())]
+        for key, row in errors.items()
+    ]
     head = ["table", "key", "of", "errors", "rms", "90%", "margin", "coverage"]
     data = {
         "NOT_PRIVATE": STATEMENT,

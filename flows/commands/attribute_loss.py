@@ -14,9 +14,9 @@ from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
 from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table
-from tasks.lifecycle.errors import Refused
-from tasks.pages.text_table import TextTable
-from tasks.pages.words import query_title
+from tasks.errors import Refused
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.pages.words import query_title
 
 if TYPE_CHECKING:
     from flows.reports.losses import Groups, Scale

@@ -13,9 +13,9 @@ from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, Json, report, show
 from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 Epsilons = Annotated[list[str] | None, typer.Option("--epsilon", help="A budget, exact; may be repeated.")]
 STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the slides'
@@ -87,7 +87,7 @@ def curve(
         points = [{"epsilon": float(value), **expected(truth, float(value))._asdict()} for value in epsilons]
     if plot:
         from flows.reports.bottom_up_chart import draw_curve
-        from tasks.pages.charts import save
+        from tasks.releases.pages.charts import save
 
         save(lambda: draw_curve(epsilons, lambda value: expected(truth, value)), plot)
     rows = [

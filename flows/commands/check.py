@@ -13,10 +13,10 @@ from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
-from tasks.lifecycle.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
-from tasks.lifecycle.received import NotOfRelease, reason_of
+from tasks.errors import Refused
+from tasks.releases.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
+from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
+from tasks.releases.received import NotOfRelease, reason_of
 
 
 def check(
@@ -29,11 +29,12 @@ def check(
 ) -> None:
     """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
 
-    The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
-    from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
-    digest that is shown with the one that the publisher gave, or give the publisher's key, where the release is signed:
-    whoever can change the files can change the manifest. Of a release of exact counts, or of synthetic or public data,
-    that is printed too: agreement with its manifest does not make it fit to publish.
+    Its system says what a release must state and hold, from the configuration in the manifest: what was spent, the law
+    of every query, margins of error, keys of tables and sums are computed again. What nothing in the release shows is
+    listed as not checked: compare the digest that is shown with the one that the publisher gave, or give the
+    publisher's key, where the release is signed, for whoever can change the files can change the manifest. Of a release
+    of exact counts, or of synthetic or public data, that is printed too: agreement with its manifest does not make it
+    fit to publish.
 
     **Example:** `das check out/us`
     """
@@ -68,11 +69,11 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
-    from tasks.inputs.names import NAMES
-    from tasks.inputs.points import POINTS
-    from tasks.lifecycle.check_tables import check_tables
-    from tasks.lifecycle.statements import check_statements, common
-    from tasks.pages.release_report import REPORT, check_report
+    from tasks.geography.names import NAMES
+    from tasks.geography.points import POINTS
+    from tasks.releases.check_tables import check_tables
+    from tasks.releases.report import REPORT, check_report
+    from tasks.releases.statements import check_statements, common
 
     files = check_files(release, manifest)
     yield files
@@ -101,7 +102,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
 def _rendered(
     facts: Mapping[str, Any], shown: Sequence[Check], verdict: str, unchecked: Sequence[NotChecked]
 ) -> RenderableType:
-    """Return the release's name, digest and marks, a table of checks if any is shown, what is not checked, the verdict."""
+    """Return the release's name, digest and marks, a table of checks, what is not checked, and the verdict."""
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")

@@ -11,8 +11,8 @@ import typer
 from flows.reports.figures import delta_of, pair, share
 from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.analyses.comparison_tables import TABLES, PrintedTable
-from tasks.lifecycle.errors import Refused
-from tasks.population_groups.levels import named_level, one_jurisdiction
+from tasks.errors import Refused
+from tasks.safetab.levels import named_level, one_jurisdiction
 
 
 def compare(
@@ -41,7 +41,7 @@ def compare(
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
     from flows.reports.comparison import of_setting, of_targets
-    from tasks.detailed_dhca.level_budgets import read_settings
+    from tasks.safetab.persons.level_budgets import read_settings
 
     at = delta_of(delta)
     if source is None:

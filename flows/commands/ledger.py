@@ -25,12 +25,12 @@ from privacy.accounting.states import EVERYWHERE, listed
 from privacy.accounting.together import charged_together, together
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS
-from tasks.lifecycle.check import Check, check_charge
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.process import code_names
-from tasks.lifecycle.received import reason_of
-from tasks.lifecycle.signature import read_publisher, signer
+from tasks.releases.check import Check, check_charge
+from tasks.releases.received import reason_of
+from tasks.releases.signature import read_publisher, signer
 
 
 def open_account(

@@ -19,9 +19,9 @@ from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
-from tasks.inputs.findings import has_errors, load_findings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.records.findings import has_errors, load_findings
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers

@@ -32,10 +32,10 @@ from flows.reports.curator import (
 from flows.reports.terminal import err, interruptible, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError
-from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
-from tasks.lifecycle.errors import Failed, Refused, all_or_none
-from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
+from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.records.findings import REPORT, Finding, NotValid, has_errors, load_findings
+from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
@@ -266,9 +266,9 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
 
     Its data is not there; or it has no mark, and the account cannot pay.
     """
-    from tasks.inputs.files import exists
-    from tasks.inputs.marks import read_mark
     from tasks.lifecycle.reservation import check_account
+    from tasks.records.files import exists
+    from tasks.records.marks import read_mark
 
     missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
     if local := [place for place in missing if "://" not in place]:

@@ -16,11 +16,11 @@ from flows.execution.settings import load_settings, run_directory
 from flows.reports.curator import findings_data, findings_table, no_directory
 from flows.reports.terminal import Json, show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.inputs.findings import Finding
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import is_truth, may_draw
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.records.findings import Finding
 
 
 def list_runs(

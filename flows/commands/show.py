@@ -16,10 +16,10 @@ import typer
 from flows.execution.systems import kind_of_release
 from flows.reports.show.view import NotThere, anybodys, read_manifest
 from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
-from tasks.inputs.names import coverage
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import shown_marks
-from tasks.pages.text_table import TextTable
+from tasks.errors import Refused
+from tasks.geography.names import coverage
+from tasks.releases.manifest import shown_marks
+from tasks.releases.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check

@@ -11,7 +11,7 @@ from flows.commands.fields import Chosen, Settings
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import Json, show
-from tasks.pages.words import level_title
+from tasks.releases.pages.words import level_title
 
 if TYPE_CHECKING:
     from tasks.spine.write import SpineSummary

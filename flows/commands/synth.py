@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flows.execution.systems import all_data_files
 from flows.reports.terminal import Json, counting, err, labelled, show
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 
@@ -99,7 +99,7 @@ def synth(
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
-    from tasks.inputs.declarations import declarations
+    from tasks.records.declarations import declarations
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params, "--for": systems}
     if not words and mark is not None:
@@ -154,7 +154,7 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-    from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
+    from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
 
     is_table = data.is_file()
     names = [data.name] if is_table else data_files(data, all_data_files())

@@ -21,9 +21,9 @@ from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import err, labelled, out, show
-from tasks.inputs.findings import REPORT, NotValid, has_errors, load_findings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
+from tasks.records.findings import REPORT, NotValid, has_errors, load_findings
 
 Command = Callable[..., None]
 
@@ -204,7 +204,7 @@ All are validated, then charged in one act: if one jurisdiction is refused, none
     inputs=("params", "data"),
     exact=("coterminous",),
     modules={
-        "": ("tasks.population_groups.count", "tasks.detailed_dhca.release"),
+        "": ("tasks.safetab.count", "tasks.safetab.persons.release"),
         "spine": ("tasks.spine.first_pass", "tasks.spine.report"),
     },
 )
@@ -219,7 +219,7 @@ or DATA holds pop-group-totals.txt. The unit of privacy is a household, so the a
     words="params/ data/ --totals dhc-a/",
     inputs=("params", "data", "totals"),
     exact=("coterminous",),
-    modules={"": ("tasks.population_groups.count", "tasks.detailed_dhcb.release")},
+    modules={"": ("tasks.safetab.count", "tasks.safetab.households.release")},
 )
 TOP_DOWN = SystemCommands(
     settings=TopDownSettings,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.reports.terminal import Format, FormatOption, Json, report
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 
 def tabulate(
@@ -25,8 +25,8 @@ def tabulate(
 
     **Example:** `das tabulate release/us tables/`
     """
-    from tasks.detailed_dhca.tabulate import GROUPS_FILE, WORDS
-    from tasks.detailed_dhca.tabulate import tabulate as write_tables
+    from tasks.safetab.persons.tabulate import GROUPS_FILE, WORDS
+    from tasks.safetab.persons.tabulate import tabulate as write_tables
 
     changes = write_tables(release, out)
     columns = {name: name.replace("_", " ") for name in WORDS}

@@ -12,7 +12,7 @@ import typer
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
 from flows.reports.terminal import Format, FormatOption, Json, err, out, report
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan

@@ -19,7 +19,7 @@ from privacy.accounting.composition import Spend, rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.reservation import Input, ledger_errors, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing

@@ -20,7 +20,7 @@ from privacy.accounting.composition import DELTA, read_spend, rounded_down, roun
 from privacy.accounting.ledger import Ledger, LedgerError
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
-from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
+from tasks.releases.manifest import read_manifest, release_digest, shown_marks
 
 
 @best_effort

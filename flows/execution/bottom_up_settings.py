@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.exact import quoted_number
-from tasks.lifecycle.errors import refusing
+from tasks.errors import refusing
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend

@@ -20,7 +20,7 @@ from distributed.system import MEMORY_LIMIT
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from flows.execution.loopback import is_loopback
 from flows.execution.settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import Paths, Workers

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from flows.execution.option import refuse_url
-from tasks.lifecycle.errors import Failed, Refused, not_imported
+from tasks.errors import Failed, Refused, not_imported
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 

@@ -14,7 +14,7 @@ from multiprocessing import forkserver, get_context
 from multiprocessing.util import get_temp_dir
 
 from flows.reports.terminal import removed_when_stopped
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 METHOD = "forkserver"  # of multiprocessing, and of Dask's setting distributed.worker.multiprocessing-method
 SHORT_FOLDERS = ("/tmp", "/var/tmp")  # for sockets, whose addresses have 107 bytes (unix(7))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from spine.fault_words import first_fault
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 M = TypeVar("M", bound=BaseModel)
 OF_TYPER = {"callback", "metavar", "min", "show_default"}  # arguments of an option; others are of the field

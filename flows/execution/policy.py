@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.execution.systems import SYSTEMS
 from spine.fault_words import first_fault
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 POLICY = "DAS_POLICY"
 ALL, SPINE, DRY_RUN = "all", "geographic-spine", "dry-run"

@@ -35,7 +35,7 @@ from typing import IO, NoReturn
 from flows.execution.fork_server import variables
 from flows.execution.loopback import reach_loopback_directly
 from flows.reports.terminal import removed_when_stopped
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import end_with_parent
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work

@@ -11,14 +11,14 @@ import pandas as pd
 from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import GATE, RunSettings
-from tasks.detailed_dhca.accuracy.errors import Accuracy, compare
+from tasks.errors import Refused
 from tasks.lifecycle.commit import end_run
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.noise import load_queries
-from tasks.population_groups.parameters import read_parameters
-from tasks.population_groups.reserve_budget import planned_spend
-from tasks.population_groups.trials import open_trial, trial_directory
+from tasks.safetab.noise import load_queries
+from tasks.safetab.parameters import read_parameters
+from tasks.safetab.persons.accuracy.errors import Accuracy, compare
+from tasks.safetab.reserve_budget import planned_spend
+from tasks.safetab.trials import open_trial, trial_directory
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
 
     The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/population_groups/trials.py), which `end` removes.
+    (tasks/safetab/trials.py), which `end` removes.
 
     Raises Refused as `count_marked` does, and where a budget is infinite.
     """

@@ -36,14 +36,14 @@ from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
-from tasks.inputs.findings import REPORT, has_errors, load_findings
+from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import seen_elsewhere, staging
 from tasks.lifecycle.workers import Paths, Workers
+from tasks.records.findings import REPORT, has_errors, load_findings
 
 Future = PrefectFuture[Any]
 CHECK = "parameters and account"

@@ -16,8 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from flows.execution.settings import GATE, RunSettings
 from privacy.accounting.composition import Spend
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging

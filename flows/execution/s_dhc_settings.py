@@ -11,7 +11,7 @@ from pydantic import Field
 from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
 from spine.settings import Jurisdiction
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend

@@ -8,14 +8,14 @@ from typing import Any
 
 from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.coterminous import save_sets
-from tasks.population_groups.count import count_population_groups
-from tasks.population_groups.reserve_budget import planned_spend, reserve_budget
-from tasks.population_groups.run import SafeTabRun, Validated
-from tasks.population_groups.validation import Part, check_public, validate_parts
+from tasks.safetab.coterminous import save_sets
+from tasks.safetab.count import count_population_groups
+from tasks.safetab.reserve_budget import planned_spend, reserve_budget
+from tasks.safetab.run import SafeTabRun, Validated
+from tasks.safetab.validation import Part, check_public, validate_parts
 
 
 def check(settings: SafeTabSettings) -> bool:

@@ -12,11 +12,11 @@ from pydantic import Field
 from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings, load_settings, run_directory
 from spine.settings import Jurisdiction
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.population_groups.run import PublicInput, SafeTabRun
+    from tasks.safetab.run import PublicInput, SafeTabRun
 
 
 class SafeTabSettings(RunSettings):
@@ -46,9 +46,9 @@ class SafeTabSettings(RunSettings):
 
         Raises NotValid where the parameters have errors, with those that the data has alone.
         """
-        from tasks.inputs.findings import NotValid, gather
-        from tasks.population_groups.parameters import read_parameters
-        from tasks.population_groups.validation import check_data_alone
+        from tasks.records.findings import NotValid, gather
+        from tasks.safetab.parameters import read_parameters
+        from tasks.safetab.validation import check_data_alone
 
         run, params, data = cls.run_class(), values["params"], values["data"]
         parameters, findings = read_parameters(params, run.CONFIGURATION)
@@ -79,8 +79,8 @@ class SafeTabSettings(RunSettings):
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""
-        from tasks.population_groups.parameters import read_configuration
-        from tasks.population_groups.reserve_budget import planned_spend
+        from tasks.safetab.parameters import read_configuration
+        from tasks.safetab.reserve_budget import planned_spend
 
         configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
         if configuration is None:
@@ -89,7 +89,7 @@ class SafeTabSettings(RunSettings):
 
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges."""
-        from tasks.population_groups.parameters import read_configuration
+        from tasks.safetab.parameters import read_configuration
 
         configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
         return configuration.states(self.jurisdiction) if configuration else ()
@@ -123,7 +123,7 @@ class SafeTabSettings(RunSettings):
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options that the noise depends on; with the parameter files they are part of its key."""
-        from tasks.inputs.files import digest_file, refuse_unreadable
+        from tasks.records.files import digest_file, refuse_unreadable
 
         listed = self.coterminous_list
         with refuse_unreadable(str(listed)):
@@ -137,8 +137,8 @@ class SafeTabSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the parameter files and the options. Raises Refused."""
-        from tasks.inputs.files import refuse_unreadable
-        from tasks.population_groups.parameters import configuration_digest, digest_parameters
+        from tasks.records.files import refuse_unreadable
+        from tasks.safetab.parameters import configuration_digest, digest_parameters
 
         with refuse_unreadable(f"a file of {self.params}"):
             files = digest_parameters(self.params, self.run_class().CONFIGURATION)
@@ -150,7 +150,7 @@ class DetailedDhcaSettings(SafeTabSettings):
 
     SYSTEM = "detailed-dhca"
     SHOWN = ("coterminous", "estimates", "spine")
-    RUN = "tasks.detailed_dhca.run:DetailedRun"
+    RUN = "tasks.safetab.persons.run:DetailedRun"
     OF_TRUTH: ClassVar = {"spine": False, "coterminous": False}
 
     data: Location = argument("DATA", "Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt.")
@@ -173,7 +173,7 @@ class DetailedDhcbSettings(SafeTabSettings):
 
     SYSTEM = "detailed-dhcb"
     SHOWN = ("coterminous", "estimates")
-    RUN = "tasks.detailed_dhcb.run:HouseholdRun"
+    RUN = "tasks.safetab.households.run:HouseholdRun"
 
     data: Location = argument(
         "DATA",
@@ -190,14 +190,14 @@ class DetailedDhcbSettings(SafeTabSettings):
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:
         """The published totals of groups."""
-        from tasks.detailed_dhcb.totals import totals_input
+        from tasks.safetab.households.totals import totals_input
 
         return (totals_input(self.totals, self.data, self.jurisdiction),)
 
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options that the noise depends on; with the parameter files they are part of its key."""
-        from tasks.inputs.files import exists, refuse_unreadable
+        from tasks.records.files import exists, refuse_unreadable
 
         (totals,) = self.public_inputs
         with refuse_unreadable(totals.files[0]):  # validation reports a file that is not there

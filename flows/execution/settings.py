@@ -19,8 +19,8 @@ from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
 from privacy.accounting.states import EVERYWHERE
 from spine.fault_words import first_fault
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import may_draw
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
 
@@ -228,7 +228,7 @@ class RunSettings(BaseModel, ABC):
 
     def files_of_data(self) -> list[Path]:
         """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
-        from tasks.inputs.files import is_passed_over
+        from tasks.records.files import is_passed_over
 
         places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
         files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]

@@ -57,7 +57,7 @@ class SpineRun(BaseModel):
 
     def prepared(self) -> Prepared:
         """Read and check the blocks, and lay them out by state. Raises Refused."""
-        from tasks.inputs.spine_options import read_allocation, read_settings
+        from tasks.geography.spine_options import read_allocation, read_settings
         from tasks.spine.prepare import prepare
 
         changes = {"definition": self.definition} | self.changes

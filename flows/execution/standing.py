@@ -18,13 +18,13 @@ from privacy.accounting.composition import rounded_up
 from privacy.accounting.journal import Books
 from privacy.accounting.ledger import Ledger, LedgerError, Row
 from privacy.noise.laws import UNITS
-from tasks.inputs.findings import Finding, has_errors, load_findings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.commit import is_released
-from tasks.lifecycle.manifest import is_whole, mark_of, read_any_manifest, release_digest
-from tasks.lifecycle.received import NotOfRelease
 from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory
 from tasks.lifecycle.staging import staging
+from tasks.records.findings import Finding, has_errors, load_findings
+from tasks.releases.manifest import is_whole, mark_of, read_any_manifest, release_digest
+from tasks.releases.received import NotOfRelease
 
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"

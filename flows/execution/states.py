@@ -26,9 +26,9 @@ from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
 from flows.execution.standing import charges_of
 from flows.execution.systems import SYSTEMS
-from tasks.lifecycle.errors import Failed as RunFailed
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
+from tasks.errors import Failed as RunFailed
+from tasks.errors import Refused
+from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tasks.inputs.marks import DataFiles
+    from tasks.records.marks import DataFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class ReleaseKind:
 
     title: `release` in their manifests.
     description: returns the Description of a release's tables, given its manifest.
-    statements: returns what a release must state besides `tasks.lifecycle.statements.common`, for `das check`.
+    statements: returns what a release must state besides `tasks.releases.statements.common`, for `das check`.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
     page: opens a release for `das show`; by default the pages of its tables.
     published: returns how many groups were published, as a table, given its manifest, if that depends on the noise.
@@ -70,12 +70,12 @@ SYSTEMS = {
             flow="flows.prefect_flows:detailed_dhca",
             stages="flows.detailed_dhca:stages",
             check="flows.execution.safetab:check",
-            description="tasks.detailed_dhca.description:description",
-            statements="tasks.detailed_dhca.check:statements",
-            release_checks="tasks.detailed_dhca.check:checks",
-            data_files="tasks.detailed_dhca.person:DATA_FILES",
+            description="tasks.safetab.persons.description:description",
+            statements="tasks.safetab.persons.check:statements",
+            release_checks="tasks.safetab.persons.check:checks",
+            data_files="tasks.safetab.persons.person:DATA_FILES",
             page="flows.reports.show.detailed_dhca:DetailedDhcaPages",
-            published="tasks.detailed_dhca.manifest:groups_published",
+            published="tasks.safetab.persons.manifest:groups_published",
         ),
         System(
             name="detailed-dhcb",
@@ -85,12 +85,12 @@ SYSTEMS = {
             flow="flows.prefect_flows:detailed_dhcb",
             stages="flows.detailed_dhcb:stages",
             check="flows.execution.safetab:check",
-            description="tasks.detailed_dhcb.description:description",
-            statements="tasks.detailed_dhcb.check:statements",
-            release_checks="tasks.detailed_dhcb.check:checks",
-            data_files="tasks.detailed_dhcb.household:DATA_FILES",
+            description="tasks.safetab.households.description:description",
+            statements="tasks.safetab.households.check:statements",
+            release_checks="tasks.safetab.households.check:checks",
+            data_files="tasks.safetab.households.household:DATA_FILES",
             page="flows.reports.show.detailed_dhcb:DetailedDhcbPages",
-            published="tasks.detailed_dhcb.manifest:groups_published",
+            published="tasks.safetab.households.manifest:groups_published",
         ),
         System(
             name="top-down",
@@ -127,6 +127,7 @@ SYSTEMS = {
             stages="flows.declared:stages",
             check="flows.declared:check",
             description="tasks.top_down.declared.description:description",
+            statements="tasks.top_down.declared.check:statements",
             release_checks="tasks.top_down.declared.check:checks",
         ),
         System(
@@ -138,6 +139,7 @@ SYSTEMS = {
             stages="flows.s_dhc:stages",
             check="flows.s_dhc:check",
             description="tasks.s_dhc.description:description",
+            statements="tasks.s_dhc.check:statements",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
             page="flows.reports.show.s_dhc:SDhcPages",
@@ -153,7 +155,7 @@ def all_data_files() -> list[DataFiles]:
 
 TABULATED = ReleaseKind(  # `das tabulate`
     title="Detailed DHC-A by SafeTab-P, as a tabulation system would publish it",
-    description="tasks.detailed_dhca.tabulate:description",
+    description="tasks.safetab.persons.tabulate:description",
     page="flows.reports.show.detailed_dhca:TabulatedPages",
 )
 

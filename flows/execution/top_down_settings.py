@@ -13,7 +13,7 @@ from flows.execution.settings import Location, RunSettings
 from privacy.accounting.states import STATES_PR
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TopDownSettings(RunSettings):
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
-        from tasks.inputs.marks import GRF_FILE
+        from tasks.records.marks import GRF_FILE
         from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Tables
 
         data = self.data.rstrip("/")
@@ -114,7 +114,7 @@ class TopDownSettings(RunSettings):
 
     def design(self) -> Design:
         """Return the plan of the run. Raises Refused for choices that contradict each other."""
-        from tasks.inputs.spine_options import read_allocation, read_settings
+        from tasks.geography.spine_options import read_allocation, read_settings
         from tasks.top_down.run_plan import SCHEMAS, Design, check_allocation, check_bureau_layout
 
         changes = self.changes | {"definition": self.definition}
@@ -146,7 +146,7 @@ class TopDownSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
-        from tasks.inputs.files import refuse_unreadable
+        from tasks.records.files import refuse_unreadable
         from tasks.top_down.run_plan import public_digests, request_digest
 
         with refuse_unreadable(f"a public file of the run on {self.data}"):
@@ -155,7 +155,7 @@ class TopDownSettings(RunSettings):
 
 def _records(data: str, name: str) -> str:
     """Return the file of a product's records: Parquet where there is one, else text."""
-    from tasks.inputs.files import locate
+    from tasks.records.files import locate
 
     filesystem, folder = locate(data)
     present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]

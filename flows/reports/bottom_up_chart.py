@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privacy.bottom_up.mechanism import Errors
-from tasks.pages.charts import BLUE, ORANGE
+from tasks.releases.pages.charts import BLUE, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

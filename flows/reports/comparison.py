@@ -15,9 +15,9 @@ from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES,
 from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.level_budgets import Setting
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.pages.text_table import TextTable
+from tasks.errors import Refused, refusing
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.persons.level_budgets import Setting
 
 LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}

@@ -14,9 +14,9 @@ from rich.text import Text
 from flows.reports.terminal import show
 from privacy.accounting.composition import DELTA, Spend
 from privacy.accounting.ledger import Ledger, LedgerError
-from tasks.inputs.findings import Finding
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.findings import Finding
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil, floor, log10
 
 from privacy.noise.exact import exact_number
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 LONGEST_SHOWN = 100  # characters of what was typed
 

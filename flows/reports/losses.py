@@ -28,15 +28,15 @@ from spine.production import allocation
 from spine.settings import Jurisdiction
 from spine.top_down.histogram import Product
 from tasks.attribute_loss.described import describe
-from tasks.detailed_dhca.run import Configuration
-from tasks.detailed_dhcb.run import Configuration as HouseholdConfiguration
-from tasks.inputs.declarations import find_declaration, read_raw
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
-from tasks.population_groups.configuration import SafeTabConfiguration, parse_configuration
-from tasks.population_groups.iterations import Iterations
-from tasks.population_groups.levels import Level
-from tasks.population_groups.parameters import read_parameter_files, stability_parts
+from tasks.errors import Refused
+from tasks.records.declarations import find_declaration, read_raw
+from tasks.releases.manifest import MANIFEST
+from tasks.safetab.configuration import SafeTabConfiguration, parse_configuration
+from tasks.safetab.households.run import Configuration as HouseholdConfiguration
+from tasks.safetab.iterations import Iterations
+from tasks.safetab.levels import Level
+from tasks.safetab.parameters import read_parameter_files, stability_parts
+from tasks.safetab.persons.run import Configuration
 from tasks.synth.params import HOUSEHOLDS_CONFIG
 from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
 from tasks.top_down.run_plan import SCHEMAS

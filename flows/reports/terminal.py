@@ -23,7 +23,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tasks.pages.text_table import TextTable, as_csv
+from tasks.releases.pages.text_table import TextTable
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
 
@@ -101,7 +101,7 @@ def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: boo
         return
     for table in map(_printable, tables):
         if form is Format.csv:
-            typer.echo(as_csv(table.columns, table.rows).encode(), nl=False)  # UTF-8, as the files of a release
+            typer.echo(table.as_csv().encode(), nl=False)  # UTF-8, as the files of a release
         else:
             _terminal(table)
 

@@ -16,7 +16,8 @@ from math import ceil, exp, floor, isqrt, log, log1p, log10
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
 from privacy.noise.margins import margin_of_error
 
-HALF_Z_SQUARED = Fraction("1.96") ** 2 / 2  # A and B write 1.92, and computed their tables with this
+RECIPE_Z = Fraction("1.96")  # the papers' standard deviations of a margin at 95%
+HALF_Z_SQUARED = RECIPE_Z**2 / 2  # A and B write 1.92, and computed their tables with this
 LN_20 = Fraction(log(20))  # A prints 4.27, 2.49 and .59 for its totals, which takes ln 20 = 2.99
 DIGITS = 6  # significant digits of a least budget
 HALF = Fraction(1, 2)
@@ -36,7 +37,7 @@ def recipe_budget(definition: Definition, margin: int, stability: int) -> Fracti
 def recipe_margin(noise: Law) -> int:
     """Return the papers' margin of a noise law: floor(1.96 sigma), or floor(b ln(40 / (1 + exp(1/b)))) (A, eq. 35)."""
     if isinstance(noise, DiscreteGaussian):
-        return isqrt(floor(Fraction("1.96") ** 2 * noise.sigma_squared))
+        return isqrt(floor(RECIPE_Z**2 * noise.sigma_squared))
     scale = float(noise.scale)
     return max(0, floor(scale * (log(40) - log1p(exp(-1 / scale))) - 1))
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.pooling import nearest
+from privacy.noise.margins import Z95
 
 
 def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
@@ -44,4 +45,4 @@ def combined_variance(own: NDArray[np.float64], parts: NDArray[np.float64]) -> N
 
 def combined_margin(variance: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the 95% margin of a combined estimate, by the normal law: its standard deviation is 6 and more."""
-    return np.ceil(1.96 * np.sqrt(variance) - 0.5).astype(np.int64)
+    return np.ceil(Z95 * np.sqrt(variance) - 0.5).astype(np.int64)

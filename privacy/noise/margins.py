@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from math import isqrt
 from operator import mul
+from statistics import NormalDist
 
 from flint import arb
 
@@ -13,6 +14,14 @@ from privacy.noise.exact import Exact, exact
 from privacy.noise.laws import Law
 
 Parts = tuple[tuple[Law, int], ...]
+
+
+def normal_margin(alpha: Fraction) -> float:
+    """Return the z with P(|X| > z) = alpha, X of the standard normal law: the standard errors in a margin."""
+    return NormalDist().inv_cdf(float(1 - alpha / 2))
+
+
+Z90, Z95 = normal_margin(Fraction(1, 10)), normal_margin(Fraction(1, 20))  # of every margin by the normal law
 
 
 def margin_of_error(law: Law, cells: int = 1, alpha: Exact = Fraction(1, 20)) -> int:

@@ -194,6 +194,23 @@ class Histogram:
             coordinate, width = coordinate * size + value, width * size
         return coordinate, width
 
+    def width(self, query: str) -> int:
+        """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
+        size = {axis.name: len(axis) for axis in self.axes} | {recode.name: len(recode) for recode in self.recodes}
+        return prod(size[name] for name in self.asked(query).values())
+
+    def refines(self, fine: str, coarse: str) -> bool:
+        """Return whether every part of one query lies in one part of another: so it is if it is so on each axis."""
+        ours, recodes = self.asked(fine), {recode.name: recode.part for recode in self.recodes}
+        for axis, asked in self.asked(coarse).items():
+            if ours.get(axis) in (axis, asked):
+                continue
+            theirs = recodes.get(asked, range(len(self.axis(axis))))
+            own = recodes[ours[axis]] if axis in ours else (0,) * len(theirs)
+            if len({*zip(own, theirs, strict=True)}) > len({*own}):
+                return False
+        return True
+
     def matrix(self, counts: Iterable[Count]) -> IntArray:
         """Return (cells, counts) 1 where a cell is counted."""
         return matrix(self.axes, [count.where for count in counts])

@@ -20,7 +20,7 @@ from spine.declaration.product import COLUMNS, read_product
 from spine.settings import AS_READ, Definition
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
-from spine.top_down.queries import parent_of, query_group
+from spine.top_down.queries import query_group
 
 REST = "rest"
 TWO_PASSES = (("total",), ("rest",))
@@ -143,7 +143,7 @@ def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:
 
 
 def _sum_to_one(key: str, shares: Mapping[str, Fraction]) -> Iterator[Fault]:
-    if wrong := next((name for name, share in shares.items() if share <= 0), None):
+    if (wrong := next((name for name, share in shares.items() if share <= 0), None)) is not None:
         yield Fault(key, f"the share of {wrong} is {shares[wrong]}: shares are positive")
     elif sum(shares.values()) != 1:
         yield Fault(key, f"the shares sum to {sum(shares.values())}, not to 1")
@@ -186,7 +186,7 @@ def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
     """Yield the partitions by what is not there, or by an axis twice."""
     for key, name in _partitions(form):
         try:
-            query_group(product, name)
+            product.asked(name)
         except ValueError as error:
             yield Fault(key, str(error))
 
@@ -196,12 +196,12 @@ def _totals(form: Form) -> Iterator[Fault]:
     leaf_columns = {column for level in form.levels for column in level.columns}
     made = {level.name for level in form.levels if level.made}
     for at, total in enumerate(form.totals):
-        if wrong := next((name for name in total.of if name in made), None):
+        if (wrong := next((name for name in total.of if name in made), None)) is not None:
             yield Fault(f"totals.{at}.of", f"{wrong} is made, not declared: it has no totals")
             continue
         if len(total.of) == 1 and total.of[0] in names:
             continue
-        if wrong := next((name for name in total.of if name not in leaf_columns), None):
+        if (wrong := next((name for name in total.of if name not in leaf_columns), None)) is not None:
             text = f"{wrong} is neither a level nor a column of one: the levels are {', '.join(names)}"
             yield Fault(f"totals.{at}.of", text)
     if not form.totals and not form.counts_are_totals and form.levels[0].columns:
@@ -210,7 +210,7 @@ def _totals(form: Form) -> Iterator[Fault]:
 
 def _counts(form: Form, product: Product) -> Iterator[Fault]:
     for at, count in enumerate(form.counts):
-        width = query_group(product, count.partition).width
+        width = product.width(count.partition)
         for name in ("columns", "least", "most"):
             given = getattr(count, name)
             if (given or name == "columns") and len(given) != width:
@@ -218,7 +218,7 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
                 yield Fault(f"counts.{at}.{name}", text)
     partitions = [each.partition for each in form.counts] + [each.partition for each in form.equal]
     names = ["*".join(sorted(partition.split("*"))) for partition in partitions]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
     if pair := first_crossing(product, form.binding):
         keys = {each.partition: f"equal.{at}.partition" for at, each in enumerate(form.equal)}
@@ -247,7 +247,7 @@ def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Faul
         chain = next(iter(given)) if given else _longest_chain(product, [], sums)
         if wrong := first_crossing(product, [*bounded, *chain]):
             faults.append(Fault("passes.round", f"{wrong.one} and {wrong.other} cross: round sums that nest"))
-        return tuple(sorted(chain, key=lambda name: query_group(product, name).width))
+        return tuple(sorted(chain, key=product.width))
     if not given:
         return _longest_chain(product, bounded, asked)
     chain = next(iter(given))
@@ -261,7 +261,7 @@ def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Faul
 
 def _not_refined(product: Product, key: str, chain: Sequence[str]) -> Iterator[Fault]:
     for coarse, fine in pairwise(chain):
-        if not refines(product, fine, coarse):
+        if not product.refines(fine, coarse):
             yield Fault(key, f"{fine} does not refine {coarse}: each sum is of the one before it")
 
 
@@ -295,18 +295,13 @@ def first_crossing(product: Product, partitions: list[str]) -> Crossing | None:
 
 def _longest_chain(product: Product, bounded: list[str], asked: Iterable[str]) -> tuple[str, ...]:
     """Return the longest chain of asked query groups, of which each refines the one before, from `bounded` on."""
-    groups = sorted((query_group(product, name).width, name) for name in asked if name not in (TOTAL, DETAILED))
+    groups = sorted((product.width(name), name) for name in asked if name not in (TOTAL, DETAILED))
     best: dict[str, tuple[str, ...]] = {name: (name,) for name in bounded}
     for _, name in groups:
-        before = [chain for last, chain in best.items() if last != name and refines(product, name, last)]
+        before = [chain for last, chain in best.items() if last != name and product.refines(name, last)]
         if (before or not bounded) and name not in bounded:
             best[name] = (*max(before, key=len, default=()), name)
     return max(best.values(), key=len, default=())
-
-
-def refines(product: Product, fine: str, coarse: str) -> bool:
-    """Return whether every part of one query group lies in one part of another."""
-    return parent_of(query_group(product, fine), query_group(product, coarse)) is not None
 
 
 def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]) -> tuple[set[str], Split]:
@@ -379,7 +374,7 @@ def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str
     named = [name for each in passes for name in each]
     if not all(passes):
         yield Fault(key, "a pass asks nothing")
-    if twice := next((name for name in named if named.count(name) > 1), None):
+    if (twice := next((name for name in named if named.count(name) > 1), None)) is not None:
         yield Fault(key, f"{twice} is in two passes")
     for name in named:
         if name not in asked and name not in (REST, TOTAL):

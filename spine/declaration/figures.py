@@ -9,6 +9,7 @@ with what the parent's own figures admit. Figures for which they differ are refu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from spine.top_down.histogram import Product
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
+WHOLE = re.compile(r"\s*([0-9]{1,13})(?:\.0*)?\s*")
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
 CONTRADICTION = "can meet no division of its declared figures: its counts, limits and totals contradict each other"
 
@@ -422,15 +424,9 @@ def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
     """Parse texts as whole numbers, `5.0` as 5. Invalid ones become 0; their positions are returned."""
     numbers, wrong = np.zeros(len(texts), np.int64), []
     for at, text in enumerate(texts):
-        whole, _, zeros = text.strip().partition(".")
-        if (
-            whole.isascii()
-            and whole.isdigit()
-            and len(whole) <= 13
-            and int(whole) <= LARGEST_COUNT
-            and not zeros.strip("0")
-        ):
-            numbers[at] = int(whole)
+        found = WHOLE.fullmatch(text)
+        if found and int(found[1]) <= LARGEST_COUNT:
+            numbers[at] = int(found[1])
         else:
             wrong.append(at)
     return numbers, wrong

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from privacy.noise.exact import exact_number
 from spine.fault_words import fault_words
 
-LONGEST_NUMBER, LARGEST_EXPONENT = 100, 100  # characters of a number
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 MOST_VALUES = 1 << 20  # of an axis
@@ -39,12 +40,9 @@ class Fault(NamedTuple):
 
 
 def _exact(value: object) -> Fraction:
-    if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= LONGEST_NUMBER:
-        try:  # as `exact_number` of `privacy.noise.exact`, which no module here imports
-            if abs(int(str(value).lower().partition("e")[2] or 0)) <= LARGEST_EXPONENT:
-                return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            pass
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return exact_number(str(value))
     raise ValueError(f'{str(value)[:40]!r} is no exact number: write a whole number, or text such as "1/10" or "0.1"')
 
 

@@ -33,14 +33,15 @@ def cell_values(axis: AxisForm) -> list[tuple[str, ...]]:
 
 def _axis(name: str, form: AxisForm) -> Axis:
     """Return an axis; a cell of several values has the code `first-last`."""
-    codes = [values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}" for values in cell_values(form)]
-    if not codes:
-        raise ValueError("it has no cell")
+    cells = cell_values(form)
+    if not cells or not all(cells):
+        raise ValueError("it has no cell, or a cell without a value")
+    codes = [values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}" for values in cells]
     texts = (*codes, *form.labels, name, form.words or name)
     if wrong := [text for text in texts if not is_writable(text)]:
         raise ValueError(f"{wrong[0]!r:.50} is empty, has | or \" or a line's end, or is a formula: write it otherwise")
     values = Counter(value for values in cell_values(form) for value in values)
-    if twice := next((value for value, number in values.items() if number > 1), None):
+    if (twice := next((value for value, number in values.items() if number > 1), None)) is not None:
         raise ValueError(f"the value {twice!r} is in two cells")
     if form.labels and len(form.labels) != len(codes):
         raise ValueError(f"there are {len(form.labels)} labels for {len(codes)} cells")
@@ -63,7 +64,7 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
         texts = [(each,) if isinstance(each, str) else each for each in form.parts or ()]
         sets = [{value for text in each for value in expanded(text)} for each in texts]
         inside = [[at for at, chosen in enumerate(sets) if chosen & set(value)] for value in values]
-        if bad := next((code for code, at in zip(axis.codes, inside, strict=True) if len(at) != 1), None):
+        if (bad := next((code for code, at in zip(axis.codes, inside, strict=True) if len(at) != 1), None)) is not None:
             raise ValueError(f"the cell {bad} of {axis.name} is in no part, or in two")
         part = [at for (at,) in inside]
     number = max(part) + 1
@@ -122,14 +123,15 @@ def _names(form: Form) -> Iterator[Fault]:
     columns = [axis.column for axis in form.axes.values()]
     folded = [column.casefold() for level in form.levels for column in level.columns]
     folded += [level.name.casefold() for level in form.levels if level.made]  # a column of the release, too
-    if double := next((name for name in folded if folded.count(name) > 1 or name in COLUMNS), None):
+    if doubles := [name for name in folded if folded.count(name) > 1 or name in (*COLUMNS, TOTAL)]:
         yield Fault(
-            "levels.columns", f"the column {double} is in two levels, or a column of releases: name it otherwise"
+            "levels.columns",
+            f"the column {doubles[0]} is in two levels, or a column of releases or of totals: name it otherwise",
         )
-    if wrong := next((name for name in folded if not is_writable(name) or len(name) > LONGEST_NAME), None):
-        yield Fault("levels.columns", f"{wrong!r:.50} is no name of a column")
+    if wrong := [name for name in folded if not is_writable(name) or len(name) > LONGEST_NAME]:
+        yield Fault("levels.columns", f"{wrong[0]!r:.50} is no name of a column")
     taken = {*folded, *COLUMNS, *(level.name.casefold() for level in form.levels)}
-    if double := next((name for name in form.axes if name.casefold() in taken), None):
+    if (double := next((name for name in form.axes if name.casefold() in taken), None)) is not None:
         yield Fault(f"axes.{double}", f"{double} is a level, or a column of one or of releases: choose another name")
     for kind, names in (("axes", form.axes), ("recodes", form.recodes)):
         for name in names:

@@ -11,9 +11,9 @@ import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import Record, race_groups_of_codes
 from privacy.analyses.attribute_loss_s_dhc import OWN_CHILD, RELATIVES, Person
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.population_groups.iterations import RACE_CODES, Iterations
-from tasks.population_groups.levels import Level
+from tasks.errors import Refused, refusing
+from tasks.safetab.iterations import RACE_CODES, Iterations
+from tasks.safetab.levels import Level
 
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 

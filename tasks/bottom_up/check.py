@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tasks.bottom_up.measure import Design, read_design
 from tasks.bottom_up.release import designed, table_parts, tables_of
-from tasks.lifecycle.check import Check, NotChecked
-from tasks.lifecycle.received import NotOfRelease, path_in
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.received import NotOfRelease, path_in
 
 NUMBERS = ["COUNT", "MOE"]
 
@@ -44,7 +44,7 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
     place = np.zeros(len(table), np.int64)
     for axis in histogram.axes:
-        level = pd.Index(axis.codes).get_indexer(table[axis.name].astype(str))
+        level = pd.Index(axis.codes).get_indexer(pd.Index(table[axis.name].astype(str)))
         if (level < 0).any():
             raise NotOfRelease(f"the histogram has a level of {axis.name} that is not in its domain")
         place = place * len(axis) + level

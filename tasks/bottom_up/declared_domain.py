@@ -11,7 +11,7 @@ from spine.declaration.form import Form
 from spine.declaration.hierarchy import leaf_keys
 from spine.declaration.product import cell_values
 from spine.top_down.histogram import Product
-from tasks.inputs.declarations import beside, read_columns
+from tasks.records.declarations import beside, read_columns
 
 
 def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:

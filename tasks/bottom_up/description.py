@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Table, count_and_margin
+from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE
+from tasks.releases.description import Column, Description, Table, count_and_margin
 
 LEVEL = Column("*", "code", "a level of the declared domain")
 NUMBERS = count_and_margin(

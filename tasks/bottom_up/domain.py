@@ -49,14 +49,14 @@ from privacy.noise.exact import exact, exact_number
 from privacy.tables.histogram import Axis, Histogram
 from spine.fault_words import first_fault
 from tasks.bottom_up.declared_domain import domain_of
-from tasks.inputs.declarations import read_raw
-from tasks.inputs.files import refuse_unreadable
-from tasks.inputs.public_table import open_table
-from tasks.inputs.region_files import DIGITS, is_region
-from tasks.inputs.regions import Region
-from tasks.lifecycle.datapackage import slug
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.received import LARGEST_READ
+from tasks.errors import Refused
+from tasks.geography.region_files import DIGITS, is_region
+from tasks.geography.regions import Region
+from tasks.records.declarations import read_raw
+from tasks.records.files import refuse_unreadable
+from tasks.records.public_table import open_table
+from tasks.releases.datapackage import slug
+from tasks.releases.received import LARGEST_READ
 
 NAME = r"[^\W\d_]\w{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
@@ -299,8 +299,6 @@ def _check_writable(domain: Domain) -> None:
 
     The manifest has the domain, so a domain is refused that would make it larger than a manifest may be.
     """
-    if (size := len(domain.model_dump_json())) > LARGEST_DOMAIN:
-        raise ValueError(f"its factors have {size:,} characters, more than the {LARGEST_DOMAIN:,} of a manifest")
     names = (*domain.factors, *domain.groups)
     if wrong := [name for name in names if not re.fullmatch(NAME, name) or not slug(name)]:
         raise ValueError(
@@ -317,6 +315,8 @@ def _check_writable(domain: Domain) -> None:
         for level in levels:
             if not level.isprintable() or set(level) & set('|"'):
                 raise ValueError(f'{name}: the level {level[:40]!a} has characters that no release can hold, as | or "')
+    if (size := len(domain.model_dump_json())) > LARGEST_DOMAIN:
+        raise ValueError(f"its factors have {size:,} characters, more than the {LARGEST_DOMAIN:,} of a manifest")
 
 
 def check_marginals(domain: Domain, marginals: Sequence[Sequence[str]]) -> None:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_US
-from tasks.inputs.marks import Mark, save_mark
-from tasks.lifecycle.digests import file_digest
+from tasks.records.marks import Mark, save_mark
+from tasks.releases.digests import file_digest
 
 ROW_GROUP = 1 << 20
 OFF = 10_000  # of a published total that disagrees: more than noise of an epsilon of 1/2 hides

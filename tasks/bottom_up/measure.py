@@ -19,11 +19,11 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.domain import Domain, Totals, check_marginals, checked_domain
 from tasks.bottom_up.tabulate import COUNTS
-from tasks.inputs.counted_records import load_counted
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records.counted_records import load_counted
 
 CHOICES = "prepared/design"
 CASES = "noisy/cases"

@@ -18,16 +18,17 @@ from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
-from tasks.inputs.public_regions import write_regions
-from tasks.lifecycle.datapackage import write_descriptions
+from tasks.geography.public_regions import write_regions
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, open_array
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import write_files
-from tasks.pages import number
-from tasks.pages.release_report import IN_WORDS, InShort, write_report
-from tasks.pages.text_table import TextTable
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, noise_law
+from tasks.releases.pages import number
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import IN_WORDS, InShort, write_report
 
 TITLE = "Bottom-up histogram by the two-tailed geometric mechanism"  # `release` in manifests
 ROWS_AT_ONCE = 1 << 20
@@ -163,7 +164,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
 
 
 def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return the statements of a release that follow from its design. cases: what was done with each group of totals."""
+    """Return the statements that follow from a design. cases: what was done with each group of totals."""
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:

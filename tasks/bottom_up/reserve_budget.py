@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tasks.bottom_up.measure import CHOICES, Design
 from tasks.bottom_up.tabulate import open_source
-from tasks.inputs.marks import mark_folder, read_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, Input, authorize, precheck
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
+from tasks.records.marks import mark_folder, read_mark
 
 
 def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:

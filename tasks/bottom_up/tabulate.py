@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.inputs import counted_records
-from tasks.inputs.files import exists, refuse_unreadable, unchanged
-from tasks.inputs.findings import has_errors, keep_findings, refuse
-from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.parquet import words_of
-from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
-from tasks.inputs.tables import STRAY_RETURN
-from tasks.lifecycle.errors import PUT_BACK, Refused
+from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records import counted_records
+from tasks.records.files import exists, refuse_unreadable, unchanged
+from tasks.records.findings import has_errors, keep_findings, refuse
+from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
+from tasks.records.parquet import words_of
+from tasks.records.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
+from tasks.records.tables import STRAY_RETURN
 
 SOURCE = "prepared/source"
 COUNTS = "counts"  # of each partition its cells, and their steps

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from privacy.noise.laws import Law
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.files import atomic_path, fsync_up
 from tasks.lifecycle.run_directory import RunDirectory
 

@@ -15,14 +15,21 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw
-from tasks.lifecycle.errors import Failed, Refused
+from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.errors import Failed, Refused
+from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw, read_authorization
 from tasks.lifecycle.files import atomic_path, fsync, fsync_tree, fsync_up
-from tasks.lifecycle.manifest import (
+from tasks.lifecycle.private_folder import check_own, is_own
+from tasks.lifecycle.process import code_names, versions
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
+from tasks.lifecycle.staging import clear_staging, own_folders, staging
+from tasks.releases.manifest import (
     MANIFEST,
     SIGNATURE,
     drop_unnamed,
@@ -31,12 +38,8 @@ from tasks.lifecycle.manifest import (
     read_any_manifest,
     release_digest,
 )
-from tasks.lifecycle.private_folder import check_own, is_own
-from tasks.lifecycle.received import NotOfRelease
-from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
-from tasks.lifecycle.signature import signer
-from tasks.lifecycle.staging import clear_staging, own_folders, staging
+from tasks.releases.received import NotOfRelease
+from tasks.releases.signature import signer
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
@@ -229,3 +232,18 @@ def end_truth(run: RunDirectory) -> None:
     """
     noted = json.loads((run / TRUTH).read_text("utf-8") or "{}") if (run / TRUTH).exists() else {}
     end_run(run, *([(Path(noted["out"]), noted["region"])] if noted else []))
+
+
+def made_by(run: RunDirectory) -> dict[str, Any]:
+    """Return what a release was made with, and the head of the ledger's journal at its reservation, if it was charged.
+
+    That head stays the same however often the run is resumed.
+    """
+    authorization = read_authorization(run)
+    journal = authorization.journal if authorization else None
+    return {
+        "noise_scheme": NOISE_SCHEME_VERSION,
+        "versions": {"das-flows": version("das-flows"), **versions()},
+        "code": code_names(),
+        **({"journal": journal} if journal else {}),
+    }

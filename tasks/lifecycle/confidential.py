@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from privacy.accounting.ledger import LedgerError
-from tasks.lifecycle.errors import Failed, Refused, not_imported
+from tasks.errors import Failed, Refused, not_imported
 from tasks.lifecycle.process import no_core_dumps
 from tasks.lifecycle.run_directory import RunDirectory
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 
 
 def check_empty(place: Path) -> None:

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 
 def make_private(folder: Path, *, may_be_link: bool = False) -> None:

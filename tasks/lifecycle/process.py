@@ -21,12 +21,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import tasks
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.private_folder import check_private, is_as_safe_as, make_private
+from tasks.releases.manifest import LIBRARIES
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
-LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 KERNELS = "from spine.compiled import"  # in every file of kernels

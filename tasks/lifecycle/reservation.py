@@ -18,6 +18,7 @@ from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.accounting.states import EVERYWHERE
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
+from tasks.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
     Authorization,
@@ -28,10 +29,9 @@ from tasks.lifecycle.authorization import (
     read_secret_digest,
     save_authorization,
 )
-from tasks.lifecycle.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.signature import signer
+from tasks.releases.signature import signer
 
 NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
 
@@ -228,9 +228,9 @@ def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkN
     for is never synthetic or public, and data that was treated as either, for which noise was drawn or exact counts
     were shown at no charge, is never confidential again.
 
-    `mark` is that of a file next to the data which covers these very files (tasks/inputs/marks.py); `digests` are those
-    of all that was read, of each file of records alone and of each state's records. A ledger is made where marked data
-    finds none.
+    `mark` is that of a file next to the data which covers these very files (tasks/records/marks.py); `digests` are
+    those of all that was read, of each file of records alone and of each state's records. A ledger is made where
+    marked data finds none.
 
     Raises Refused where the ledger contradicts the mark, or its absence. Failed where the ledger cannot be read or
     written now.

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import RUNS_HERE, remove
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions

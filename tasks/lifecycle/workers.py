@@ -11,8 +11,8 @@ from typing import Any
 
 from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
 
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
 

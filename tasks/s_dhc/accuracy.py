@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.averages import average_columns, levels_of
-from tasks.s_dhc.estimates import estimate_all
+from tasks.s_dhc.estimates import estimate_all, margins_of
 from tasks.s_dhc.measure import Answers, noisy_answers
-from tasks.s_dhc.released_rows import places_of
+from tasks.s_dhc.released_rows import noise_columns, places_of
 from tasks.s_dhc.run import plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
-Errors = list[tuple[NDArray[np.float64], NDArray[np.bool_], float]]  # sizes, which are held, margin
+Errors = list[tuple[NDArray[np.float64], NDArray[np.bool_], float]]  # sizes, which are held, the largest margin
 
 
 def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tuple[str, str, str], dict[str, float]]:
     """Repeat the noise of a run that is counted; return its errors by (table or average, key, what).
 
-    what: `count` against margins at 95%, `estimate` against those of least squares, `average` against intervals.
+    what: `count` against the margin of its cell at 95%, `estimate` against that in estimates/, `average` against
+    intervals.
     """
     plan, exact = plan_of(run), exact_answers(run)
     errors: dict[tuple[str, str, str], Errors] = defaultdict(list)
@@ -37,23 +38,24 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
             table, key = each.table.name, each.key
             places = places_of(plan, each.region_type)
             true = exact[each.query.name][places]
-            margin = margin_of_error(plan.law(each))
-            _add(errors[table, key, "count"], noisy[each.query.name][places] - true, margin)
+            margin = noise_columns(plan.law(each), 1)["MOE"]
+            _add(errors[table, key, "count"], noisy[each.query.name][places] - true, [margin])
             if (estimated := found.get((table, key))) is not None:
-                deviations = np.array([sqrt(estimated.variance([cell])) for cell in range(true.shape[2])])
-                _add(errors[table, key, "estimate"], estimated.counts - true, 1.96 * float(deviations.max()))
+                margins = margins_of(plan, each, estimated)
+                _add(errors[table, key, "estimate"], estimated.counts - true, margins)
         if averages:
             _add_averages(run, exact, noisy, errors)
     return {key: _row(each) for key, each in errors.items()}
 
 
-def _add(errors: Errors, difference: NDArray[np.int64], margin: float) -> None:
-    sizes = np.abs(difference).ravel().astype(np.float64)
-    errors.append((sizes, sizes <= margin, margin))
+def _add(errors: Errors, difference: NDArray[np.int64], margins: Sequence[int]) -> None:
+    """Add the errors of counts, regions x codes x cells, and whether they are within the margins of their cells."""
+    sizes = np.abs(difference).astype(np.float64)
+    errors.append((sizes.ravel(), (sizes <= np.array(margins)).ravel(), float(max(margins))))
 
 
 def _row(errors: Errors) -> dict[str, float]:
-    """Return the number of errors, their root mean square and 90% quantile, the last margin and the coverage."""
+    """Return the number of errors, their root mean square and 90% quantile, the last run's margin and the coverage."""
     sizes, held = (np.concatenate(each) for each in list(zip(*errors, strict=True))[:2])
     return {
         "errors": len(sizes),

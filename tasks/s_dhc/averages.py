@@ -65,7 +65,7 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
     for code, numerator, denominator in average.rows(counts):
         _, *of = average.cells[code]
         above, below = (lattice(plan.law(query), len(cells)) for query, cells in zip(queries, of, strict=True))
-        low, high = _range(plan, average, code, queries)
+        low, high = possible_range(plan, average, code, queries)
         noisy = NoisyRatio(numerator, denominator, above, below, low, high)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
@@ -78,7 +78,7 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
     return dict(columns)
 
 
-def _range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
+def possible_range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
     """Return what an average can be in a row."""
     most = queries[0].query.tau or 0
     return min(average.lowest(code) if plan.configuration.household_rules == "error" else 0, most), most

@@ -15,9 +15,9 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
 from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import CHANGES, Query, Stability
-from tasks.inputs.files import read_text
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import noise_law, read_manifest, require_release
+from tasks.errors import Refused
+from tasks.records.files import read_text
+from tasks.releases.manifest import noise_law, read_manifest, require_release
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.tables import TABLES
 

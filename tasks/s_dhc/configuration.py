@@ -13,13 +13,13 @@ from typing import Any, Literal, get_args
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.states import STATES_PR, STATES_US
-from privacy.noise.exact import exact_number
+from privacy.noise.exact import exact_number, parse_exact
 from privacy.noise.laws import UNITS, Definition
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.files import distinct_keys, read_text
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
+from tasks.records.files import distinct_keys, read_text
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
 
 HouseholdRules = Literal["error", "warn"]
@@ -106,6 +106,20 @@ class Configuration:
             for each in self.queries():
                 check_law(each.query.law(self.definition, self.stability))
 
+    def described(self) -> dict[str, Any]:
+        """Return the configuration as a manifest has it, exact numbers as text; `read_described` reads it."""
+        return {
+            "privacy_budget": {
+                table: {key: "Infinity" if budget is None else str(budget) for key, budget in of.items()}
+                for table, of in self.budgets.items()
+            },
+            "tau": dict(self.tau),
+            "state_filter": list(self.states),
+            "privacy_defn": self.definition,
+            "stability": self.stability,
+            "household_rules": self.household_rules,
+        }
+
     def digest(self, options: Mapping[str, object]) -> str:
         """Return the digest of all that shapes a release besides the data."""
         return sha256(json.dumps(asdict(self) | dict(options), sort_keys=True, default=str).encode()).hexdigest()
@@ -128,6 +142,26 @@ def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Conf
     raw = {**(run or {}), **raw}
     if faults := list(_faults(raw)):
         raise Refused(f"{path}: {'; '.join(faults)}")
+    return _configuration(raw)
+
+
+def read_described(stated: Mapping[str, Any]) -> Configuration:
+    """Return the configuration that a manifest has. Raises ValueError, TypeError or KeyError where it has none."""
+    budgets = {
+        table: {key: inf if text == "Infinity" else parse_exact(text) for key, text in of.items()}
+        for table, of in stated["privacy_budget"].items()
+    }
+    tau = {table: Fraction(int(most)) for table, most in stated["tau"].items()}
+    raw = {**stated, "privacy_budget": budgets, "tau": tau, "reader": "csv"}
+    if faults := list(_faults(raw)):
+        raise ValueError(faults[0])
+    configuration = _configuration(raw)
+    if configuration.described() != stated:
+        raise ValueError("it is not a configuration as a run describes it")
+    return configuration
+
+
+def _configuration(raw: Mapping[str, Any]) -> Configuration:
     return Configuration(
         definition=raw["privacy_defn"],
         stability=raw.get("stability", "program"),

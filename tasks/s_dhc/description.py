@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.inputs.public_regions import REGION, REGION_TYPES
-from tasks.lifecycle.datapackage import slug
-from tasks.lifecycle.description import Column, Description, Noise, Table, integer, number
+from tasks.geography.public_regions import REGION, REGION_TYPES
+from tasks.releases.datapackage import slug
+from tasks.releases.description import Column, Description, Noise, Table, integer, number
 from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, Average, PublishedTable
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
@@ -126,8 +126,10 @@ def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release, with the laws of its counts."""
     queries = manifest["queries"]
     of_tables = {slug(name): _laws(published, queries) for name, published in PUBLISHED.items()}
-    measured = {name.partition("/")[0] for name in queries}
-    required = [
+    budgets = manifest["configuration"]["privacy_budget"]
+    measured = {name for name in budgets if any(budget != "0" for budget in budgets[name].values())}
+    required = ["report.html"]
+    required += [
         f"{published.name}/{published.name}.csv" for published in PUBLISHED.values() if published.of.name in measured
     ]
     return Description(TABLES, lambda name: of_tables.get(name.removesuffix("-text"), ()), required=tuple(required))
@@ -136,7 +138,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
 def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise, ...]:
     """Return the laws of a published table's counts by the margins of its rows; none where two laws share one."""
     from privacy.noise.margins import margin_of_error
-    from tasks.lifecycle.manifest import read_law
+    from tasks.releases.manifest import read_law
 
     laws: dict[int, Noise] = {}
     for level in LEVELS:

@@ -10,16 +10,16 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.files import unchanged
-from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import mark_files, name_if_covered, read_mark
-from tasks.inputs.records import digest_by_workers, join_reports, read_chunk
-from tasks.lifecycle.errors import PUT_BACK, Refused
+from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records.files import unchanged
+from tasks.records.findings import Finding, has_errors, keep_findings, refuse
+from tasks.records.marks import mark_files, name_if_covered, read_mark
+from tasks.records.records import digest_by_workers, join_reports, read_chunk
 from tasks.s_dhc.records import KINDS, FileKind, read_rows
 from tasks.s_dhc.run import SOURCES, Sources
 

@@ -18,12 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.estimation.linked_tables import Answers, Table, estimate
+from privacy.noise.margins import Z90, Z95
+from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
 from tasks.s_dhc.run import Plan
 from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 
 SAME_PERSONS, SAME_UNITS = ("PH1_num", "PH7", "PH2"), ("PH1_denom", "PH8_denom")
-QUANTILES = {"MOE": 1.96, "MOE90": 1.645}  # of the normal law
+QUANTILES = {"MOE": Z95, "MOE90": Z90}
 KEYS = {  # of each iteration level: the keys of the answers of linked tables, with what an estimate of each is of
     "A-G": {"state_A-G": "state codes", "state_*": "state all", "usa_A-G": "nation codes", "usa_*": "nation all"},
     "H,I": {"state_H,I": "state codes", "usa_H,I": "nation codes"},
@@ -97,8 +99,26 @@ def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table
     return table if (table.codes if level in TABLES[name].levels else table.together) is not None else None
 
 
+def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str = "MOE") -> list[int]:
+    """Return the margin of each cell of an estimate, as the release states it: MOE or MOE90.
+
+    By the normal law, with the variance of rounding the whole numbers that a cell sums, rounded up.
+    """
+    states = len(plan.configuration.states) if query.region_type == "USA" else 1
+    rounding = states * (len(LEVELS["A-G"]) if query.level == "*" else 1) / 12
+    variances = [estimated.variance([cell]) + rounding for cell in range(estimated.counts.shape[2])]
+    return [ceil(QUANTILES[column] * sqrt(variance)) for variance in variances]
+
+
 def write_estimates(plan: Plan, out: Path, found: Found) -> None:
-    """Write OUT/estimates: a row a cell with its margins."""
+    """Write OUT/estimates."""
+    for name, table in estimate_tables(plan, found).items():
+        write_table(out, f"estimates/{name}", table, everything=True)
+
+
+def estimate_tables(plan: Plan, found: Found) -> dict[str, pa.Table]:
+    """Return the tables of estimates: a row a cell with its margins."""
+    tables = {}
     for name in dict.fromkeys(name for name, _ in found):
         published, parts = PUBLISHED[name], []
         cells = list(published.cells)
@@ -107,14 +127,10 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
             if query.table.name != name or each is None:
                 continue
             columns = keys_table(plan, query, published.column, cells)
-            states = len(plan.configuration.states) if query.region_type == "USA" else 1
-            rounded = states * (len(LEVELS["A-G"]) if query.level == "*" else 1) / 12  # the whole numbers that it sums
-            deviations = [sqrt(each.variance([cell]) + rounded) for cell in range(len(cells))]
             margins = {
-                column: pa.array(
-                    [ceil(quantile * deviation) for deviation in deviations] * (each.counts.size // len(cells))
-                )
-                for column, quantile in QUANTILES.items()
+                column: pa.array(margins_of(plan, query, each, column) * (each.counts.size // len(cells)))
+                for column in QUANTILES
             }
             parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
-        write_table(out, f"estimates/{name}", pa.concat_tables(parts), everything=True)
+        tables[name] = pa.concat_tables(parts)
+    return tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import Drawing, read_drawing
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.reservation import Charging, Input, authorize
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.fast_records import RecordLayout, parse_chunk
-from tasks.inputs.files import exists
-from tasks.inputs.findings import MISSING, Finding
-from tasks.inputs.marks import DataFiles
-from tasks.inputs.record_fields import FAULT, LISTED, Field, digits, listed, whole
-from tasks.inputs.records import Chunk, ChunkReport, RecordFile, RowChecks, open_records, read_header, report_of
+from tasks.records.fast_records import RecordLayout, parse_chunk
+from tasks.records.files import exists
+from tasks.records.findings import MISSING, Finding
+from tasks.records.marks import DataFiles
+from tasks.records.record_fields import FAULT, LISTED, Field, digits, listed, whole
+from tasks.records.records import Chunk, ChunkReport, RecordFile, RowChecks, open_records, read_header, report_of
 
 MAFID = "MAFID"
 FIRST_MAFID, LAST_MAFID = 100_000_001, 899_999_999

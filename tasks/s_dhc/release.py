@@ -13,16 +13,17 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from privacy.accounting.composition import rounded_up
-from tasks.inputs.names import name_of_state, title_of_states
+from tasks.geography.names import coverage, name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_descriptions
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.pages import decimal
-from tasks.pages.release_report import IN_WORDS, InShort, write_report
-from tasks.pages.text_table import TextTable
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.pages import decimal
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description, states_of_nation
@@ -59,8 +60,8 @@ def write_release(run: RunDirectory, out: Path) -> None:
     for table in PUBLISHED.values():
         queries = [each for each in plan.configuration.queries() if each.table is table.of]
         if queries:
-            rows = pa.concat_tables(_rows(plan, table, each, answers[each.query.name], truth) for each in queries)
-            write_table(out, f"{table.name}/{table.name}", _sorted(rows, table.column, list(table.cells)))
+            parts = (_counted(plan, table, each, answers[each.query.name], truth=truth) for each in queries)
+            write_table(out, f"{table.name}/{table.name}", _sorted(pa.concat_tables(parts), table))
     if plan.estimates and not truth:
         from tasks.s_dhc.averages import write_averages
         from tasks.s_dhc.estimates import estimate_all, write_estimates
@@ -78,21 +79,36 @@ def write_release(run: RunDirectory, out: Path) -> None:
         heading,
         _short(plan, manifest),
         tables=tables,
-        nation=states_of_nation(manifest),
+        covers=coverage(states_of_nation(manifest)),
     )
     write_descriptions(out, description(manifest), manifest)
 
 
-def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], truth: bool) -> pa.Table:
-    """Return the rows of one query in a published table, with the law of each count's noise."""
+def _counted(
+    plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], *, truth: bool
+) -> pa.Table:
+    """Return the rows of one query in a published table, with their counts and the law of each count's noise."""
     counts = answer[places_of(plan, query.region_type)]
     published = np.stack([counts[:, :, cells].sum(axis=2) for cells in map(list, table.cells.values())], axis=2)
+    rows = _rows(plan, table, query, truth=truth)
+    return rows.add_column(rows.column_names.index("NOISE_DISTRIBUTION"), "COUNT", pa.array(published.ravel()))
+
+
+def _rows(plan: Plan, table: PublishedTable, query: TableQuery, *, truth: bool) -> pa.Table:
+    """Return the keys of the rows of one query in a published table, with the law of each count's noise."""
     law = None if truth else plan.law(query)
     of_cells = [noise_columns(law, len(cells)) for cells in table.cells.values()]
-    number = counts.shape[0] * counts.shape[1]
-    noise = {name: pa.array([each[name] for each in of_cells] * number) for name in of_cells[0]}
     keys = keys_table(plan, query, table.column, table.cells)
-    return pa.table({**keys, "COUNT": pa.array(published.ravel()), **noise})
+    number = len(keys[table.column]) // len(of_cells)
+    return pa.table({**keys, **{name: pa.array([each[name] for each in of_cells] * number) for name in of_cells[0]}})
+
+
+def expected_rows(plan: Plan, table: PublishedTable, *, truth: bool) -> pa.Table | None:
+    """Return all columns of a published table except its counts; None where no query of it has a budget."""
+    queries = [each for each in plan.configuration.queries() if each.table is table.of]
+    if not queries:
+        return None
+    return _sorted(pa.concat_tables(_rows(plan, table, each, truth=truth) for each in queries), table)
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
@@ -134,8 +150,9 @@ def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
     return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
 
 
-def _sorted(rows: pa.Table, column: str, cells: list[str]) -> pa.Table:
+def _sorted(rows: pa.Table, table: PublishedTable) -> pa.Table:
     """Return rows by type of region, nation first, id, code and cell."""
+    column, cells = table.column, list(table.cells)
     frame = rows.select(["REGION_TYPE", "REGION_ID", column]).to_pandas()
     codes = rows["ITERATION_CODE"].to_pylist() if "ITERATION_CODE" in rows.column_names else ["*"] * len(rows)
     frame["CODE"] = [ITERATIONS_IN_ORDER.index(code) for code in codes]
@@ -145,8 +162,19 @@ def _sorted(rows: pa.Table, column: str, cells: list[str]) -> pa.Table:
 
 
 def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
-    configuration = plan.configuration
     tabulated = load_object(run / VALIDATED, Input)
+    return {
+        "release": TITLE,
+        "run": run.id,
+        **marked(tabulated.mark, exact=truth),
+        **designed(plan, truth=truth),
+        **made_by(run),
+    }
+
+
+def designed(plan: Plan, *, truth: bool) -> dict[str, Any]:
+    """Return the statements of a release that follow from its plan."""
+    configuration = plan.configuration
     states = configuration.states
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
     statements += ["estimates", "averages"] * (plan.estimates and not truth)
@@ -156,12 +184,10 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     if states != configuration.all_states:
         said["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
     return {
-        "release": TITLE,
-        "run": run.id,
-        **marked(tabulated.mark, exact=truth),
         "spent": {} if truth else configuration.spend().as_json(),
+        "configuration": configuration.described(),
         "jurisdiction": configuration.jurisdiction.upper(),
-        "states": states,
+        "states": list(states),
         "where": title_of_states([name_of_state(state) for state in states]),
         "stability": configuration.stability,
         "truncation": {**configuration.tau} if plan.truncated else None,
@@ -170,7 +196,6 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
         "estimates": plan.estimates and not truth,
         "configuration_digest": plan.digest(),
         "statements": said,
-        **made_by(run),
     }
 
 

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.noise.laws import Law
-from tasks.inputs.records import RecordFile
+from tasks.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.authorization import read_authorization
-from tasks.lifecycle.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.records import RecordFile
 from tasks.s_dhc.configuration import Configuration, TableQuery
 
 PLAN, SOURCES = "prepared/plan", "prepared/sources"

@@ -14,15 +14,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.findings import Finding, has_errors, keep_findings, load_findings, refuse
-from tasks.inputs.record_digests import Sums, Weights, digests, sum_by_state, weights
-from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records.block_codes import STATE_UNIT
+from tasks.records.findings import Finding, has_errors, keep_findings, load_findings, refuse
+from tasks.records.record_digests import Sums, Weights, digests, sum_by_state, weights
+from tasks.records.records import RecordFile
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tasks.lifecycle.description import Column, Table, integer, number
+from tasks.releases.description import Column, Table, integer, number
 
 CLASS = Column("class", "code", "the class of the entities")
 LEVEL = Column("level", "code", "the level of the spine")

@@ -15,13 +15,13 @@ from typing import Any
 import fsspec
 
 from spine.settings import Jurisdiction, SpineSettings, settings_for
-from tasks.inputs.blocks.geography import needed
-from tasks.inputs.files import read_bytes
-from tasks.inputs.marks import GRF_FILE
-from tasks.inputs.tables import split_header
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.geography import needed
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers, ended, lost
+from tasks.records.files import read_bytes
+from tasks.records.marks import GRF_FILE
+from tasks.records.tables import split_header
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.write import SpineSummary, StateMap, write_spine

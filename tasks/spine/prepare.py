@@ -14,9 +14,9 @@ import pyarrow as pa
 from spine.allocations import Allocation
 from spine.production import allocation_for
 from spine.settings import SpineSettings
-from tasks.inputs.blocks.files import input_digests
-from tasks.inputs.blocks.geography import read_geography
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
+from tasks.geography.blocks.files import input_digests
+from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
 from tasks.spine.first_pass import SpinePlan
@@ -71,7 +71,7 @@ def prepare(
 ) -> Prepared:
     """Read and validate the blocks of a geography, and store them by state.
 
-    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
+    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.geography.blocks.geography`). allocation: of the
     privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
     standard errors of. extra: a table of prims and living quarters by block
     (docs/spec/files.md#block-tables).

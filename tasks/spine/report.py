@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from spine.settings import SpineSettings
-from tasks.inputs.names import name_of_state, title_of_states
-from tasks.pages import render
-from tasks.pages.dots import FEWEST, Series, dots
-from tasks.pages.words import level_title, query_title
+from tasks.geography.names import name_of_state, title_of_states
+from tasks.releases.pages import render
+from tasks.releases.pages.dots import FEWEST, Series, dots
+from tasks.releases.pages.words import level_title, query_title
 from tasks.spine.first_pass import SPINES, SpinePlan
 
 SETTINGS = {

@@ -26,8 +26,8 @@ from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.osed import Costs, costs_at_top, overlap
 from spine.variance import Part, Root, Sums, Upward, cell_variance, downward, entity_sums, upward
-from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
+from tasks.records.arrow import text
 from tasks.spine.description import NO_PARENT
 from tasks.spine.first_pass import SpinePlan, build, reported_families
 

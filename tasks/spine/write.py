@@ -23,9 +23,9 @@ import pyarrow.parquet
 from spine.noise import Noise, noise, record_cost
 from spine.settings import AS_WRITTEN, SpineSettings
 from spine.variance import Root
-from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.description import Description
-from tasks.lifecycle.manifest import file_names
+from tasks.releases.datapackage import write_package
+from tasks.releases.description import Description
+from tasks.releases.manifest import file_names
 from tasks.spine.description import NO_PARENT, TABLES
 from tasks.spine.first_pass import SpinePlan, StateSummary
 from tasks.spine.prepare import Prepared

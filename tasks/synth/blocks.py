@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
-from tasks.inputs.blocks.files import block_files
-from tasks.inputs.blocks.tables import read_rows, recognize
-from tasks.inputs.files import refuse_unreadable
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.files import block_files
+from tasks.geography.blocks.tables import read_rows, recognize
+from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
+from tasks.records.files import refuse_unreadable
 
 # GRF-C's columns and widths: those that the run needs, then those that the geographic spine can use.
 GRF_COLUMNS = {

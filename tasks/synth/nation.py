@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.grf_c import NO_AREA, NO_PLACE
+from tasks.geography.grf_c import NO_AREA, NO_PLACE
 from tasks.synth.blocks import Blocks, digits
 from tasks.synth.draws import apportion, number_within
 

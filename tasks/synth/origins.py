@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.inputs.files import open_file, refuse_unreadable
-from tasks.inputs.public_table import open_table
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.files import open_file, refuse_unreadable
+from tasks.records.public_table import open_table
 from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
 

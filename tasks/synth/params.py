@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tasks.inputs.files import read_text
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.files import read_text
 from tasks.synth.nation import PUERTO_RICO
 from tasks.synth.origins import PARAMETER_FILES
 

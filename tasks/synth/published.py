@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from spine.redistricting import PERSON_TABLES, UNIT_TABLES
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS
-from tasks.inputs.blocks.files import block_files
-from tasks.inputs.blocks.pl94 import GQ_TYPES, has_all_segments, read_block_counts
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.files import block_files
+from tasks.geography.blocks.pl94 import GQ_TYPES, has_all_segments, read_block_counts
+from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS
 from tasks.synth.blocks import Blocks
 from tasks.synth.population.codes import CENRACE
 from tasks.synth.population.model import IntArray

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.synth.blocks import Blocks
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.inputs.marks import Mark, save_mark
-from tasks.inputs.names import NAMES, Names, write_names
-from tasks.inputs.points import Points, points_in, write_points
+from tasks.geography.names import NAMES, Names, write_names
+from tasks.geography.points import Points, points_in, write_points
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.records.marks import Mark, save_mark
 from tasks.synth.blocks import read_blocks
 from tasks.synth.nation import PUERTO_RICO
 from tasks.synth.origins import match, published_counts, read_origins

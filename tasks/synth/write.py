@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.marks import GRF_FILE
-from tasks.lifecycle.digests import file_digests
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.marks import GRF_FILE
+from tasks.releases.digests import file_digests
 from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
 from tasks.synth.states import OpenState

@@ -18,8 +18,8 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import Drawing, read_drawing
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import offsets, plan_of, spine_digest

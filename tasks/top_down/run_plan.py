@@ -21,9 +21,9 @@ from spine.redistricting import PERSONS, UNITS, redistricting_passes
 from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
-from tasks.inputs.blocks.files import input_digests
-from tasks.inputs.marks import GRF_FILE, DataFiles
-from tasks.lifecycle.errors import Refused, refusing
+from tasks.errors import Refused, refusing
+from tasks.geography.blocks.files import input_digests
+from tasks.records.marks import GRF_FILE, DataFiles
 from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
 from tasks.top_down.choices import PRODUCTS as PRODUCTS
 from tasks.top_down.choices import Estimator as Estimator

@@ -26,9 +26,7 @@ import numpy as np
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
-from tasks.inputs.counted_records import load_counted
-from tasks.inputs.records import FileReport, RecordFile, join_reports
-from tasks.lifecycle.errors import Failed
+from tasks.errors import Failed
 from tasks.lifecycle.files import (
     atomic_path,
     load_object,
@@ -41,6 +39,8 @@ from tasks.lifecycle.files import (
 )
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
+from tasks.records.counted_records import load_counted
+from tasks.records.records import FileReport, RecordFile, join_reports
 from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:

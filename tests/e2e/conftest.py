@@ -31,7 +31,7 @@ def fork_server() -> None:
         "pytest",
         "hypothesis.strategies",
         "flows.execution.settings",
-        "tasks.population_groups.coterminous",
+        "tasks.safetab.coterminous",
         *DETAILED_DHCA.modules[""],
         *DETAILED_DHCA.modules["spine"],
     )

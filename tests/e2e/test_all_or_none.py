@@ -12,7 +12,7 @@ from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfig
 import flows.detailed_dhca
 from flows.execution import safetab
 from privacy.accounting.ledger import Ledger
-from tasks.population_groups import validation
+from tasks.safetab import validation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "prefect_server")]
 PR, STATE = "72", "TABBLKST"

@@ -19,9 +19,9 @@ from ledgers import rewrite
 
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Account, Ledger
-from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, read_manifest
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import code_digest
+from tasks.releases.manifest import MANIFEST, SIGNATURE, read_manifest
 
 pytestmark = pytest.mark.e2e
 TWO_LEVELS = dict.fromkeys(BUDGETS, 0) | {BUDGETS[0]: 1, BUDGETS[5]: 1}

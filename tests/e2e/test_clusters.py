@@ -29,7 +29,7 @@ from tests.conftest import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTERS = ROOT / "deploy/clusters"
-PIECE_LOG = ROOT / "tests/piece_log.py"
+PIECE_LOG = ROOT / "tests/e2e/piece_log.py"
 
 
 def cluster_file(name: str, **places: Path) -> Any:

@@ -34,17 +34,17 @@ from forked_commands import ForkedCommands
 from flows.execution.safetab import check as detailed_check
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
-from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.marks import MARK_FILE
+from tasks.errors import Failed, Refused
 from tasks.lifecycle import commit, manifest, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.commit import move_into_place
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import stamp
-from tasks.lifecycle.manifest import release_digest
 from tasks.lifecycle.run_directory import STAGES
 from tasks.lifecycle.staging import staging
-from tasks.population_groups.count import count_population_groups
+from tasks.records.marks import MARK_FILE
+from tasks.releases.manifest import release_digest
+from tasks.safetab.count import count_population_groups
+from tasks.safetab.persons.run import DetailedRun
 
 pytestmark = pytest.mark.e2e
 COSTS = 2  # rho of a run of two levels

@@ -32,11 +32,11 @@ from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.prefect_flows import detailed_dhca
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.errors import Failed
 from tasks.lifecycle.authorization import SECRET
-from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups import domain
+from tasks.safetab import domain
+from tasks.safetab.persons.run import DetailedRun
 
 pytestmark = pytest.mark.e2e
 
@@ -128,7 +128,7 @@ def test_partitions_and_pieces_of_any_size(
 
 def deadly() -> None:
     """Make this process die when it first draws noise of a table; the process that takes its place is as before."""
-    from tasks.detailed_dhca import sex_by_age
+    from tasks.safetab.persons import sex_by_age
 
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

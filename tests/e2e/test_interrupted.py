@@ -26,7 +26,7 @@ from forked_commands import Ended, ForkedCommands
 from top_down_inputs import country
 
 from flows.execution.run import CHECK
-from tasks.inputs.marks import MARK_FILE
+from tasks.records.marks import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 PR_HOUSEHOLDS = some_households(60, 2, BLOCKS[7:])

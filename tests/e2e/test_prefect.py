@@ -33,10 +33,10 @@ from top_down_inputs import country
 from two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 
 from privacy.accounting.ledger import Account, Ledger
-from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
-from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.workers import Workers
+from tasks.records.marks import MARK_FILE
+from tasks.releases.digests import file_digest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]
@@ -662,7 +662,7 @@ def test_the_approval_of_a_topdown_run_shows_the_relations_that_it_covers(office
 PRELOAD = f"""
 import os, time
 from pathlib import Path
-from tasks.detailed_dhca import totals
+from tasks.safetab.persons import totals
 def choose_details(*arguments, choose=totals.choose_details):
     mode = Path(os.environ["{PRELOAD_FILE}"]).read_text()
     if mode == "leak":

@@ -22,15 +22,15 @@ from e2e_runs import directory, go, reconfigure, settings_for
 from numpy.typing import NDArray
 from scipy import stats
 
-from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
-from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import Domain, load_domain
-from tasks.population_groups.exact_counts import read_exact_counts
-from tasks.population_groups.levels import Level
+from tasks.releases.manifest import read_manifest
+from tasks.safetab.domain import Domain, load_domain
+from tasks.safetab.exact_counts import read_exact_counts
+from tasks.safetab.levels import Level
+from tasks.safetab.persons.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
+from tasks.safetab.persons.run import DetailedRun
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]

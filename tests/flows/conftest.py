@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from privacy.accounting.composition import spend
 from tasks.bottom_up.description import description
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import FORMAT
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import FORMAT
 from tests.conftest import lacking
 
 Das = Callable[..., tuple[int, str, str]]
@@ -138,14 +138,14 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finish(begin(folder, country(folder), design(nation=True)), folder)
 
 
-def bottom_up(folder: Path, *, clip: bool) -> Path:
+def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...] = ((), ("SEX",))) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.domain import read_domain
     from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
     from tasks.bottom_up.release import write_release
     from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
-    from tasks.inputs.public_regions import keep_regions
+    from tasks.geography.public_regions import keep_regions
     from tasks.lifecycle.files import save_object
     from tasks.lifecycle.reservation import Charging
     from tasks.lifecycle.run_directory import RunDirectory
@@ -157,7 +157,7 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     run = RunDirectory(folder / "runs/r1")
     run.create()
     domain = read_domain(folder / "domain.json")
-    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
+    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=marginals, clip=clip))
     (folder / "names.csv").write_text(
         "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
     )
@@ -191,6 +191,7 @@ def histogram(tmp_path: Path) -> Path:
         "spent": spend("puredp", [Fraction(1)]).as_json(),
         "noise": {"law": "two-sided geometric", "scale": "2", "variance": 7.8, "step": "1/4"},
         "histogram": {"regions": []},
+        "design": {"marginals": [[]]},
         "calibration": {"method": None},
         "clipped": True,
         "statements": {},

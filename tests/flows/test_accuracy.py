@@ -12,9 +12,9 @@ import pytest
 from e2e_runs import reconfigure
 
 from flows.commands.accuracy import STATEMENT
-from tasks.detailed_dhca.accuracy.report import STATEMENT as ON_PAGE
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.marks import MARK_FILE
+from tasks.safetab.persons.accuracy.report import STATEMENT as ON_PAGE
 from tests.flows.conftest import printed
 
 pytestmark = pytest.mark.usefixtures("shared_cluster")

@@ -20,7 +20,7 @@ from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.settings import settings_for
-from tasks.lifecycle.manifest import write_manifest
+from tasks.releases.manifest import write_manifest
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.release import queries_in_manifest
 from tasks.s_dhc.run import Plan
@@ -153,7 +153,7 @@ def test_bad_input_is_refused_in_one_line(refused, arguments, message):
 def dhca_config(**changes) -> dict:
     from dhca_inputs import BUDGETS
 
-    from tasks.population_groups.levels import ALL_LEVELS
+    from tasks.safetab.levels import ALL_LEVELS
 
     config = {key: 0.9 if "us" in key or "state" in key else 0 for key in BUDGETS}
     config |= {"thresholds_p": {str(level): [10, 20, 30] for level in ALL_LEVELS}}

@@ -24,9 +24,9 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up.example import Example, make_example
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import open_array
+from tasks.records.marks import MARK_FILE
 from tests.flows.conftest import printed
 
 

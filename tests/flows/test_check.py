@@ -22,9 +22,9 @@ from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
-from tasks.lifecycle.datapackage import PACKAGE_FILE
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
+from tasks.errors import Refused
+from tasks.releases.datapackage import PACKAGE_FILE
+from tasks.releases.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
 from tests.flows.conftest import Das, Refuse, bottom_up, processor_seconds
 
 Manifest = dict[str, Any]
@@ -142,33 +142,40 @@ TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
     for change, fault in (
         (lambda stated: relation(stated, 0).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
         (lambda stated: relation(stated, 2).update(decimal=0.01), ", not 0.01"),
-        (lambda stated: relation(stated, 2).update(exact="1/100"), "(units_replaced): it is"),
-        (lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added"), "(added): it is"),
-        (smaller_budget, "charged: it is"),
-        (less_noise, "sigma_squared is"),
-        (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "variance is"),
-        (lambda stated: persons(stated)["noise"][0].update(alpha="1/3"), "the query groups of level US sum to"),
-        (lambda stated: persons(stated).update(budget="1"), "sigma_squared is"),
-        (lambda stated: persons(stated)["shares"].update(State="1/2"), "the levels' shares sum to"),
-        (lambda stated: persons(stated)["shares"].pop("Tract"), "there are shares of US, State, County, Block_Group"),
+        (lambda stated: relation(stated, 2).update(exact="1/100"), "spent.relations.2.exact: it is"),
+        (
+            lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added"),
+            "spent.relations.3.relation: it is",
+        ),
+        (smaller_budget, "spent.charged.exact: it is"),
+        (less_noise, "noise.0.sigma_squared: it is"),
+        (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "noise.0.variance: it is"),
+        (lambda stated: persons(stated)["noise"][0].update(alpha="1/3"), "noise.0.alpha: it is"),
+        (lambda stated: persons(stated).update(budget="1"), "persons.budget: it is"),
+        (lambda stated: persons(stated)["shares"].update(State="1/2"), "shares.State: it is"),
+        (lambda stated: persons(stated)["shares"].pop("Tract"), "shares.Tract is not stated"),
     )
 ]
 MANIFEST_FORGERIES = [
     ("few_levels", lambda stated: relation(stated, 1).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
     ("few_levels", lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
     ("few_levels", lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
-    ("few_levels", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2: "),
-    ("few_levels", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "999 sex by 23"),
+    ("few_levels", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2.sigma_squared: it is"),
+    (
+        "few_levels",
+        lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999),
+        "groups_published.age23: it is",
+    ),
     *(
         slow("bottom_up_released", change, fault)
         for change, fault in (
             (lambda stated: relation(stated, 0).update(exact="1/4", decimal=0.25), "it is 1/2, not 1/4"),
             (lambda stated: relation(stated, 1).update(exact="1/2", decimal=0.5), "it is 1, not 1/2"),
             (lambda stated: relation(stated, 1).update(decimal=0.5), "not 0.5"),
-            (lambda stated: stated["noise"].update(scale="1"), "it is 1, not 1/2"),
+            (lambda stated: stated["noise"].update(scale="1"), "noise.scale: it is 2, not 1"),
             (lambda stated: stated["noise"].update(variance=1.0), "not 1.0"),
-            (lambda stated: stated["noise"].update(sensitivity=2), "it is 1, not 1/2"),
-            (lambda stated: stated["noise"].update(step="1/2"), "margins of error are not those of the law"),
+            (lambda stated: stated["noise"].update(sensitivity=2), "noise.sensitivity: it is 1, not 2"),
+            (lambda stated: stated["noise"].update(step="1/2"), "noise.step: it is 1, not 1/2"),
         )
     ),
     *(slow(*forgery) for forgery in TOP_DOWN_FORGERIES),
@@ -281,7 +288,7 @@ def test_a_count_that_was_forged_in_both_twins_is_found(das: Das, release: Path)
 @of_releases("release", ["top_down_released"])
 def test_forgeries_do_not_hide_each_other(das: Das, release: Path) -> None:
     """Several at once, each found; every one by itself is a slow test."""
-    forged = {"epsilon_at_delta is", ", not 0.01", "the query groups of level US sum to"}
+    forged = {"epsilon_at_delta is", ", not 0.01", "noise.0.alpha: it is"}
     changes = [change for _, change, fault in TOP_DOWN_FORGERIES if fault in forged]
     for table, column, fault in TOP_DOWN_TABLES:
         if table != "histograms/persons/Block/46":  # the tabulation of its county is forged alike, so they would agree

@@ -20,7 +20,7 @@ from distributed.security import Security
 from distributed.utils import get_ip
 
 from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tests.flows.conftest import Refuse
 
 GIB = 2**30

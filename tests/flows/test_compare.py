@@ -11,13 +11,13 @@ import pytest
 from dhca_inputs import BUDGETS, Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
-from tasks.detailed_dhca.level_budgets import MANIFEST
-from tasks.detailed_dhca.run import PERSONS, Configuration
-from tasks.population_groups.levels import ALL_LEVELS, named_level
-from tasks.population_groups.manifest import noise_facts
-from tasks.population_groups.noise import LevelQueries
-from tasks.population_groups.parameters import read_parameters
-from tasks.population_groups.reserve_budget import planned_spend
+from tasks.safetab.levels import ALL_LEVELS, named_level
+from tasks.safetab.manifest import noise_facts
+from tasks.safetab.noise import LevelQueries
+from tasks.safetab.parameters import read_parameters
+from tasks.safetab.persons.level_budgets import MANIFEST
+from tasks.safetab.persons.run import PERSONS, Configuration
+from tasks.safetab.reserve_budget import planned_spend
 
 
 @pytest.fixture

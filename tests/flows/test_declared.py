@@ -14,10 +14,11 @@ from e2e_runs import ACCOUNT, digest, open_account
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
 from privacy.accounting.ledger import Ledger
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.marks import MARK_FILE
 from tasks.top_down.declared.synth import synthesize_records
 from tests.flows.conftest import Das, Refuse
+from tests.packages import validate_package
 
 EXAMPLE = "example-viviendas"
 LEVELS = ("pais", "region", "provincia", "comuna", "zona")
@@ -52,6 +53,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert (code, facts["synthetic"], facts["region"]) == (0, True, "declared")
     release = tmp_path / "out/declared"
     assert das("check", release)[0] == 0
+    validate_package(release)
     manifest = json.loads((release / "manifest.json").read_text())
     assert manifest["spent"]["relations"][0]["sentence"].startswith("a dwelling replaced by another of its comuna")
     totals = pd.read_csv(release / "comuna.csv", sep="|", dtype=str)

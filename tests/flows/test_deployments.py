@@ -18,8 +18,8 @@ from prefect.exceptions import ParameterTypeError
 from top_down_inputs import country
 
 from flows.execution.policy import DRY_RUN, POLICY, under_policy
-from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
+from tasks.records.marks import MARK_FILE
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 

@@ -19,7 +19,7 @@ import pytest
 from show_release import with_estimates, with_margins
 
 from flows.execution.systems import kind_of_release
-from tasks.lifecycle.datapackage import (
+from tasks.releases.datapackage import (
     DICTIONARY_COLUMNS,
     DICTIONARY_FILE,
     PACKAGE_FILE,
@@ -28,9 +28,9 @@ from tasks.lifecycle.datapackage import (
     resources_of,
     write_package,
 )
-from tasks.lifecycle.description import Column, Description, Table, dictionary_rows
-from tasks.lifecycle.manifest import file_names, read_manifest
-from tasks.lifecycle.received import NotOfRelease
+from tasks.releases.description import Column, Description, Table, dictionary_rows
+from tasks.releases.manifest import file_names, read_manifest
+from tasks.releases.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
 from tasks.top_down.release.description import GEOGRAPHY
 from tasks.top_down.release.measurement_files import Batch, Query, answer_rows

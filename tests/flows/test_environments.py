@@ -126,7 +126,7 @@ def test_a_temporary_folder_too_long_for_sockets_is_refused_where_no_short_one_s
     long.mkdir()
     program = (
         "from flows.execution import fork_server\n"
-        "from tasks.lifecycle.errors import Refused\n"
+        "from tasks.errors import Refused\n"
         "fork_server.SHORT_FOLDERS = ('/proc/none', '/proc/neither')\n"
         "try:\n"
         "    fork_server.start_fork_server()\n"
@@ -147,7 +147,7 @@ def test_what_a_terminal_cannot_show_is_replaced_and_csv_is_utf8(form: str) -> N
         "import das_flows\n"
         "das_flows.use_utf8()\n"
         "from flows.reports.terminal import Format, report\n"
-        "from tasks.pages.text_table import TextTable\n"
+        "from tasks.releases.pages.text_table import TextTable\n"
         "import sys\n"
         "form, title, place = sys.argv[1:]\n"
         "table = TextTable(title, ['Ort'], [[place]])\n"

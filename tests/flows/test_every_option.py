@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from flows.cli import app
 from flows.execution.systems import SYSTEMS
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tests.flows.conftest import processor_seconds
 
 SECONDS = 30  # of processor time, after which a command hangs

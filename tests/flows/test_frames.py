@@ -10,8 +10,8 @@ import pytest
 from show_release import with_estimates, with_margins
 
 from flows.frames import read_release
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest
+from tasks.errors import Refused
+from tasks.releases.manifest import read_manifest
 
 
 def test_a_detailed_dhca_has_a_row_for_every_count(released: Path) -> None:

@@ -11,8 +11,8 @@ from e2e_runs import settings_for
 
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
+from tasks.errors import Refused
 from tasks.lifecycle.commit import destroy_run
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import SETTINGS
 
 

@@ -23,7 +23,7 @@ from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
 from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, s_dhc, top_down
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 Fix = Callable[..., None]
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy/policy.json"

@@ -27,8 +27,8 @@ from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings
 from flows.reports.terminal import interruptible, stay_interruptible
 from privacy.accounting.ledger import Account, Ledger
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import AUTHORIZATION
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tests.flows.conftest import Das, Refuse
 
@@ -622,8 +622,8 @@ def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
 def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
     """das-flows was upgraded while a run went on: in the command itself, and in a stage on a worker."""
     from flows.execution.crash_report import report_crash
+    from tasks.errors import Failed
     from tasks.lifecycle.confidential import guard
-    from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.run_directory import RunDirectory
 
     def imports(_: RunDirectory) -> None:
@@ -640,8 +640,8 @@ def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:
 def test_an_import_error_that_names_no_module_is_given_no_cause(tmp_path: Path) -> None:
     """As httpx's, which lacks a package for the proxy that the environment names: no installation is at fault."""
     from flows.execution.crash_report import report_crash, set_crash_folder
+    from tasks.errors import Failed
     from tasks.lifecycle.confidential import guard
-    from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.run_directory import RunDirectory
 
     def lacks(_: RunDirectory) -> None:

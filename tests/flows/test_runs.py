@@ -16,9 +16,9 @@ from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
-from tasks.inputs.findings import Finding, keep_findings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
+from tasks.records.findings import Finding, keep_findings
 from tests.flows.conftest import Das, Refuse
 
 

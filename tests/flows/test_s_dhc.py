@@ -13,6 +13,7 @@ from s_dhc_households import Country, configuration, country, naive, random_unit
 from flows.commands.show import open_release
 from flows.frames import read_release
 from tests.flows.conftest import Das, Refuse
+from tests.packages import validate_package
 
 pytestmark = pytest.mark.usefixtures("shared_cluster")
 
@@ -43,6 +44,7 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     code, out, err = das("check", release, "--json")
     faults = [each for each in json.loads(out)["checks"] if each.get("faults")]
     assert (code, faults) == (0, []), err
+    validate_package(release)
     frame = read_release(release)
     assert not frame.duplicated(["table", "region_type", "region_id", "iteration_code", "cell"]).any()
     assert {"region", "iteration_code", "cell", "count", "margin"} <= set(frame)

@@ -35,12 +35,12 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import NotThere
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import CELLS_OF
-from tasks.inputs.names import NAMES
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_law
-from tasks.pages.text_table import as_csv
-from tasks.population_groups.levels import Level
+from tasks.errors import Refused
+from tasks.geography.names import NAMES
+from tasks.releases.manifest import read_law
+from tasks.releases.pages.text_table import as_csv
+from tasks.safetab.levels import Level
+from tasks.safetab.persons.details import CELLS_OF
 from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")

@@ -18,8 +18,8 @@ import shapely
 
 from flows.reports.show.maps.boundaries import read_boundaries
 from flows.reports.show.maps.boundary_codes import regions_of
-from tasks.inputs.files import is_passed_over, members
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.files import is_passed_over, members
 
 SQUARE = shapely.box(-98, 40, -97, 41)
 
@@ -74,7 +74,7 @@ REFUSED = {  # codes that may be of two types, and both of them
 
 
 @pytest.mark.parametrize("words", READ)
-def test_a_code_is_of_the_region_that_it_names(words):
+def test_a_code_is_of_the_region_that_it_names(words: str) -> None:
     table, expected = READ[words]
     if expected is None:
         expected = ["AIANNH/0010", "AIANNH/2430", "AIANNH/0110"]
@@ -82,7 +82,7 @@ def test_a_code_is_of_the_region_that_it_names(words):
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_a_code_that_may_be_of_two_regions_is_refused(words):
+def test_a_code_that_may_be_of_two_regions_is_refused(words: str) -> None:
     table, said = REFUSED[words]
     with pytest.raises(Refused, match=f"may be .*{said}.*: write GEOID as text with all its digits"):
         regions_of(Path("a.gpkg"), table)
@@ -128,7 +128,7 @@ LEFT = {
 
 
 @pytest.mark.ci
-def test_shapes_are_read_wherever_they_lie_in_an_archive(tmp_path):
+def test_shapes_are_read_wherever_they_lie_in_an_archive(tmp_path: Path) -> None:
     files = {path.name: path.read_bytes() for path in shapefile(tmp_path / "one", ["31001", "31003"])}
     other = {path.name: path.read_bytes() for path in shapefile(tmp_path / "two", ["46003"])}
     geojson = collection(({"geoid": "31001"}, SQUARE)).encode()
@@ -147,7 +147,7 @@ def test_shapes_are_read_wherever_they_lie_in_an_archive(tmp_path):
 
 
 @pytest.mark.ci
-def test_a_region_has_all_its_shapes(tmp_path):
+def test_a_region_has_all_its_shapes(tmp_path: Path) -> None:
     east, west = shapely.box(-96, 40, -95, 41), shapely.box(-97, 40, -96, 41)
     crossed = shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
     path = tmp_path / "a.geojson"
@@ -168,7 +168,7 @@ def test_a_region_has_all_its_shapes(tmp_path):
 
 
 @pytest.mark.ci
-def test_every_layer_of_a_geopackage_is_read_and_a_curve_is_refused(tmp_path):
+def test_every_layer_of_a_geopackage_is_read_and_a_curve_is_refused(tmp_path: Path) -> None:
     path, wkb = tmp_path / "a.gpkg", shapely.to_wkb([SQUARE])
     for name, column, code in (("notes", "NAME", "x"), ("tracts", "GEOID20", "31001020100"), ("states", "geoid", "31")):
         values = [np.array([code], object)]
@@ -190,7 +190,7 @@ def test_every_layer_of_a_geopackage_is_read_and_a_curve_is_refused(tmp_path):
 
 
 @pytest.mark.ci
-def test_what_has_no_polygon_says_so(tmp_path):
+def test_what_has_no_polygon_says_so(tmp_path: Path) -> None:
     lines, points = shapely.LineString([(0, 0), (1, 1)]), shapely.MultiPoint([(0, 0), (1, 1)])
     files = {
         "lines": collection(({"GEOID": "31001"}, lines), ({"GEOID": "31003"}, points)),
@@ -206,7 +206,7 @@ def test_what_has_no_polygon_says_so(tmp_path):
 
 
 @pytest.mark.ci
-def test_numbers_of_a_file_are_whole_beside_a_missing_value(tmp_path):
+def test_numbers_of_a_file_are_whole_beside_a_missing_value(tmp_path: Path) -> None:
     path = tmp_path / "a.geojson"
     path.write_text(collection(({"GEOID": 6001}, SQUARE), ({"GEOID": None}, SQUARE), ({"GEOID": 31001}, SQUARE)))
     assert {region.key for region in read_boundaries([path])} == {"COUNTY/06001", "COUNTY/31001"}
@@ -226,7 +226,7 @@ PASSED_OVER = (
 )
 
 
-def test_one_rule_says_what_is_passed_over(tmp_path):
+def test_one_rule_says_what_is_passed_over(tmp_path: Path) -> None:
     kept = ("GRF-C.txt", "a/b.csv", "plan_2020.csv", "ne2020.pl", "a~1.txt")
     assert all(map(is_passed_over, PASSED_OVER))
     assert not any(map(is_passed_over, kept))

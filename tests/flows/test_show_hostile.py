@@ -34,9 +34,9 @@ from flows.commands.show import _opened, open_release
 from flows.reports.show.application import Check, _answer, warm
 from flows.reports.show.view import NotThere, anybodys
 from flows.reports.terminal import PlainConsole, labelled
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest
-from tasks.lifecycle.release_database import ReleaseDatabase
+from tasks.errors import Refused
+from tasks.releases.manifest import MANIFEST, read_manifest
+from tasks.releases.release_database import ReleaseDatabase
 from tests.flows.conftest import Das, Refuse, processor_seconds
 
 RELEASES = ("released", "top_down_released", "bottom_up_released")

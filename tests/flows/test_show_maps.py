@@ -23,11 +23,11 @@ from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
 from flows.reports.show.maps.drawing import SMALLEST, Classes, MapRow, draw, outlined, quantile_classes
 from flows.reports.show.view import NotThere
-from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
-from tasks.inputs.regions import Region
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
-from tasks.pages import style
+from tasks.errors import Refused
+from tasks.geography.points import POINTS, points_in, points_of_2020, write_points
+from tasks.geography.regions import Region
+from tasks.releases.digests import file_digest
+from tasks.releases.pages import style
 
 GRF_C = """TABBLKST|TABBLKCOU|TABTRACTCE|TABBLK|PLACEFP|AIANNHCE|INTPTLAT|INTPTLON
 44|007|000100|1000|59000|9999|+41.10|-071.30

@@ -25,11 +25,11 @@ from flows.reports.show.scope import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from tasks.detailed_dhca.accuracy.report import make_report
-from tasks.detailed_dhca.accuracy.report import write_report as write_accuracy
-from tasks.inputs.blocks.area_file import AreaFile
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.area_file import AreaFile
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.safetab.persons.accuracy.report import make_report
+from tasks.safetab.persons.accuracy.report import write_report as write_accuracy
 from tasks.top_down.accuracy.errors import COVERAGE, TARGET, averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.estimate.gls.pass_up import pass_up

@@ -11,9 +11,9 @@ import pytest
 from flows.reports.show.sex_ratio import sex_ratio
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE
-from tasks.detailed_dhca.pyramid import BOTTOM, YEAR, Cell, Pyramid, pyramid
-from tasks.pages import end_of_axis
+from tasks.releases.pages import end_of_axis
+from tasks.safetab.persons.details import AGE4, AGE9, AGE23, AGES, LAST_AGE
+from tasks.safetab.persons.pyramid import BOTTOM, YEAR, Cell, Pyramid, pyramid
 
 
 def table(counts: np.ndarray, ages: tuple[int, ...], margin: int = 0, of_sex: int = 0) -> Pyramid:

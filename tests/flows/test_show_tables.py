@@ -27,8 +27,8 @@ from flows.reports.show.tables.views import TableList, without_noise
 from flows.reports.show.view import NotThere, anybodys
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
-from tasks.lifecycle.datapackage import PACKAGE_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.top_down.declared.explain import declared_unchanged
 from tests.flows.conftest import bottom_up, printed
 from tests.flows.test_description import hostile, package_of

@@ -17,7 +17,8 @@ from flows.commands.show import open_release
 from flows.reports.show.geography import Region
 from flows.reports.show.top_down import TopDownPages
 from flows.reports.show.view import NotThere
-from tasks.lifecycle.errors import Refused
+from privacy.noise.margins import Z95
+from tasks.errors import Refused
 from tests.flows.conftest import printed
 
 COUNTY = Region("COUNTY", "46003")
@@ -121,7 +122,7 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     assert race.margins[1] == [None] * 4  # no estimate of a race
     assert (view.margins[0].outside, view.margins[1].outside, view.outside[:10]) == (False, True, "is outside")
     one = view.margins[0]
-    assert one.interval == (ceil(one.estimate - 1.96 * one.error), floor(one.estimate + 1.96 * one.error))
+    assert one.interval == (ceil(one.estimate - Z95 * one.error), floor(one.estimate + Z95 * one.error))
     assert view.total_margin == 3.25
     assert "1.96 standard errors" in view.margin
     counties = release.view({"view": "table/margins-persons-tabulation-county", "by_count": "total"})

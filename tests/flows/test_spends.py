@@ -22,8 +22,8 @@ from flows.reports.curator import spend_table
 from flows.reports.show.application import Check, _answer
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, spend_of
 from tasks.lifecycle.reservation import Input
+from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, spend_of
 from tests.flows.conftest import Das, Refuse
 from tests.flows.test_check import rewrite as rewrite_release
 
@@ -188,7 +188,7 @@ def test_signatures_that_were_taken_off_are_found(
     das: Das, refused: Refuse, tmp_path: Path, keys: dict[str, Path]
 ) -> None:
     """An account that demands none: chain and journal agree with less than was charged."""
-    from tasks.lifecycle.signature import signer
+    from tasks.releases.signature import signer
 
     book = Ledger(tmp_path / "ledger.sqlite", signer=signer(keys["private"]))
     book.open_account(Account("census", "zcdp", Fraction(5)))

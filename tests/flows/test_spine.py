@@ -10,7 +10,7 @@ import pytest
 from e2e_runs import open_account, settings_for
 from spine_cases import blocks_table, write_grfc
 
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tests.flows.conftest import Das, Refuse, printed
 

@@ -22,11 +22,11 @@ from flows.commands.show import open_release
 from flows.frames import read_release
 from flows.reports.show.application import Check, _answer
 from flows.reports.show.view import NotThere, anybodys
-from tasks.lifecycle.datapackage import PACKAGE_FILE
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
-from tasks.lifecycle.received import NotOfRelease
-from tasks.lifecycle.release_database import ReleaseDatabase, identifier
+from tasks.errors import Refused
+from tasks.releases.datapackage import PACKAGE_FILE
+from tasks.releases.manifest import MANIFEST
+from tasks.releases.received import NotOfRelease
+from tasks.releases.release_database import ReleaseDatabase, identifier
 from tasks.top_down.check.release import BureauLayout
 
 RELEASES = ("few_levels", "top_down_released", "bottom_up_released")

@@ -80,8 +80,8 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
         ("--account homes", "account homes is for households"),
         (
             "--account small",
-            "US was refused: account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3; so PR "
-            "is not released",
+            "US was refused: account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3; so "
+            "PR is not released",
         ),
         ("--account tiny", "US was refused: account tiny has too little budget left"),
     ],

@@ -15,7 +15,7 @@ from prefect.states import Crashed, Running, Scheduled
 from flows.execution import states
 from flows.execution.run import stage
 from flows.prefect_flows import detailed_dhca
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 
 def enter(client: SyncPrefectClient, run: UUID, state: State[None]) -> State[None]:

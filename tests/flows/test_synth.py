@@ -14,8 +14,8 @@ from e2e_runs import das as das_here
 from typer.testing import CliRunner
 
 from flows.cli import app
-from tasks.inputs.marks import read_mark
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.marks import read_mark
 from tasks.synth.origins import _groups
 
 runner = CliRunner()

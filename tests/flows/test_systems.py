@@ -25,7 +25,7 @@ from flows.reports.show.tables.views import TableView
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.margins import margin_of_error
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.workers import Workers
 from tests.flows.conftest import Das

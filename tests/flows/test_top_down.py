@@ -18,9 +18,9 @@ from top_down_inputs import HERE, begin, country, design, estimated, finish
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.ledger import Ledger
 from privacy.noise.randomness import RunSecret
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.records.marks import MARK_FILE
 from tasks.top_down.run_plan import PRODUCTS, Estimator
 from tasks.top_down.spend import planned_spend
 from tests.flows.conftest import Das, Refuse

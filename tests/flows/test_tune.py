@@ -15,7 +15,7 @@ from dhca_inputs import BUDGETS, Inputs, configuration, write_config
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import margin_of_error
-from tasks.population_groups.levels import named_level
+from tasks.safetab.levels import named_level
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_tables_agree_with_json(das):
     county = "County, Detailed"
     assert (found[county]["count of step 2"], found[county]["total of 23 ages"]) == ("11", "75")
     assert (estimates[county]["23 ages, count"], estimates[county]["23 ages, estimate"]) == ("75", "30")
-    assert sizes[county]["sex by 9 ages"] == "1,980"
+    assert sizes[county]["sex by 9 ages"] == "1980"
     assert suppressed[county]["n = T"] == "0.535571"
     assert bias[county]["n = T"] == "4.804"
     assert (loss[county]["rho without it"], loss[county]["epsilon at 1e-10, without it"]) == ("4.785", "24.867")
@@ -165,6 +165,26 @@ def test_a_configuration_has_the_totals_from_which_a_group_gets_more_ages(das, t
     assert ["County, Detailed", "200", "never", "never"] in rows[starts[0] :]
     solved = level(json_of(das, path, "--solve", "county-2: count <= 9"), "County, Detailed")
     assert solved["ages_from"] == county["ages_from"]
+
+
+def test_the_total_of_a_group_of_a_size_is_that_of_the_table_that_it_gets(das, tmp_path):
+    """A group of 500 gets 23 ages: the sum of 46 cells must have the margin, not one count."""
+    path, question = write_config(tmp_path), "total of a county, detailed, of 500 within 10%"
+    (row,) = json_of(das, path, "--solve", question)["levels"]
+    (finest,) = json_of(das, path, "--solve", "County, Detailed: total of 23 ages <= 50")["levels"]
+    (single,) = json_of(das, path, "--solve", "County, Detailed: count <= 50")["levels"]
+    assert row["table"] == "age23"
+    assert row["chance"] > 0.5
+    assert row["budget"] == finest["budget"]
+    assert (row["now"]["margin"], row["margin"]) == (finest["now"]["margin"], 50)
+    assert Fraction(single["budget"]) < Fraction(row["budget"]) / 40
+    assert "a group of 500 most likely gets a table of 23 ages" in das(path, "--solve", question)[1]
+    own = {str(named_level("county-2")): [200, float("inf"), float("inf")]}
+    path = write_config(tmp_path, thresholds_p=configuration()["thresholds_p"] | own)
+    (row,) = json_of(das, path, "--solve", question)["levels"]
+    assert row["table"] == "age4"  # more are never published
+    (small,) = json_of(das, path, "--solve", "total of a county, detailed, of 50 within 9 counts")["levels"]
+    assert small["table"] == "total"
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):

@@ -23,8 +23,8 @@ from privacy.analyses.tuning import (
     suppression_probability,
 )
 from privacy.noise.margins import suppression_threshold
-from tasks.detailed_dhca.details import CELLS_OF
-from tasks.population_groups.levels import named_level
+from tasks.safetab.levels import named_level
+from tasks.safetab.persons.details import CELLS_OF
 
 NATION, COUNTY = named_level("usa-2"), named_level("county-2")
 

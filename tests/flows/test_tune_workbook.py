@@ -15,7 +15,7 @@ from flows.reports.tuning.plan import first_plan
 from flows.reports.tuning.tuning import answers, tables
 from flows.reports.tuning.workbook import workbook
 from privacy.noise.laws import law
-from tasks.population_groups.levels import named_level
+from tasks.safetab.levels import named_level
 from tests.conftest import lacking
 
 

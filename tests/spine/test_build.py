@@ -20,7 +20,7 @@ from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine
 from spine.osed import osed
 from spine.settings import PRODUCTS, SpineSettings, settings_for
-from tasks.inputs.blocks.geography import read_geography
+from tasks.geography.blocks.geography import read_geography
 
 
 @pytest.fixture(scope="module")

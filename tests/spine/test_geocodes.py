@@ -23,7 +23,7 @@ from spine.geocodes import SpineKind, form, geocodes, largest_numbers
 from spine.geography import Geography, geocode16
 from spine.production import allocation_for
 from spine.settings import SpineSettings, settings_for
-from tasks.inputs.blocks.geography import read_geography
+from tasks.geography.blocks.geography import read_geography
 
 Tree = dict[str, Any]  # own part or number by child; a block's value is its row
 BUILDERS: dict[SpineKind, Callable[..., Any]] = {"conventional": conventional, "aian": aian, "optimized": optimized}

@@ -20,7 +20,7 @@ from spine.hierarchy import Spine
 from spine.objective import lexicographically_no_larger, objectives
 from spine.osed import osed
 from spine.settings import SpineSettings, settings_for
-from tasks.inputs.blocks.geography import read_geography
+from tasks.geography.blocks.geography import read_geography
 
 
 def with_groups(variant: Any = "paper", **changes: Any) -> SpineSettings:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from privacy.accounting.composition import MOVED, PERSON, rounded_up, spend
 from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
 from privacy.s_dhc.stability import spend as spend_s_dhc
-from tasks.pages import margin
-from tasks.pages.release_report import CHARGED, spent_in_short
+from tasks.releases.pages import margin
+from tasks.releases.report import CHARGED, spent_in_short
 from tasks.top_down.release.report import MEASURED
 from tasks.top_down.spend import compose
 

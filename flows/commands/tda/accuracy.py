@@ -17,7 +17,7 @@ from flows.commands.tda.declared import DeclarationOption
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Format, err, labelled, report
 from tasks.lifecycle.new_folder import check_empty, new_folder
-from tasks.pages.words import TRUTH
+from tasks.releases.pages.words import TRUTH
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.choices import Estimator as EstimatorName
 
@@ -65,7 +65,7 @@ def accuracy(
     import pandas as pd
 
     from flows.execution.repetitions import count_marked
-    from tasks.inputs.names import name_of_state, title_of_states
+    from tasks.geography.names import name_of_state, title_of_states
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import SPINES

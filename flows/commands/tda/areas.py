@@ -14,7 +14,7 @@ from flows.commands.options import WorkOptions
 from flows.commands.tda.published import Totals
 from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, report
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def areas(
 
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
-    from tasks.inputs.blocks.area_file import read_areas
-    from tasks.inputs.files import file_name
-    from tasks.inputs.points import points_in
+    from tasks.geography.blocks.area_file import read_areas
+    from tasks.geography.points import points_in
+    from tasks.records.files import file_name
     from tasks.top_down.published.nmf.source import Request
     from tasks.top_down.published.places import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
@@ -116,7 +116,7 @@ def areas(
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
-    sketch = tract_points(file, points_in(shown)) if out is not None and found.plan and shown else None
+    sketch = tract_points(found.read, points_in(shown)) if out and found.plan and found.read and shown else None
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)

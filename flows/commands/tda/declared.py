@@ -17,7 +17,7 @@ from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, show
 from privacy.accounting.composition import SpendRow
 from spine.settings import Jurisdiction
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from flows.commands.synth import confirm_mark, prepare_kernels
 from flows.commands.tda.declared import StateOption
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import Json, counting, show
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 
 
 def synth(

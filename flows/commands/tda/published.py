@@ -20,10 +20,10 @@ from flows.execution.settings import new_run_id
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import Json, show
-from tasks.inputs.findings import Finding, gather, has_errors
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.findings import Finding, gather, has_errors
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers

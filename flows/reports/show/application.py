@@ -28,14 +28,14 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
 from flows.reports.show.workbook import workbook
-from tasks.inputs.names import coverage
-from tasks.lifecycle.check import file_fault
-from tasks.lifecycle.datapackage import PACKAGE_FILE
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import shown_marks
-from tasks.lifecycle.received import NotOfRelease, read_in
-from tasks.pages import style
-from tasks.pages.text_table import as_csv
+from tasks.errors import Refused
+from tasks.geography.names import coverage
+from tasks.releases.check import file_fault
+from tasks.releases.datapackage import PACKAGE_FILE
+from tasks.releases.manifest import shown_marks
+from tasks.releases.pages import style
+from tasks.releases.pages.text_table import as_csv
+from tasks.releases.received import NotOfRelease, read_in
 
 HOSTS = ["127.0.0.1", "localhost"]
 REPORT_POLICY = (

@@ -10,10 +10,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tasks.lifecycle.datapackage import columns_of
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.received import NotOfRelease, path_in, reason_of
-from tasks.lifecycle.release_database import ReleaseDatabase, Setting
+from tasks.errors import Refused
+from tasks.releases.datapackage import columns_of
+from tasks.releases.received import NotOfRelease, path_in, reason_of
+from tasks.releases.release_database import ReleaseDatabase, Setting
 
 # Of the database alone: a server on a board's laptop stays under 500 MiB in all.
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}

@@ -19,13 +19,13 @@ from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Table, View, link
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
-from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
-from tasks.lifecycle.description import Noise
-from tasks.lifecycle.manifest import read_law
-from tasks.pages import number
-from tasks.population_groups.description import states_of_nation
-from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
+from tasks.releases.description import Noise
+from tasks.releases.manifest import read_law
+from tasks.releases.pages import number
+from tasks.safetab.description import states_of_nation
+from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
+from tasks.safetab.persons.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
+from tasks.safetab.persons.pyramid import Cell, Pyramid, pyramid
 
 ITERATION = "ITERATION_CODE"
 LEVELS = {str(level): level for level in ALL_LEVELS}

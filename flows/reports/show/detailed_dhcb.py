@@ -12,8 +12,8 @@ from flows.reports.show.margins import has_estimates
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
-from tasks.pages import number
-from tasks.population_groups.description import states_of_nation
+from tasks.releases.pages import number
+from tasks.safetab.description import states_of_nation
 
 TWICE = (
     "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "

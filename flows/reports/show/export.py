@@ -21,10 +21,10 @@ from flows.reports.show import rendering
 from flows.reports.show.margins import table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.new_folder import check_empty, new_folder
-from tasks.pages import style
-from tasks.pages.text_table import as_csv
+from tasks.releases.pages import style
+from tasks.releases.pages.text_table import as_csv
 
 MOST_PAGES = 100_000
 LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks.inputs.names import names_of_2020
-from tasks.inputs.regions import NATION, PUERTO_RICO, Region
+from tasks.geography.names import names_of_2020
+from tasks.geography.regions import NATION, PUERTO_RICO, Region
 
 __all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "number_within", "plain_name", "title"]
 TITLES = {  # in the order of answers of a search

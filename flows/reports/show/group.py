@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.lifecycle.description import Noise
-from tasks.lifecycle.manifest import read_law
-from tasks.pages import decimal
+from tasks.releases.description import Noise
+from tasks.releases.manifest import read_law
+from tasks.releases.pages import decimal
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from statistics import NormalDist
 from typing import Any
 
 from flows.reports.show.view import NotThere, Table, View
 from privacy.noise.laws import Law
-from privacy.noise.margins import margin_of_error, margin_of_sum
+from privacy.noise.margins import Z95, margin_of_error, margin_of_sum, normal_margin
 
 EXACT = "These are exact counts without any noise. Never publish them."
 NO_ESTIMATES = " Estimates are left out: their margins are known at 95% alone."
@@ -49,7 +48,6 @@ class Confidence:
 
 
 RELEASED = Confidence("95")
-DEVIATIONS = 1.96  # in a margin of the release's files that is of standard errors
 _current: ContextVar[Confidence] = ContextVar("confidence", default=RELEASED)
 
 
@@ -60,12 +58,12 @@ def confidence() -> Confidence:
 
 def deviations() -> float:
     """Return the standard deviations of a normal law in a margin at the confidence of this answer."""
-    return NormalDist().inv_cdf(1 - float(confidence().alpha) / 2)
+    return normal_margin(confidence().alpha)
 
 
 def widening() -> float:
     """Return how many times as wide as at 95% a margin in standard errors is, at the confidence of this answer."""
-    return 1.0 if confidence().is_released else deviations() / DEVIATIONS
+    return deviations() / Z95
 
 
 @contextmanager

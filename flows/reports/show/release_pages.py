@@ -32,10 +32,10 @@ from flows.reports.show.tables.views import (
     without_noise,
 )
 from flows.reports.show.view import Links, NotThere, View, link
-from tasks.inputs.names import NAMES, Names, names_of_2020
-from tasks.lifecycle.datapackage import read_package
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest, spend_of
+from tasks.errors import Refused
+from tasks.geography.names import NAMES, Names, names_of_2020
+from tasks.releases.datapackage import read_package
+from tasks.releases.manifest import release_digest, spend_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
 LISTED = 60  # regions named within a region

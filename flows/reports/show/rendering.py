@@ -12,7 +12,7 @@ from jinja2 import Environment
 from flows.reports.show.margins import confidence
 from flows.reports.show.view import View
 from flows.reports.show.workbook import WIDTHS
-from tasks.pages import environment
+from tasks.releases.pages import environment
 
 FORM = re.compile(r'(<form [^>]*method="get"[^>]*>)')
 WIDTHS |= {"REGION_ID_NAME": 26, "ITERATION_CODE_NAME": 34}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.reports.show.geography import STATES
-from tasks.inputs.regions import PUERTO_RICO, Region
-from tasks.lifecycle.errors import Refused
-from tasks.population_groups.levels import ALL_LEVELS, Level
+from tasks.errors import Refused
+from tasks.geography.regions import PUERTO_RICO, Region
+from tasks.safetab.levels import ALL_LEVELS, Level
 
 SLUGS = {level.slug: level for level in ALL_LEVELS}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import hypot, sqrt
 
 from flows.reports.show.margins import confidence
-from tasks.detailed_dhca.pyramid import Pyramid
+from tasks.safetab.persons.pyramid import Pyramid
 
 TOO_NOISY = "not known: the noise is as large as the counts"
 

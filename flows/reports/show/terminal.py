@@ -11,9 +11,9 @@ from flows.reports.show.margins import table_of
 from flows.reports.show.tables.views import AcrossView, TableView
 from flows.reports.show.top_down import CELLS, GeounitView
 from flows.reports.show.view import View
-from tasks.detailed_dhca.details import SEXES
-from tasks.pages import whole
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages import whole
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.persons.details import SEXES
 
 
 def table(view: View, notes: Sequence[str]) -> TextTable:

@@ -23,8 +23,8 @@ from flows.reports.show.view import Links, NotThere, Table, View
 from privacy.tables.histogram import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
 from spine.top_down import Product
-from tasks.lifecycle.errors import Refused
-from tasks.pages.words import count_title
+from tasks.errors import Refused
+from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.tables import REGION_TYPES, states_of_nation

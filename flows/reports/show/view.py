@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.manifest import MANIFEST, require_release
-from tasks.lifecycle.manifest import read_manifest as manifest_of
-from tasks.lifecycle.received import NotOfRelease, reason_of
+from tasks.errors import Failed, Refused
+from tasks.releases.manifest import MANIFEST, require_release
+from tasks.releases.manifest import read_manifest as manifest_of
+from tasks.releases.received import NotOfRelease, reason_of
 
 ROWS = 100  # of a page
 Row = TypeVar("Row")

@@ -9,9 +9,9 @@ from typing import Any
 from flows.reports.figures import near
 from flows.reports.tuning.tuning import SHARE_MET, ages_from
 from privacy.accounting.composition import read_spend
-from tasks.detailed_dhca.details import AGES_NAMES, FINEST
-from tasks.lifecycle.errors import Refused
-from tasks.pages.text_table import TextTable
+from tasks.errors import Refused
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.persons.details import AGES_NAMES, FINEST
 
 NONE = "–"  # a level that a set of parameters does not measure
 

@@ -11,9 +11,9 @@ from flows.reports.tuning.plan import BudgetPlan, budgets_of
 from flows.reports.tuning.tuning import COUNTS_MET, SHARE_MET
 from privacy.accounting.composition import spend
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF
-from tasks.lifecycle.errors import refusing
-from tasks.pages import render
+from tasks.errors import refusing
+from tasks.releases.pages import render
+from tasks.safetab.persons.details import AGES_NAMES, BY_AGE, CELLS_OF
 
 
 def page(plan: BudgetPlan) -> str:

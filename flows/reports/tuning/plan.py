@@ -15,9 +15,9 @@ from privacy.analyses.tuning import LARGEST_MULTIPLICITY, level_laws, multiplici
 from privacy.noise.laws import Definition
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.level_budgets import Setting, read_settings
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.population_groups.levels import Level, named_level, one_jurisdiction
+from tasks.errors import Refused, refusing
+from tasks.safetab.levels import Level, named_level, one_jurisdiction
+from tasks.safetab.persons.level_budgets import Setting, read_settings
 
 CHANCE = Fraction("0.9999")
 

@@ -22,11 +22,11 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
 from tasks.bottom_up.domain import Domain, read_domain
-from tasks.lifecycle.errors import refusing
-from tasks.pages.text_table import TextTable
-from tasks.population_groups.parameters import stability_parts
-from tasks.population_groups.reserve_budget import planned_spend
+from tasks.errors import refusing
+from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
+from tasks.safetab.parameters import stability_parts
+from tasks.safetab.reserve_budget import planned_spend
 
 SAMPLE = 0.25  # the share of the long form of 1960 (Clark, Dajani 2019)
 ALPHAS = {"margins": Fraction(1, 20), "margins_90": Fraction(1, 10)}

@@ -6,8 +6,8 @@ Questions are in words: "count of 500 within 10%", "County, Detailed: total of 2
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import log10
@@ -21,13 +21,22 @@ from privacy.analyses.margin_budgets import least
 from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.pages.text_table import TextTable
-from tasks.population_groups.levels import ALL_LEVELS, Level, named_level
+from tasks.errors import Refused, refusing
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.configuration import NEVER
+from tasks.safetab.levels import ALL_LEVELS, Level, named_level
+from tasks.safetab.persons.details import AGES_NAMES, CELLS_OF, FINEST, SHAPES
 
 PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
 
+OF_A_TABLE = (
+    "The margin is of the group's total: the sum of the cells of the table that it most likely gets by its noisy total "
+    "of step 1."
+)
+UNKNOWN_TABLE = (
+    "Where no thresholds are known, the margin is of one count: of a group without a table by age. The total of a "
+    "table by age has a larger one; a config.json or a release as SOURCE says which table a group gets."
+)
 LARGEST_MARGIN = 10**6
 
 QUESTIONS = (
@@ -135,10 +144,10 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
     alone is changed. Raises Refused.
     """
     on = [level for level in plan.levels if level not in plan.off]
-    budget_of = cache(lambda stability: _least(plan, question, stability))
+    least_of = cache(lambda asked, stability: _least(plan, asked, stability))
     with refusing():
         rows = [
-            _row(plan, question, level, budget_of(plan.stability(level)))
+            _row(plan, question, level, _least_of_level(plan, question, level, least_of))
             for level in ([question.level] if question.level else on)
         ]
     return {
@@ -153,6 +162,52 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
         "release_now": spent(plan, [plan.levels[level] for level in on]),
         "levels": rows,
     }
+
+
+def _least_of_level(
+    plan: BudgetPlan, question: Question, level: Level, least_of: Callable[[Question, int], Fraction]
+) -> Fraction:
+    """Return the least budget of a level for a question; of a group of a size, for the table that it then gets.
+
+    More ages need more budget. So from a total by itself on: the least budget for a table is the answer unless the
+    group most likely gets more ages with it.
+    """
+    stability = plan.stability(level)
+    asked = replace(question, level=None)
+    while True:
+        budget = least_of(asked, stability)
+        likely = _of_table(plan, question, level, LevelBudget(budget, stability))
+        if _cells(likely) <= _cells(asked):
+            return budget
+        asked = replace(likely, level=None)
+
+
+def _of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
+    """Return the question for the table that a group of its size most likely gets with a budget.
+
+    It is the question itself where it names no size or another statistic, or the level's thresholds are not known.
+    """
+    if not (chances := _chances(plan, question, level, budget)):
+        return question
+    detail = max(chances, key=lambda name: chances[name])
+    return question if detail == SHAPES[0] else replace(question, statistic=f"total_at_{detail}")
+
+
+def _chances(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> dict[str, float]:
+    """Return with which chance a group of the question's size gets each table: its noisy total of step 1 decides."""
+    if question.statistic != "count" or not question.size or level not in plan.thresholds:
+        return {}
+    noise = level_laws(plan.definition, budget, plan.gamma)["stage_1"]
+    reached = [
+        0.0 if threshold >= NEVER else 1 - float(noise.cdf(threshold - question.size - 1))
+        for threshold in sorted(plan.thresholds[level])
+    ]
+    return {name: more - less for name, more, less in zip(SHAPES, [1.0, *reached], [*reached, 0.0], strict=True)}
+
+
+def _cells(question: Question) -> int:
+    cells: int = CELLS_OF.get(question.statistic.removeprefix("total_at_"), 1)
+    return cells
 
 
 def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
@@ -188,16 +243,18 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
     others = [own for other, own in plan.levels.items() if other not in plan.off and other != level]
     changed = LevelBudget(budget, plan.stability(level))
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
-    now = None
+    chances, now = _chances(plan, question, level, changed), None
     if level in plan.levels and level not in plan.off:
-        margin = _margin(plan, question, plan.level_budget(level))
+        held = plan.level_budget(level)
+        margin = _margin(plan, _of_table(plan, question, level, held), held)
         now = {"budget": str(plan.levels[level]), "margin": margin, "met": margin <= question.margin}
     return {
         "level": level.name,
         "stability": changed.stability,
         "budget": digits(budget),
         "epsilon": spent(plan, [budget])["epsilon"],
-        "margin": _margin(plan, question, changed),
+        "margin": _margin(plan, _of_table(plan, question, level, changed), changed),
+        **({"table": (likely := max(chances, key=chances.__getitem__)), "chance": chances[likely]} if chances else {}),
         "now": now,
         "release": spent(plan, [*others, budget]),
         "margins": {"count": margin_of_error(noise), f"total_at_{FINEST}": margin_of_error(noise, CELLS_OF[FINEST])},
@@ -223,6 +280,8 @@ def sentence(solved: Mapping[str, Any]) -> str:
     rows = solved["levels"]
     who = rows[0]["level"] if len(rows) == 1 else "a level"
     needs = f"For {solved['asked'].partition(': ')[2]}, {who} needs {result(solved)} at least."
+    if len(rows) == 1 and "table" in rows[0]:
+        needs += f" With it a group of {solved['size']:,} most likely gets {_table_of(rows[0])}."
     met = [row["now"]["met"] for row in rows if row["now"]]
     margins = sorted({row["now"]["margin"] for row in rows if row["now"]})
     if not met:
@@ -234,6 +293,12 @@ def sentence(solved: Mapping[str, Any]) -> str:
         "every level already" if all(met) else f"{sum(met)} of {len(met)} levels already" if any(met) else "no level"
     )
     return f"{needs} The budgets of {solved['source']} meet it at {where} ({span})."
+
+
+def _table_of(row: Mapping[str, Any]) -> str:
+    """Return the table that a group most likely gets, and in how many of 100 runs; rounded down, as a chance near 1."""
+    name = f"a table of {AGES_NAMES[row['table']]}" if row["table"] in AGES_NAMES else ""
+    return f"{name or 'a total alone'} ({int(1000 * row['chance']) / 10:g}% of runs)"
 
 
 def table(solved: Mapping[str, Any]) -> TextTable:
@@ -248,6 +313,8 @@ def table(solved: Mapping[str, Any]) -> TextTable:
         "suppressed up to": [f"{row['suppressed_up_to']:,}" if "suppressed_up_to" in row else "–" for row in rows],
         "published from": [f"{row['published_from']:,}" if "published_from" in row else "any" for row in rows],
     }
+    if any("table" in row for row in rows):
+        columns[f"table of {solved['size']:,}"] = [_table_of(row) if "table" in row else "–" for row in rows]
     if any("ages_from" in row for row in rows):
         columns |= ages_from([row.get("ages_from") for row in rows])
     columns[f"release's {unit} then"] = [rounded_up(Fraction(row["release"]["budget"])) for row in rows]
@@ -260,6 +327,8 @@ def table(solved: Mapping[str, Any]) -> TextTable:
         f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {costs}.",
         "published from: with the least budget a group below the state of this size is published in 95 of 100 runs; a "
         "noisy total up to T alone is suppressed.",
+        *([OF_A_TABLE] if any("table" in row for row in rows) else []),
+        *([UNKNOWN_TABLE] if solved["size"] and not all("table" in row for row in rows) else []),
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),
         *dict.fromkeys(
             f"With {unit} {row['budget']} (stability {row['stability']}, gamma {solved['gamma']}) a count is within "

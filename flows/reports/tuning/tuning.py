@@ -27,11 +27,11 @@ from privacy.analyses.tuning import (
 from privacy.noise.laws import UNITS
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
-from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, TABLE_NAMES
-from tasks.lifecycle.errors import refusing
-from tasks.pages.text_table import TextTable
-from tasks.population_groups.configuration import NEVER
-from tasks.population_groups.levels import Level
+from tasks.errors import refusing
+from tasks.releases.pages.text_table import TextTable
+from tasks.safetab.configuration import NEVER
+from tasks.safetab.levels import Level
+from tasks.safetab.persons.details import AGES_NAMES, BY_AGE, CELLS_OF, TABLE_NAMES
 
 MARGINS = {
     "total_only": "TotalOnly total",

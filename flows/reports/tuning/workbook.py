@@ -9,8 +9,9 @@ from typing import Any
 
 from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import spend
+from privacy.analyses.margin_budgets import RECIPE_Z
 from privacy.noise.laws import UNITS
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages.text_table import TextTable
 
 NOTES = (
     "Change the yellow cells: sums, sigma or scale of the noise and margins by the papers' formula follow. A count of "
@@ -19,7 +20,7 @@ NOTES = (
 )
 PARAMETER = {"zcdp": "=SQRT({s}/(2*(1-gamma)*{b}))", "puredp": "={s}/((1-gamma)*{b})"}
 RECIPE = {  # SafeTab-P, section 6.1; eq. (35) of the comparison paper
-    "zcdp": "=INT(1.96*{d}+1E-9)",
+    "zcdp": f"=INT({float(RECIPE_Z)}*{{d}}+1E-9)",
     "puredp": "=MAX(0,INT({d}*LN(40/(1+EXP(-1/{d})))-1+1E-9))",
 }
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.lifecycle.errors import Refused
-from tasks.population_groups.record_kind import RACES
+from tasks.errors import Refused
+from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.safetab.record_kind import RACES
 from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS

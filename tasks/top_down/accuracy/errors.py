@@ -16,19 +16,20 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from privacy.noise.margins import Z95
 from privacy.tables.histogram import matrix
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms
-from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.pages.words import level_title
+from tasks.records.block_codes import short_codes
+from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.estimators import estimate
-from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, Z, load_margins
+from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
@@ -236,7 +237,7 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
     """Return the sums that COVERAGE names; a standard error of 0 is that of a declared count, which is exact."""
     noisy = error > LEAST_ERROR
     scores = [values[noisy] / error[noisy] for values in (released, unbiased)]
-    within = [int((np.abs(z) <= Z).sum()) for z in scores]
+    within = [int((np.abs(z) <= Z95).sum()) for z in scores]
     squares = [float((z**2).sum()) for z in scores]
     return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.pages import render
-from tasks.pages.dots import FEWEST, Series, alone, dots
-from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS, best_in_words
+from tasks.releases.pages import render
+from tasks.releases.pages.dots import FEWEST, Series, alone, dots
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.pages.words import PRODUCTS, best_in_words
 from tasks.top_down.accuracy.errors import LEVELS
 
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from privacy.noise.margins import Z95
 from privacy.tables.histogram import cell_table
 from spine.geocodes import digits
-from tasks.inputs.arrow import text
-from tasks.lifecycle.check import Check
-from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase, differing
+from tasks.records.arrow import text
+from tasks.releases.check import Check
+from tasks.releases.received import path_in
+from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
+from tasks.top_down.estimate.gls.margin_tables import PLACES, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
@@ -189,7 +190,7 @@ def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, en
         sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
         wrong = (
             "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
-            f"count(*) FILTER (abs(margin - {Z} * standard_error) > {ROUNDED * (1 + Z) * 1.001}) "
+            f"count(*) FILTER (abs(margin - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}) "
             f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
             f"FROM {files.rows(name)}) LEFT JOIN ({sums}) USING (geounit, name)"
         )
@@ -197,7 +198,7 @@ def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, en
         if counts:
             faults.append(f"state {state}: {counts:,} counts are not those released")
         if margins:
-            faults.append(f"state {state}: {margins:,} margins are not {Z} standard errors")
+            faults.append(f"state {state}: {margins:,} margins are not {Z95:.2f} standard errors")
     rows = files.rows_in(f"margins/{folder}")
     of_these = "avg(standard_error) FILTER (margin IS NOT NULL)"
     means = f"SELECT count, avg(standard_error), {of_these}, count(*), count(margin) FROM {rows} GROUP BY count"

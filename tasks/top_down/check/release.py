@@ -22,9 +22,9 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition, law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
-from tasks.lifecycle.check import Check, NotChecked, wrong_law
-from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase, differing
+from tasks.releases.check import Check, NotChecked, wrong_law
+from tasks.releases.received import path_in
+from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.check.counts import check_counts, check_margins
 from tasks.top_down.check.statements import check_public_files, not_checked
 from tasks.top_down.input.public_input import QUARTERS

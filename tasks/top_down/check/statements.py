@@ -14,12 +14,12 @@ import pyarrow.csv
 from pydantic import Field
 
 from privacy.noise.exact import parse_exact
-from tasks.lifecycle.check import Check, NotChecked, check_same
-from tasks.lifecycle.manifest import mark_of
-from tasks.lifecycle.received import path_in, read_in, read_json
-from tasks.lifecycle.release_database import ReleaseDatabase
 from tasks.lifecycle.staging import PIPES
-from tasks.lifecycle.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.releases.check import Check, NotChecked, check_same
+from tasks.releases.manifest import mark_of
+from tasks.releases.received import path_in, read_in, read_json
+from tasks.releases.release_database import ReleaseDatabase
+from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.release.description import FOLDER, SETTINGS_FILE, described_measurements, read_design
 from tasks.top_down.release.manifest import designed, measured, statements_of
 from tasks.top_down.release.stage_release import cell_files
@@ -42,7 +42,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     expected = designed(
         design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
     )
-    totals = _totals(release, design, states)
+    totals: dict[str, Any] = dict(_totals(release, design, states))
     with ReleaseDatabase(release) as database:
         products = {name: _product(database, release, manifest, design, name) for name in design.products}
     return expected | {

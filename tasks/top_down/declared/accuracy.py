@@ -12,8 +12,8 @@ from privacy.analyses.error_measures import Closeness, ErrorSums
 from spine.top_down.histogram import TrueHistograms
 from spine.top_down.queries import group_sums, query_group
 from tasks.lifecycle.workers import Workers
-from tasks.pages import render
-from tasks.pages.text_table import TextTable
+from tasks.releases.pages import render
+from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.errors import averaged, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -13,29 +12,85 @@ import pandas as pd
 
 from privacy.noise.exact import parse_exact
 from spine.declaration.declaration import Declaration
-from tasks.lifecycle.check import Check, check_spend
-from tasks.lifecycle.received import path_in
-from tasks.top_down.check.release import check_laws, check_shares
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.manifest import mark_of
+from tasks.releases.received import NotOfRelease, path_in
+from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.top_down.check.statements import SOLVED, Failed, Parents
+from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import assemble
+from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
+from tasks.top_down.declared.release import designed, measured_with
+from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.run_plan import law, variance
 
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns of an answer
+NOT_RELEASED = "the public tables are released with the measurements alone"
 
 
-def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """Check the spend against the declaration, every level against the one below it, and the laws."""
+def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a release besides those of every release."""
+    truth, estimate = "NOT_PRIVATE" in manifest, "ESTIMATE" in manifest
+    estimator: Estimator = "topdown" if truth else ESTIMATORS[ESTIMATORS.index(manifest["estimator"])]
+    if truth or estimate:
+        own = _without_tables(manifest, truth=truth)
+    else:
+        public, declared = _read_public(release, manifest)
+        own = designed(declared, public, estimator, truth=False, drawn=True)
+        own["public_files"] = dict.fromkeys(own["public_files"], Unshown(Digest, PUBLIC_FILE))
+    by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}
+    return {
+        **own,
+        **(by if estimate else {}),
+        "solved": Unshown(Parents, SOLVED),
+        "failed": Unshown(Failed, SOLVED),
+        "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),
+    }
+
+
+def _without_tables(manifest: Mapping[str, Any], *, truth: bool) -> dict[str, Any]:
+    """Return the statements of a release without its public tables: those that follow from the declaration."""
     declaration = declaration_of(manifest)
-    if manifest["spent"]:
-        public = read_measurements(release).public
-        differ = ["it is not that of the manifest"] * (json.loads(public.text) != manifest["declaration"])
-        yield Check(f"declaration of {MEASUREMENTS}", declaration.form.name, tuple(differ))
-        yield check_spend(assemble(public).spend, manifest["spent"])
+    shares = {} if truth else {level.name: _stated_shares(manifest, level.name) for level in declaration.levels}
+    unshown = {
+        "declared_unchanged": list[str],
+        "constraints": Line,
+        "geounits": dict[str, int],
+        "public_files": dict[str, Digest],
+        "statements": dict[str, str],
+    }
+    return {
+        "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
+        "spent": None,
+        "declaration": manifest["declaration"],
+        "estimator": None if truth else manifest["estimator"],
+        "cells": declaration.product.cells,
+        "measurements": False,
+        **{name: Unshown(kind, NOT_RELEASED) for name, kind in unshown.items() if not (truth and name == "statements")},
+        **({"statements": {}} if truth else {}),
+        **measured_with(declaration.allocation, shares),
+    }
+
+
+def _stated_shares(manifest: Mapping[str, Any], level: str) -> list[Fraction]:
+    """Return the shares that a manifest states of a level's geounits."""
+    return sorted({parse_exact(row["share"]) for row in manifest["noise"] if row["level"] == level})
+
+
+def _read_public(release: Path, manifest: Mapping[str, Any]) -> tuple[PublicTables, Declared]:
+    """Return the public tables of a release. Raises NotOfRelease where they are of another declaration or run."""
+    found = read_measurements(release)
+    stated = manifest["run"], mark_of(manifest), manifest["estimator"]
+    if (found.run, found.mark, found.estimator) != stated:
+        raise NotOfRelease(f"{MEASUREMENTS}/ are of another run, mark or estimator than the manifest states")
+    return found.public, assemble(found.public)
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check the answers of every geounit, every level against the one below it, and the declared figures."""
+    declaration = declaration_of(manifest)
     axes = [axis.name for axis in declaration.product.axes]
-    if manifest["noise"]:
-        yield check_laws(declaration.form.name, manifest)
-        yield check_shares(declaration.form.name, manifest)
     below = None
     for level in reversed(released_levels(declaration)):
         names = [column.name for column in geounit_columns(declaration, level)]
@@ -47,8 +102,56 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield Check(f"sums of {level}", f"{len(table):,} rows", tuple(faults))
         below = table
     if manifest["measurements"]:
-        yield _check_paths(release, declaration)
-        yield from (_check_answers(release, declaration, each.name) for each in declaration.levels)
+        yield NotChecked(f"{MEASUREMENTS}/*: value", "noise is shown by nothing but itself")
+        _, declared = _read_public(release, manifest)
+        for number, each in enumerate(declaration.levels):
+            yield _check_answers(release, declaration, each.name)
+            yield _check_shares(release, declared, number)
+        yield from _check_figures(release, declared)
+    else:
+        yield NotChecked("declared figures", NOT_RELEASED)
+    if any(name.startswith("margins/") for name in manifest["files"]):
+        yield NotChecked("margins/*: *", "estimates are not made again")
+
+
+def _check_shares(release: Path, declared: Declared, number: int) -> Check:
+    """Check that the geounits of a level that have answers are those of the spine, each with its share."""
+    hierarchy, name = declared.hierarchy, declared.declaration.levels[number].name
+    names = [column.name for column in geounit_columns(declared.declaration, name)]
+    rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{name}.parquet"), columns=[*names, "share"])
+    codes, spine = hierarchy.codes(number), hierarchy.spine
+    own = zip(*([str(code) for code in codes[column]] for column in names), strict=True) if names else [()]
+    shares = [Fraction(int(share), spine.denominator) for share in spine.shares[number]]
+    expected = {(*geounit, str(share)) for geounit, share in zip(own, shares, strict=True) if share}
+    found = set(rows.drop_duplicates().astype(str).itertuples(index=False, name=None))
+    wrong = len(expected ^ found)
+    faults = (f"{wrong:,} geounits have no answers, or answers of another share",) if wrong else ()
+    return Check(f"shares of {name}", f"{len(expected):,} geounits", faults)
+
+
+def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChecked]:
+    """Check that the counts of the leaves have the declared figures."""
+    declaration, hierarchy = declared.declaration, declared.hierarchy
+    name = declaration.levels[-1].name
+    if name not in released_levels(declaration):
+        yield NotChecked("declared figures", f"the level {name} is not released")
+        return
+    names = [column.name for column in geounit_columns(declaration, name)]
+    table = pd.read_parquet(path_in(release, f"parquet/{name}.parquet"))
+    codes = hierarchy.codes(len(declaration.levels) - 1)
+    index = pd.MultiIndex.from_arrays([[str(code) for code in codes[column]] for column in names])
+    leaf = index.get_indexer(pd.MultiIndex.from_frame(table[names].astype(str)))
+    cell = np.zeros(len(table), np.int64)
+    for axis in declaration.product.axes:
+        cell = cell * len(axis.codes) + pd.Index(axis.codes).get_indexer(pd.Index(table[axis.name].astype(str))).astype(
+            np.int64
+        )
+    strange = int((leaf < 0).sum())
+    faults = [f"{strange:,} rows are of no {name} that is declared"] * bool(strange)
+    if not strange:
+        count = table[COUNT].to_numpy().astype(np.int64)
+        faults += [finding.rule for finding in contradictions(declared, leaf.astype(np.int64), cell, count)]
+    yield Check("declared figures", f"{len(index):,} geounits", tuple(faults))
 
 
 def _check_answers(release: Path, declaration: Declaration, level: str) -> Check:
@@ -66,26 +169,3 @@ def _check_answers(release: Path, declaration: Declaration, level: str) -> Check
         if own is None or (parse_exact(f"{numerator}/{denominator}"), stated) != (own.parameter, variance(own)):
             faults.append(f"{query} with the share {share} has another law")
     return Check(f"answers of {level}", f"{len(laws)} laws", tuple(faults))
-
-
-def _check_paths(release: Path, declaration: Declaration) -> Check:
-    """Check that the shares of the answers on every path through the hierarchy sum to the budget, and to no more."""
-    shares: list[tuple[list[str], pd.DataFrame]] = []
-    faults, most = [], Fraction(0)
-    for each in declaration.levels:
-        names = [column.name for column in geounit_columns(declaration, each.name)]
-        rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{each.name}.parquet"), columns=[*names, "share"])
-        rows = rows.drop_duplicates()
-        texts = rows["share"].astype(str)
-        rows["share"] = texts.map({text: parse_exact(text) for text in texts.unique()}).astype(object)
-        if len(rows) > max(1, len(rows[names].drop_duplicates())):
-            faults.append(f"a geounit of {each.name} has answers of two shares")
-        path = rows["share"].to_numpy()
-        for above, own in shares:  # what a geounit's ancestors were measured with; the only one at the top has no name
-            of_each = rows.merge(own, on=above, how="left") if above else own.loc[[0] * len(rows)]
-            path = path + of_each.iloc[:, -1].fillna(0).to_numpy()
-        most = max([most, *path])
-        shares.append((names, rows.rename(columns={"share": f"share of {each.name}"}).reset_index(drop=True)))
-    if most != 1:
-        faults.append(f"the shares of a path through the hierarchy sum to {most} of the budget, not to 1")
-    return Check("shares of every path", f"{len(shares)} levels", tuple(faults))

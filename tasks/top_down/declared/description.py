@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from spine.declaration.declaration import Declaration, read_declaration
-from tasks.lifecycle.description import Column, Description, Table, integer, number
-from tasks.lifecycle.received import NotOfRelease
+from tasks.releases.description import Column, Description, Table, integer, number
+from tasks.releases.received import NotOfRelease
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
 MEASUREMENTS = "measurements"

@@ -18,11 +18,11 @@ from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
 from spine.top_down.queries import query_group
-from tasks.inputs.files import unchanged
-from tasks.lifecycle.datapackage import Resource, read_package
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
-from tasks.lifecycle.received import path_in
+from tasks.errors import Refused
+from tasks.records.files import unchanged
+from tasks.releases.datapackage import Resource, read_package
+from tasks.releases.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
+from tasks.releases.received import path_in
 
 Columns = Mapping[str, Sequence[str]]
 Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records
@@ -88,7 +88,7 @@ def _counted(declaration: Declaration, at: int, leaves: Columns, columns: Column
         given = columns[axis.name]
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         number |= {code: cell for cell, code in enumerate(axis.codes)}
-        if unknown := next((value for value in given if value not in number), None):
+        if (unknown := next((value for value in given if value not in number), None)) is not None:
             raise Refused(f"{axis.name} has no value {unknown!r:.40}, which the release has")
         own[:] = [number[value] for value in given]
     coordinate = query_group(product, equal.partition).coordinate[np.ravel_multi_index(tuple(at_cell), product.shape)]

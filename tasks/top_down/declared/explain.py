@@ -13,12 +13,12 @@ import numpy as np
 
 from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import classify
-from spine.declaration.declaration import Declaration, refines
+from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from spine.gls.grid import grid, hindrance
 from spine.top_down.queries import TOTAL
-from tasks.inputs.files import file_name
+from tasks.records.files import file_name
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, published_names
 from tasks.top_down.run_plan import law
@@ -197,9 +197,9 @@ def _declared_counts(declared: Declared, level: int, query: str) -> str:
     fixed = [
         count.partition for count in form.counts if all(count.columns) and count.least and count.least == count.most
     ]
-    if (whole and query == TOTAL) or any(refines(product, partition, query) for partition in fixed):
+    if (whole and query == TOTAL) or any(product.refines(partition, query) for partition in fixed):
         return "exact: declared"
-    return "as published" if any(refines(product, each.partition, query) for each in form.equal) else ""
+    return "as published" if any(product.refines(each.partition, query) for each in form.equal) else ""
 
 
 def _solver(declared: Declared, level: str) -> str:

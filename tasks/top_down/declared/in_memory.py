@@ -14,9 +14,9 @@ import spine.top_down as engine  # its compiled functions are imported at first 
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
 from spine.top_down import TrueHistograms
-from tasks.inputs.records import RecordFile, RowChecks
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import Authorization, Drawing
-from tasks.lifecycle.errors import Refused
+from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.description import released_levels
 from tasks.top_down.declared.measure import check_estimator

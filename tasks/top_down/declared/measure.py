@@ -15,7 +15,7 @@ from spine.gls.grid import hindrance
 from spine.hierarchy import Spine
 from spine.noise import replacement_cost
 from spine.top_down import Plan
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers

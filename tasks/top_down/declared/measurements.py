@@ -8,23 +8,25 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
-from tasks.inputs.declarations import find_declaration, read_raw
-from tasks.lifecycle.errors import Refused
+from spine.top_down.bounds import LARGEST_COUNT
+from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.lifecycle.manifest import mark_facts, mark_in
-from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.lifecycle.workers import Workers
+from tasks.records.declarations import find_declaration, read_raw
+from tasks.releases.manifest import mark_facts, mark_in
+from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import (
     EQUAL_COLUMNS,
@@ -43,6 +45,7 @@ from tasks.top_down.published.source import LARGEST_NATION, ORIGIN, read_level
 from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.source import Origin, Validated
 
+T = TypeVar("T")
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
 
 
@@ -120,22 +123,46 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
     Raises Refused where it is none of a release, or the other declaration is of other measurements.
     """
     try:
-        content = read_json(folder, SETTINGS_FILE)
+        content = {"estimator": "topdown", **read_json(folder, SETTINGS_FILE)}
         leaves = pq.read_table(path_in(folder, LEAVES_FILE))
-        totals = tuple({str(group): int(value) for group, value in each.items()} for each in content["totals"])
-        public = PublicTables(
-            str(content["text"]),
-            {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names},
-            totals,
-            {str(name): str(digest) for name, digest in content["digests"].items()},
-        )
-        raw = dict(json.loads(public.text))
-        public = replace(public, equal=_read_equal(folder, len(raw.get("equal", ()))))
-        by = ESTIMATORS[ESTIMATORS.index(estimator or content.get("estimator", "topdown"))]
-        found = Measurements(folder.resolve(), str(content["run"]), mark_in(content), public, by)
+        columns = {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names}
     except UNREADABLE as error:
         raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
+    raw, text = _field(content, "text", lambda text: (dict(json.loads(text)), str(text)))
+    equal = _field(raw, "equal", lambda each: _read_equal(folder, len(each)), ())
+    totals, digests = _field(content, "totals", _read_totals), _field(content, "digests", _read_digests)
+    public = PublicTables(text, columns, totals, digests, equal)
+    by = _field(content, "estimator", lambda stated: ESTIMATORS[ESTIMATORS.index(estimator or stated)])
+    mark = _field(content, "synthetic", lambda _: mark_in(content))
+    found = Measurements(folder.resolve(), _field(content, "run", _read_run), mark, public, by)
     return found if declaration is None else found._replace(public=_with_passes(public, raw, declaration))
+
+
+def _field(content: Mapping[str, Any], key: str, read: Callable[[Any], T], default: object = None) -> T:
+    """Return what a key of a received file holds, as `read` returns it. Raises Refused, and names the key."""
+    try:
+        return read(content[key] if default is None else content.get(key, default))
+    except UNREADABLE as error:
+        raise Refused(
+            f"{SETTINGS_FILE}: {key} is missing, or not as a release has it ({type(error).__name__})"
+        ) from None
+
+
+def _read_totals(stated: Any) -> tuple[dict[str, int], ...]:
+    totals = tuple({str(group): int(value) for group, value in each.items()} for each in stated)
+    if any(not 0 <= value <= LARGEST_COUNT for each in totals for value in each.values()):
+        raise ValueError("a total that nothing has")
+    return totals
+
+
+def _read_digests(stated: Any) -> dict[str, str]:
+    return {str(name): str(digest) for name, digest in stated.items()}
+
+
+def _read_run(stated: Any) -> str:
+    if not isinstance(stated, str) or not stated:
+        raise TypeError("a run is named by a text")
+    return stated
 
 
 def _read_equal(folder: Path, number: int) -> tuple[Counts, ...]:

@@ -28,14 +28,14 @@ from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
-from tasks.inputs.declarations import beside, find_declaration, read_columns, read_raw
-from tasks.inputs.files import digest_file, exists, file_name, unchanged
-from tasks.inputs.findings import Finding
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
+from tasks.records.declarations import beside, find_declaration, read_columns, read_raw
+from tasks.records.files import digest_file, exists, file_name, unchanged
+from tasks.records.findings import Finding
+from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
@@ -112,7 +112,7 @@ class Declared:
         """Return the answers that are asked of a geounit of each level."""
         product = self.declaration.product
         return {
-            level.name: sum(query_group(product, query).width for query in self.declaration.queries(level.name))
+            level.name: sum(product.width(query) for query in self.declaration.queries(level.name))
             for level in self.declaration.levels
         }
 
@@ -236,11 +236,24 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, faults: list[Fault])
     return dict(zip(groups, values.tolist(), strict=True))
 
 
+def _lacking(public: PublicTables, declaration: Declaration) -> Iterator[Fault]:
+    """Find tables and columns that a declaration names, and that its public tables, which may be received, lack."""
+    form = declaration.form
+    named = dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)])
+    if missing := [name for name in named if name not in public.leaves]:
+        yield Fault("leaves.file", f"it has no column {missing[0]!r:.50}")
+    for key, declared, there in (("totals", form.totals, public.totals), ("equal", form.equal, public.equal)):
+        if len(declared) != len(there):
+            yield Fault(key, f"the declaration has {len(declared)} of them, and its tables {len(there)}")
+
+
 def assemble(public: PublicTables, path: str = "") -> Declared:
     """Return a declaration with its hierarchy and bounds. path: for findings. Raises Faulty."""
     use_kernels(state_home())  # of a run those that `_declared` has chosen
     declaration, faults = read_declaration(json.loads(public.text))
     if declaration is None:
+        raise faulty(path, faults)
+    if faults := [*_lacking(public, declaration)]:
         raise faulty(path, faults)
     hierarchy, faults = make_hierarchy(declaration, public.leaves)
     if hierarchy is None:

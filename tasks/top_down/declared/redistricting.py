@@ -11,9 +11,9 @@ import pyarrow.csv
 
 from spine.entities import block_group_key, in_aian
 from spine.settings import Jurisdiction, settings_for
-from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.inputs.declarations import SHIPPED
 from tasks.lifecycle.staging import PIPES
+from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.records.declarations import SHIPPED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import SCHEMAS

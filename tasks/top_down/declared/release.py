@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spine.allocations import Allocation
 from spine.declaration.declaration import Declaration
 from spine.geography import FloatArray, IntArray
 from spine.gls.columns import query_errors
@@ -19,13 +21,15 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
+from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.staging import open_staging, write_table, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.pages.release_report import InShort
-from tasks.pages.release_report import write_report as write_page
-from tasks.pages.text_table import TextTable
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import InShort
+from tasks.releases.report import write_report as write_page
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.description import (
     COUNT,
     MARGINS,
@@ -37,7 +41,7 @@ from tasks.top_down.declared.description import (
 from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
-from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.declared.public_tables import Declared, PublicTables
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
@@ -48,6 +52,7 @@ from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
 
 ROWS = 1 << 12  # geounits that are written at once
+TITLE = "Tables of a declaration by the TopDown Algorithm"  # `release` in manifests
 STATEMENTS = {
     "guarantee": GUARANTEE,
     "declared": "Declared figures come from public files and are published unchanged: they are not protected.",
@@ -209,29 +214,15 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
 
 def describe_release(own: OfDeclaration, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
-    declared, public, origin, truth = own.declared, own.public, own.origin, is_truth(own)
-    declaration, spine = declared.declaration, declared.hierarchy.spine
+    declared, origin, truth = own.declared, own.origin, is_truth(own)
+    spine, facts = declared.hierarchy.spine, explain(declared)
     solves = [] if truth else load_solves(own, own.name, ALL)
-    facts = explain(declared)
-    published = public.published()
     manifest: dict[str, Any] = {
-        "release": "Tables of a declaration by the TopDown Algorithm",
-        "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
+        "release": TITLE,
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        "spent": None if truth or origin else declared.spend.as_json(),
-        "declaration": json.loads(published.text),
-        "declared_unchanged": facts.unchanged,
-        "constraints": f"class {facts.kind}, {facts.why}",
-        "estimator": None if truth else own.estimator,
-        "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
-        "cells": declaration.product.cells,
-        "public_files": published.digests,
-        "measurements": not truth and origin is None,
-        "budget": str(declaration.allocation.budget),
-        "shares": {level: str(share) for level, share in declaration.allocation.levels.items()},
-        "noise": [] if truth else [*describe_noise(declaration.allocation, distinct_shares(spine))],
+        **designed(declared, own.public.published(), own.estimator, truth=truth, drawn=not truth and origin is None),
         "solved": describe_solves(spine.levels, ((spine.levels[solve.level], solve) for solve in solves)),
         "failed": [
             describe_failed(
@@ -242,12 +233,44 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
             for solve in solves
             if solve.failed
         ],
-        "configuration_digest": public.release_digest(own.estimator),
-        "statements": {} if truth else STATEMENTS | (OF_GLS if own.estimator == "gls" else {}),
+        "configuration_digest": own.public.release_digest(own.estimator),
         **made_by(own),
     }
-    write_report(staged, manifest, declaration, facts)
+    write_report(staged, manifest, declared.declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
+
+
+def designed(
+    declared: Declared, published: PublicTables, estimator: Estimator, *, truth: bool, drawn: bool
+) -> dict[str, Any]:
+    """Return the statements of a release that follow from its declaration and public tables.
+
+    published: the public tables as a release has them. drawn: whether the run drew noise of its own.
+    """
+    declaration, spine, facts = declared.declaration, declared.hierarchy.spine, explain(declared)
+    return {
+        "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
+        "spent": declared.spend.as_json() if drawn else None,
+        "declaration": json.loads(published.text),
+        "declared_unchanged": facts.unchanged,
+        "constraints": f"class {facts.kind}, {facts.why}",
+        "estimator": None if truth else estimator,
+        "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
+        "cells": declaration.product.cells,
+        "public_files": published.digests,
+        "measurements": drawn,
+        **measured_with(declaration.allocation, {} if truth else distinct_shares(spine)),
+        "statements": {} if truth else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
+    }
+
+
+def measured_with(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> dict[str, Any]:
+    """Return what a release states of its noise. shares: by level, those that some geounit has; none of a truth."""
+    return {
+        "budget": str(allocation.budget),
+        "shares": {level: str(share) for level, share in allocation.levels.items()},
+        "noise": [*describe_noise(allocation, shares)],
+    }
 
 
 def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaration, facts: Explanation) -> None:

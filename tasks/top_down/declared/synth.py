@@ -16,9 +16,9 @@ from spine.declaration.figures import named
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
-from tasks.inputs.declarations import read_columns
-from tasks.inputs.marks import mark_table
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.declarations import read_columns
+from tasks.records.marks import mark_table
 from tasks.top_down.declared.nested_numbers import divide_totals
 from tasks.top_down.declared.public_tables import Declared, read_declared
 

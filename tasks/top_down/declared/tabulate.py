@@ -25,17 +25,17 @@ from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
-from tasks.inputs import counted_records
-from tasks.inputs.files import exists, file_name, unchanged
-from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
-from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
-from tasks.inputs.parquet import words_of
-from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, open_records
-from tasks.lifecycle.errors import PUT_BACK, Refused
+from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
+from tasks.records import counted_records
+from tasks.records.files import exists, file_name, unchanged
+from tasks.records.findings import Finding, has_errors, keep_findings, kept, refuse
+from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
+from tasks.records.parquet import words_of
+from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open_records
 from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.source import Validated, save_histograms

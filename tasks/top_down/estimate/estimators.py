@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spine.top_down import Estimates, TrueHistograms
+from tasks.errors import Failed
 from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots

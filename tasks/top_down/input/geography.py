@@ -19,10 +19,10 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import redistricting_bounds, redistricting_passes
 from spine.top_down import Bounds
-from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import VALIDATED
+from tasks.records.arrow import text
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 from tasks.top_down.source import Source
 

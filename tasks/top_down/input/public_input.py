@@ -19,21 +19,21 @@ import pyarrow.csv
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.redistricting import TYPES
-from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import find_blocks, short_codes
-from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.files import file_name
-from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.public_table import find_faults
-from tasks.inputs.tables import LINE, Column, check_distinct, check_pattern
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.geography import read_geography
+from tasks.records.arrow import text
+from tasks.records.block_codes import find_blocks, short_codes
+from tasks.records.files import file_name
+from tasks.records.findings import Finding, has_errors
+from tasks.records.public_table import find_faults, whole_numbers
+from tasks.records.tables import LINE, Column, check_distinct, check_mask, check_pattern
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 from tasks.top_down.source import Blocks
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
 TOTALS_COLUMNS = ("state", "pop")
-_COUNT = r" *[0-9]{1,9}(\.0*)? *"
+MOST = 10**9  # of a count
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
@@ -86,8 +86,8 @@ def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
     table, findings = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
     if table is None:
         return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), findings
-    counts = np.column_stack([_counts(table, name) for name in QUARTERS])
-    code = _counts(table, "tabblk")
+    counts = np.column_stack([whole_numbers(table[name])[0] for name in QUARTERS])
+    code = whole_numbers(table["tabblk"])[0]
     order = np.argsort(code, kind="stable")
     return code[order], counts[order], findings
 
@@ -97,26 +97,24 @@ def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
     table, findings = _read(path, TOTALS_COLUMNS, "[0-9]{2}")
     if table is None:
         return {}, findings
-    return dict(zip(_counts(table, "state").tolist(), _counts(table, "pop").tolist(), strict=True)), findings
+    return dict(zip(*(whole_numbers(table[name])[0].tolist() for name in TOTALS_COLUMNS), strict=True)), findings
 
 
 def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
     """Read and validate a table of a key and counts; None where a finding is an error."""
     file = file_name(path)
-    rows, findings = find_faults(path, columns, dictionary=True)
+    rows, findings = find_faults(path, columns)
     if rows is None:
         return None, findings
     table = rows.table.append_column(LINE, pa.array(rows.lines))
-    for name in columns:
-        findings += check_pattern(file, table, name, key if name == columns[0] else _COUNT)
-    numbers = Column(table[columns[0]]).numbers
-    findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", numbers)
+    findings += check_pattern(file, table, columns[0], key)
+    for name in columns[1:]:
+        numbers, wrong = whole_numbers(table[name], blank=-1)
+        wrong |= (numbers < 0) | (numbers >= MOST)
+        findings += check_mask(file, table, name, f"Invalid values found in {name}", wrong)
+    keys = Column(table[columns[0]]).numbers
+    findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", keys)
     return (None if has_errors(findings) else table), findings
-
-
-def _counts(table: pa.Table, name: str) -> IntArray:
-    numbers: IntArray = Column(table[name]).where(lambda text: int(text.partition(".")[0]), np.int64)
-    return numbers
 
 
 @contextmanager

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
-from tasks.inputs import counted_records
-from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
-from tasks.inputs.record_digests import Sums, sum_by_state, weights
-from tasks.inputs.records import RowChecks
-from tasks.inputs.tables import Column
 from tasks.lifecycle.files import open_array, save_arrays
+from tasks.records import counted_records
+from tasks.records.arrow import text
+from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
+from tasks.records.record_digests import Sums, sum_by_state, weights
+from tasks.records.records import RowChecks
+from tasks.records.tables import Column
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Blocks, TopDownRun
 

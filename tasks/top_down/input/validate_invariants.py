@@ -11,8 +11,8 @@ from spine.geography import BoolArray, IntArray, geoid15
 from spine.redistricting import HHGQ, HOUSEHOLD, OCCUPIED, PERSONS, TYPES, VACANT
 from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import group_sums, query_group
-from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.lifecycle.files import save_object
+from tasks.records.findings import SHOWN_VALUES, Finding
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY
 from tasks.top_down.run_plan import SCHEMAS, ProductName

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 
-from tasks.inputs.files import exists, file_name, unchanged
-from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
-from tasks.inputs.public_regions import keep_regions
-from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import STATE, digest_by_workers, open_records
+from tasks.errors import PUT_BACK, Refused
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
+from tasks.records.files import exists, file_name, unchanged
+from tasks.records.findings import MISSING, Finding, has_errors, keep_findings, refuse
+from tasks.records.marks import Mark, mark_files, name_if_covered, read_mark
+from tasks.records.record_digests import digests as state_digests
+from tasks.records.records import STATE, digest_by_workers, open_records
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state

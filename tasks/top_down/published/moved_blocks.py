@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from spine.geography import IntArray
-from tasks.inputs.block_codes import long_codes
+from tasks.records.block_codes import long_codes
 
 MOVED = {  # as measured: as tabulated, 15 digits each
     10039900000001: 10030108002009,

@@ -11,15 +11,15 @@ from typing import Any
 
 from privacy.accounting.journal import MarkName
 from spine.settings import Jurisdiction
-from tasks.inputs.files import digest_file
-from tasks.inputs.public_regions import keep_regions
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused, refusing
-from tasks.lifecycle.manifest import MANIFEST, marked
+from tasks.errors import Refused, refusing
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.process import code_digest, versions
-from tasks.lifecycle.received import path_in
 from tasks.lifecycle.run_directory import BOOT_ID
 from tasks.lifecycle.workers import Workers
+from tasks.records.files import digest_file
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import MANIFEST, marked
+from tasks.releases.received import path_in
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import NmfSource, Request

@@ -17,12 +17,12 @@ from spine.geography import IntArray
 from spine.hierarchy import common_denominator
 from spine.noise import parameter
 from spine.top_down import query_group
-from tasks.inputs.arrow import text
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
-from tasks.lifecycle.received import path_in
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
+from tasks.records.arrow import text
+from tasks.releases.received import path_in
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (

@@ -22,9 +22,9 @@ import numpy as np
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down import NoisyAnswers, query_group
-from tasks.inputs.findings import Finding
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.files import atomic_path, load_object, open_array
+from tasks.records.findings import Finding
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Origin, Source

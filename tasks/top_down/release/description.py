@@ -25,11 +25,11 @@ from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
-from tasks.inputs.arrow import text
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, mark_facts, mark_in
-from tasks.lifecycle.received import NotOfRelease, path_in, read_json
+from tasks.errors import Refused
 from tasks.lifecycle.staging import release_file, write_table
+from tasks.records.arrow import text
+from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
+from tasks.releases.received import NotOfRelease, path_in, read_json
 from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import ESTIMATORS, PRODUCTS, SCHEMAS, SPINES, Design, ProductName, check_allocation
@@ -47,7 +47,6 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
     "region": tuple(STATES),
     "kind": SPINES,
     "estimator": ESTIMATORS,
-    "rounding": ("program",),
     "microdata": ("parquet", "text"),
     "us_level": (True, False),
 }
@@ -96,7 +95,7 @@ def described_measurements(
         "state_totals": dict(totals),
         **{name: described[name] for name in names},
         "asked_states": described["states"],
-        **{name: described[name] for name in ("estimator", "rounding", "microdata")},
+        **{name: described[name] for name in ("estimator", "microdata")},
         "public_files": validated.digests,
     }
 

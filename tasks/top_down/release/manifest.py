@@ -12,10 +12,11 @@ import numpy as np
 
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, noise
-from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
+from tasks.lifecycle.commit import made_by
+from tasks.records.arrow import text
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, marked, noise_law
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.input.geography import codes_of, spine_digest, summaries

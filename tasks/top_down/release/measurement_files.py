@@ -24,9 +24,9 @@ from spine.geography import FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED
-from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
+from tasks.records.arrow import text
 from tasks.top_down.input.geography import ROWS, codes_of
 from tasks.top_down.release.nmf_layout import (
     CONSTRAINTS,

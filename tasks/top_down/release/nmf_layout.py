@@ -21,7 +21,7 @@ from spine.geography import IntArray
 from spine.production import allocation
 from spine.redistricting import TYPES
 from spine.settings import Jurisdiction
-from tasks.lifecycle.manifest import mark_facts, mark_in
+from tasks.releases.manifest import mark_facts, mark_in
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
 
 RowKind = Literal["DPQuery", "Constraint"]  # of rows: noisy answers, declared numbers

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from privacy.noise.margins import Z95
 from spine.production import allocation as production
 from spine.redistricting import PERSON_COUNTS, UNIT_COUNTS
-from tasks.inputs.names import name_of_state, title_of_states
-from tasks.lifecycle.manifest import spend_of
-from tasks.pages import margin
-from tasks.pages.release_report import InShort
-from tasks.pages.release_report import write_report as write_page
-from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS, count_title, level_title, query_title
+from tasks.geography.names import coverage, name_of_state, title_of_states
+from tasks.releases.manifest import spend_of
+from tasks.releases.pages import margin
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.pages.words import PRODUCTS, count_title, level_title, query_title
+from tasks.releases.report import InShort
+from tasks.releases.report import write_report as write_page
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.tables import states_of_nation
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -34,7 +35,6 @@ MEASURED = {
         "optimized": ((1.87, 7.87), (1.95, 3.33), (20, 7.21), (3.66, 7.27), (6.2, 1.23)),
     }.items()
 }
-Z = 1.96
 COUNTED = len(PERSON_COUNTS)  # in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
@@ -57,7 +57,7 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         if spend
         else [],
         sections=sections,
-        nation=states_of_nation(manifest),
+        covers=coverage(states_of_nation(manifest)),
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
         margins=margins,
@@ -75,7 +75,7 @@ def _margins_in_short(levels: Sequence[Mapping[str, Any]], kind: str) -> TextTab
         errors = [error for name, error in row["mean_with_margin"].items() if name in own]
         if errors:
             numbers = (f"{row[name]:,}" for name in ("geounits", "with_margin"))
-            rows.append([level_title(row["of"]), *numbers, margin(Z * errors[0]), margin(Z * max(errors))])
+            rows.append([level_title(row["of"]), *numbers, margin(Z95 * errors[0]), margin(Z95 * max(errors))])
             number = len(errors)
     total = next(iter(levels[0]["mean_standard_error"]))
     columns = ["area", "areas", "with a margin", f"{count_title(total)}, ±", f"the least certain of {number} counts, ±"]

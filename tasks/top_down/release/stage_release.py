@@ -14,11 +14,11 @@ from spine.geography import IntArray
 from spine.redistricting import OCCUPIED, VACANT
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
-from tasks.inputs.arrow import text
-from tasks.inputs.public_regions import write_regions
-from tasks.inputs.regions import Region
+from tasks.geography.public_regions import write_regions
+from tasks.geography.regions import Region
 from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
 from tasks.lifecycle.workers import Workers
+from tasks.records.arrow import text
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import counts_of, write_margins
 from tasks.top_down.estimate.topdown import load_estimates

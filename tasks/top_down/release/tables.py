@@ -8,10 +8,10 @@ from typing import Any
 
 from privacy.tables.histogram import Axis
 from spine.redistricting import HHGQ, PERSON_AXES
-from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Reference, Role, Table, integer, number
-from tasks.lifecycle.received import PART, NotOfRelease
-from tasks.pages.words import level_title
+from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE
+from tasks.releases.description import Column, Description, Reference, Role, Table, integer, number
+from tasks.releases.pages.words import level_title
+from tasks.releases.received import PART, NotOfRelease
 from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from privacy.noise.margins import Z90, Z95
 from spine.geography import FloatArray, IntArray
-from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import AreaFile, shown_examples
-from tasks.inputs.blocks.area_names import UNASSIGNED
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.area_file import AreaFile, shown_examples
+from tasks.geography.blocks.area_names import UNASSIGNED
+from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
-from tasks.top_down.user_areas.intervals import Z90, Z95, interval
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.kept import KeptState
 from tasks.top_down.user_areas.published import Published
 
@@ -54,7 +55,7 @@ class AreaEstimates:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
     what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
     file, published_file: the names of the files of the areas and of the published counts. unjudged: why areas that
-    divide a state are not judged as a plan.
+    divide a state are not judged as a plan. read: the blocks of the areas.
     """
 
     source: str
@@ -71,6 +72,7 @@ class AreaEstimates:
     file: str = ""
     published_file: str = ""
     unjudged: str = ""
+    read: AreaFile | None = None
 
     @property
     def districts(self) -> tuple[str, ...]:
@@ -176,6 +178,7 @@ def estimate_file(
         banners,
         (HOW, COUNTED, BELONGS, CUT, *((SEVERAL,) if len(states) > 1 else ())),
         unjudged=unjudged,
+        read=file,
     )
 
 

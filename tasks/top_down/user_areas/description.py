@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.lifecycle.description import Column, Description, Table, integer, number
+from tasks.releases.description import Column, Description, Table, integer, number
 
 AREA = Column("area", "text", "the name of the area")
 UNIT = "persons or housing units"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from privacy.noise.margins import Z95
 from spine.geography import FloatArray, IntArray
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates
-from tasks.top_down.user_areas.intervals import Z95
 
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95

@@ -10,16 +10,16 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from privacy.noise.margins import Z95
 from spine.geography import FloatArray
-from tasks.inputs.block_codes import TRACT_UNIT
-from tasks.inputs.blocks.area_file import AreaFile
-from tasks.inputs.points import Point
-from tasks.inputs.regions import Region
-from tasks.pages import number
-from tasks.pages.charts import BLUE, INK, ORANGE, picture
-from tasks.pages.text_table import TextTable
+from tasks.geography.blocks.area_file import AreaFile
+from tasks.geography.points import Point
+from tasks.geography.regions import Region
+from tasks.records.block_codes import TRACT_UNIT
+from tasks.releases.pages import number
+from tasks.releases.pages.charts import BLUE, INK, ORANGE, picture
+from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
-from tasks.top_down.user_areas.intervals import Z95
 
 Verdict = Literal["yes", "no", "not known"]
 MANY = 40  # districts of a chart with little room

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from math import ceil, floor
-from statistics import NormalDist
-
-Z90, Z95 = (NormalDist().inv_cdf((1 + level) / 2) for level in (0.90, 0.95))
 
 
 def interval(estimate: float, error: float, z: float) -> tuple[int, int]:

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from spine.geography import IntArray
-from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import complete, load_object, open_array, remove, save_arrays, save_object
 from tasks.lifecycle.private_folder import check_private, make_private
+from tasks.records.block_codes import short_codes
 from tasks.top_down.estimate.gls.tree import Tree, tree_folder
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.source import Source

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from privacy.tables.histogram import sums
 from spine.geography import IntArray
-from tasks.inputs.block_codes import STATE_UNIT, short_codes
-from tasks.inputs.names import name_of_state
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest
-from tasks.lifecycle.received import NotOfRelease, path_in
+from tasks.errors import Refused
+from tasks.geography.names import name_of_state
+from tasks.records.block_codes import STATE_UNIT, short_codes
+from tasks.releases.manifest import MANIFEST, read_manifest
+from tasks.releases.received import NotOfRelease, path_in
 from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
@@ -31,8 +31,8 @@ def published_counts(source: str) -> Published:
         if "NOT_PRIVATE" in _manifest(Path(source)):
             raise Refused(f"--published {source}: these are exact counts, made by das truth: never publish them")
         return lambda product, state: _of_release(Path(source), product, state)
-    from tasks.inputs.blocks.files import block_files  # imports pandas
-    from tasks.inputs.blocks.pl94 import is_geographic_header
+    from tasks.geography.blocks.files import block_files  # imports pandas
+    from tasks.geography.blocks.pl94 import is_geographic_header
 
     headers = [path for path in block_files(source) if is_geographic_header(path)]
     if not headers:
@@ -76,7 +76,7 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
 
 
 def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:
-    from tasks.inputs.blocks.pl94 import read_block_counts
+    from tasks.geography.blocks.pl94 import read_block_counts
 
     schema = SCHEMAS[product]
     names = [schema.cells_like(count)[0] for count in schema.estimated]

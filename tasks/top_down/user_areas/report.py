@@ -10,14 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from privacy.noise.margins import Z95
 from spine.geography import FloatArray
-from tasks.inputs.blocks.area_names import UNASSIGNED
-from tasks.inputs.names import name_of_state, title_of_states
-from tasks.lifecycle.datapackage import write_package
+from tasks.geography.blocks.area_names import UNASSIGNED
+from tasks.geography.names import name_of_state, title_of_states
 from tasks.lifecycle.new_folder import new_folder
-from tasks.pages import number, render
-from tasks.pages.text_table import TextTable, as_csv
-from tasks.pages.words import count_title
+from tasks.releases.datapackage import write_package
+from tasks.releases.pages import number, render
+from tasks.releases.pages.text_table import TextTable, as_csv
+from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.description import DESCRIPTION
@@ -31,7 +32,6 @@ from tasks.top_down.user_areas.hearing import (
     sketch_map,
     verdict_table,
 )
-from tasks.top_down.user_areas.intervals import Z95
 
 Sketch: TypeAlias = tuple[FloatArray, FloatArray]
 SHORT = ("total", "voting age")  # counts that are shown of many areas

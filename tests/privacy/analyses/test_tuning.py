@@ -21,7 +21,7 @@ from privacy.analyses.tuning import (
 )
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from tasks.detailed_dhca.details import CELLS_OF
+from tasks.safetab.persons.details import CELLS_OF
 
 GAMMA = Fraction(1, 10)
 FIGURES = {  # rho -> T, P(suppressed), bias / T and eq. (13) / T at n = 0, T/2, T, 3T/2, 2T

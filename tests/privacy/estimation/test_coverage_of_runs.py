@@ -15,6 +15,7 @@ from privacy.estimation.densities import lattice
 from privacy.estimation.linked_tables import estimate
 from privacy.estimation.ratio_sets import NoisyRatio
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import Z95
 from tests.privacy.estimation.test_linked_tables import PERSONS, RACES, measured, truths
 
 pytestmark = pytest.mark.long
@@ -52,7 +53,7 @@ def test_intervals_of_least_squares() -> None:
                 error = found[name].counts.sum(axis=summed) - truth[name].sum(axis=summed)
                 cells = range(error.shape[-1])
                 rounding = (51 if region else 1) * (RACES if codes else 1) / 12
-                margins = [1.96 * sqrt(found[name].covariances[key][cell, cell] + rounding) for cell in cells]
+                margins = [Z95 * sqrt(found[name].covariances[key][cell, cell] + rounding) for cell in cells]
                 held.setdefault(f"{name} {key}", []).append(float((np.abs(error) <= margins).mean()))
     for key, shares in held.items():
         mean, error = float(np.mean(shares)), float(np.std(shares)) / sqrt(RUNS)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from privacy.estimation.equality import combine, combined_margin, combined_variance, find_equalities
-from tasks.population_groups.iterations import read_iterations
+from privacy.noise.margins import Z95
+from tasks.safetab.iterations import read_iterations
 
 # code:        Null A   B   C   D   E
 REGIONAL = np.array([-1, 0, 0, 1, 1, -1], np.int32)
@@ -40,7 +41,7 @@ def test_the_variances_of_production():
     for parts, deviation in ((7, 12.12), (10, 13.73), (4, 9.72)):
         variance = combined_variance(np.array([23.719**2]), np.array([parts * 5.328**2]))
         assert variance[0] ** 0.5 == pytest.approx(deviation, abs=0.01)
-        assert combined_margin(variance)[0] == int(np.ceil(1.96 * deviation - 0.5))
+        assert combined_margin(variance)[0] == int(np.ceil(Z95 * deviation - 0.5))
 
 
 def test_combining_is_by_inverse_variance_to_the_nearest():

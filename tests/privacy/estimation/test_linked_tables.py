@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privacy.estimation.linked_tables import Answers, Table, estimate, share_out
+from privacy.noise.margins import Z95
 
 STATES, RACES = 51, 7
 RNG = np.random.default_rng(36)
@@ -134,9 +135,7 @@ def test_intervals_cover_and_whole_numbers_add_up() -> None:
         for name, cells in (("PH1", 2), ("PH7", 3)):
             for cell in range(cells):
                 error = found[name].counts[:, :, cell] - truth[name][:, :, cell]
-                covered.append(
-                    (np.abs(error) <= 1.96 * sqrt(found[name].covariances["state codes"][cell, cell])).mean()
-                )
+                covered.append((np.abs(error) <= Z95 * sqrt(found[name].covariances["state codes"][cell, cell])).mean())
     assert np.mean(covered) == pytest.approx(0.95, abs=0.005)  # of 71,400 that depend little on each other
 
 

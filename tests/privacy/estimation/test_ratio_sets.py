@@ -19,14 +19,14 @@ RNG = np.random.default_rng(36)
 
 
 def fieller(numerator: int, denominator: int, variances: tuple[float, float]) -> list[float]:
-    """The ends of Fieller's set at 90% for normal errors, where it is an interval.
+    """The ends of Fieller's set at 90% for normal errors, where it is an interval, within [1, 10].
 
     (D^2 - z^2 v_D) r^2 - 2 N D r + N^2 - z^2 v_N <= 0.
     """
     of_numerator, of_denominator = (NormalDist().inv_cdf(0.95) ** 2 * each for each in variances)
     a, c = denominator**2 - of_denominator, numerator**2 - of_numerator
     b = numerator * denominator
-    return [(b + sign * sqrt(b * b - a * c)) / a for sign in (-1, 1)]
+    return [min(max((b + sign * sqrt(b * b - a * c)) / a, 1), 10) for sign in (-1, 1)]
 
 
 def noisy(law: Law, numerator: int, denominator: int, draws: int = 1) -> NoisyRatio:

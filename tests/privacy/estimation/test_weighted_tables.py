@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privacy.estimation.densities import density_of_sum, values
 from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
 from privacy.noise.laws import Law, law
-from tasks.detailed_dhcb.tables import T3, T4
+from tasks.safetab.households.tables import T3, T4
 
 NATION, BELOW, REGIONAL = (law("zcdp", Fraction(text), 9) for text in ("1.9208", "0.142869", "0.006915"))
 Source = tuple[Law, int, int, int]  # noise, details of T3 and T4, and of how many groups it is the sum

@@ -1,14 +1,18 @@
+import tokenize
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fixed_point_laws import pmf
 from scipy.signal import fftconvolve
+from scipy.stats import norm
 
+from privacy.analyses.margin_budgets import RECIPE_Z
 from privacy.noise.balls import working_precision
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
-from privacy.noise.margins import _Sum, coverage, margin_of_error, margin_of_sum, suppression_threshold
+from privacy.noise.margins import Z90, Z95, _Sum, coverage, margin_of_error, margin_of_sum, suppression_threshold
 
 CELLS = (1, 4, 8, 9, 18, 23, 46)
 LAWS = [
@@ -190,3 +194,17 @@ def test_arguments_are_checked():
         margin_of_error(LAWS[0], 0)
     with pytest.raises(ValueError, match="between 0 and 1"):
         suppression_threshold(LAWS[0], Fraction(0))
+
+
+def test_a_normal_margin_has_one_width_for_each_confidence():
+    """The quantiles of the normal law; the papers' rounded one is theirs, and no other number stands in the code."""
+    assert pytest.approx([norm.ppf(0.95), norm.ppf(0.975)], abs=1e-12) == [Z90, Z95]
+    assert Fraction("1.96") == RECIPE_Z
+    root = Path(__file__).parents[3]
+    found = []
+    for path in [path for room in ("privacy", "spine", "tasks", "flows") for path in (root / room).rglob("*.py")]:
+        with tokenize.open(path) as file:
+            tokens = tokenize.generate_tokens(file.readline)
+            numbers = [each.string for each in tokens if each.type == tokenize.NUMBER]
+        found += [(path, each) for each in numbers if each in ("1.96", "1.645") or each[:6] in ("1.9599", "1.6448")]
+    assert found == []

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spine.declaration.classes import classify
-from spine.declaration.declaration import read_declaration, refines
+from spine.declaration.declaration import read_declaration
 from spine.declaration.figures import read_bounds
 from spine.declaration.form import expanded, is_writable
 from spine.declaration.hierarchy import make_hierarchy
-from spine.top_down.queries import query_group
+from spine.top_down.queries import parent_of, query_group
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -27,6 +27,16 @@ def then(name: str, chain: list[str] | None = None) -> dict[str, Any]:
     """Passes of a level after a rounding, whose chain is `name`."""
     later = {"least_squares": [["detailed"]], "round": [name]}
     return {"levels": ["region"], "round": ["dwelling"] if chain is None else chain, "then": [later]}
+
+
+@given(st.data())
+def test_what_refines_what_is_decided_axis_by_axis(data: st.DataObject) -> None:
+    product = declared().product
+    names = ["total", "detailed", "sex", "dwelling", "age", "young", "dwelling*young", "sex*age", "young * sex"]
+    fine, coarse = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+    groups = query_group(product, fine), query_group(product, coarse)
+    assert product.refines(fine, coarse) == (parent_of(*groups) is not None)
+    assert product.width(fine) == groups[0].width
 
 
 BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the change that makes it so
@@ -59,6 +69,8 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         "counts",
         lambda raw: raw.update(counts=[exactly("dwelling*sex", 4), exactly("sex * dwelling", 4)]),
     ),
+    "a cell without a value": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=[[]])),
+    "a column of tables of totals": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["total"])),
     "a table of too many cells": (
         "axes",
         lambda raw: (
@@ -305,8 +317,8 @@ def test_the_default_chain_starts_at_the_counts_and_every_sum_refines_the_one_be
     declaration = declared()
     assert declaration.passes.rounded == ("dwelling", "dwelling*young")
     assert declaration.passes.total_first == {"nation", "region", "district"}
-    assert refines(declaration.product, "dwelling*young", "dwelling")
-    assert not refines(declaration.product, "dwelling*young", "sex")
+    assert declaration.product.refines("dwelling*young", "dwelling")
+    assert not declaration.product.refines("dwelling*young", "sex")
 
 
 BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]] = {

@@ -43,17 +43,17 @@ from tasks.bottom_up.measure import (
 from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
-from tasks.inputs.findings import load_findings
-from tasks.inputs.marks import MARK_FILE, Mark
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import SECRET, read_authorization
-from tasks.lifecycle.check_tables import check_tables
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
+from tasks.records.findings import load_findings
+from tasks.records.marks import MARK_FILE, Mark
+from tasks.releases.check_tables import check_tables
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import MANIFEST
 
 DECLARED = {
     "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"], "GQ": ["101", "201", "301"]},

@@ -13,9 +13,9 @@ from e2e_runs import settings_for
 from flows.execution.settings import keep_settings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, TRUTH, mark_repetition, may_draw
 from tasks.lifecycle.commit import destroy_run, end_run, end_truth, mark_truth
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import STAGES, RunDirectory
 from tasks.lifecycle.staging import staging

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.new_folder import new_folder
 
 

@@ -13,14 +13,14 @@ from tempfile import mkdtemp
 import pytest
 
 from flows.execution.settings import load_settings
+from tasks.errors import Refused
 from tasks.lifecycle import process
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, is_released
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.private_folder import is_as_safe_as, make_private
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
 from tasks.lifecycle.staging import clear_staging, open_staging, staging
+from tasks.releases.manifest import MANIFEST
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes other users' parts")
 CURATOR, ATTACKER = 4321, 4322

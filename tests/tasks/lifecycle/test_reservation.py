@@ -12,8 +12,8 @@ from e2e_runs import killed, points_of
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger, Request
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import AUTHORIZATION, may_draw, read_secret, read_secret_digest
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import (
     Charging,
     Input,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from flows.execution import crash_report
-from flows.execution.settings import load_settings, sibling_run
+from flows.execution.settings import load_settings
 from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Account, Ledger
+from tasks.errors import Refused
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
@@ -56,7 +56,6 @@ def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
 READERS: dict[str, Callable[[RunDirectory], object]] = {
     "lock": lambda run: locked(run).__enter__(),
     "settings": load_settings,
-    "sibling": sibling_run,
     "list": lambda run: run_directories(run.state_folder),
 }
 

@@ -21,9 +21,9 @@ from distributed.core import error_message
 from e2e_runs import das
 
 from flows.execution.cluster import ClusterSettings, open_cluster
+from tasks.errors import Failed, Refused
 from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers, lost
 from tasks.spine.optimize import on_workers

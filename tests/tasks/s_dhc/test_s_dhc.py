@@ -32,18 +32,20 @@ from flows.execution.settings import GATE
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
-from tasks.inputs import fast_records
-from tasks.inputs.findings import load_findings
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import Authorization, Drawing
-from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
-from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.run_directory import STAGES
-from tasks.s_dhc.check import checks
+from tasks.records import fast_records
+from tasks.records.findings import load_findings
+from tasks.releases.manifest import read_manifest
+from tasks.releases.statements import check_statements
+from tasks.s_dhc.accuracy import measure_errors
+from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, LEVELS, MEASURED, OF_PERSONS, REGION_KEYS
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
@@ -534,6 +536,24 @@ def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
     check_averages(release)
 
 
+def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made, states=["01", "44"], estimates=True, config={"budget": "1"})
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
+    assert InProcess(settings, HERE, before=GATE).run() is None
+    errors = measure_errors(settings.directory, 1, averages=False)
+    release = InProcess(settings, HERE).run()
+    assert release is not None
+    folders = {"count": "{0}/{0}", "estimate": "estimates/{0}"}
+    for (table, key, what), found in errors.items():
+        rows = pd.read_parquet(release / f"{folders[what].format(table)}.parquet")
+        region, _, level = key.partition("_")
+        of_level = rows.get("ITERATION_CODE", pd.Series("*", rows.index)).isin([*LEVELS[level]])
+        margins = rows[of_level & (rows["REGION_TYPE"] == REGION_KEYS[region])]["MOE"]
+        assert found["margin"] == margins.max(), (table, key, what)
+    assert {what for _, _, what in errors} == {"count", "estimate"}
+
+
 def counts_before_the_gate(settings: SDhcSettings) -> np.ndarray:
     settings.directory.create()
     InProcess(settings, HERE, before=GATE).run()
@@ -602,7 +622,7 @@ def test_a_changed_variance_is_found_and_those_of_a_release_are_right(
         rows = pd.read_parquet(path)
         rows.assign(VARIANCE=rows["VARIANCE"] * np.where(rows.index == 3, 1 + changed, 1)).to_parquet(path)
         (fault,) = [each for each in checks(release, manifest) if each.faults]
-        assert fault.what == "margins and variances of PH3"
+        assert fault.what == "PH3: keys and noise"
         rows.to_parquet(path)
 
 
@@ -621,11 +641,11 @@ def test_each_fact_about_the_noise_of_a_release_is_recomputed(tmp_path: Path, ma
         assert [fault.partition(" ")[0] for fault in found.faults] == [column]
     rows.to_parquet(path)
     name, facts = next(iter(manifest["queries"].items()))
+    expected = {"queries": statements(release, manifest)["queries"]}
     for key in ("tau", "distance", "norm", "margin_90", "loss"):
-        facts_with = manifest | {"queries": manifest["queries"] | {name: facts | {key: None}}}
-        found = [each for each in checks(release, facts_with) if each.faults]
-        assert [each.what for each in found] == [f"noise of {name}"]
-        assert found[0].faults[0].startswith(f"{key} is ")
+        stated = {"queries": manifest["queries"] | {name: facts | {key: None}}}
+        (found,) = [fault for each in check_statements(expected, stated) for fault in each.faults]
+        assert found.startswith(f"queries.{name}.{key}: it is ") == (facts[key] is not None)
 
 
 def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:

@@ -13,9 +13,9 @@ from block_files import geographic_header, segment_3
 from spine_cases import blocks_table, write_grfc
 
 from spine.settings import settings_for
-from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.spine_options import read_allocation, read_settings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.geography import read_geography
+from tasks.geography.spine_options import read_allocation, read_settings
 from tasks.spine.optimize import spine_columns_missing
 
 PERSONS = settings_for("pl94-persons")

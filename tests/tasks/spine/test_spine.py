@@ -17,13 +17,13 @@ from spine_cases import blocks_table, root_of, write_grfc
 
 from spine.production import allocation_for
 from spine.settings import PRODUCTS, settings_for
-from tasks.inputs.spine_options import read_allocation, read_settings
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, read_package
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import file_names
+from tasks.errors import Refused
+from tasks.geography.spine_options import read_allocation, read_settings
 from tasks.lifecycle.workers import Workers
-from tasks.pages.words import best_in_words
+from tasks.releases.datapackage import DICTIONARY_FILE, read_package
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import file_names
+from tasks.releases.pages.words import best_in_words
 from tasks.spine.optimize import in_turn, on_workers, optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.write import SpineSummary
@@ -132,7 +132,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
     from spine.production import allocation_for
     from spine.redistricting import PRODUCTS
     from spine.variance import cell_variance, entity_sums, marginal_parts, upward
-    from tasks.inputs.blocks.geography import read_geography
+    from tasks.geography.blocks.geography import read_geography
 
     table = pd.read_csv(spine[0] / "entities.csv", dtype={"code": str})
     blocks, _ = read_geography(grfc, PERSONS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.synth.blocks import Blocks, delimited
 from tasks.synth.nation import Tally, state_blocks, tallies
 from tasks.synth.synthesize import synthesize_nation

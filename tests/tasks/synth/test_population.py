@@ -13,11 +13,11 @@ from block_files import geographic_header, write_zip
 from scipy.stats import chi2
 
 from spine.redistricting import PERSON_AXES, PERSON_TABLES
-from tasks.detailed_dhca.person import PERSON
-from tasks.detailed_dhcb.household import HOUSEHOLD
-from tasks.inputs.blocks.pl94 import SEGMENTS
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.pl94 import SEGMENTS
 from tasks.s_dhc.records import KINDS
+from tasks.safetab.households.household import HOUSEHOLD
+from tasks.safetab.persons.person import PERSON
 from tasks.synth.draws import Draws, Purpose, philox
 from tasks.synth.population.quarters import repair_quarters
 from tasks.synth.population.sizes import LARGEST, base_law, draw_sizes, fit_law, mix

@@ -15,9 +15,9 @@ from dhca_inputs import check_mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.person import PERSON
-from tasks.inputs.marks import read_mark
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.errors import Failed, Refused
+from tasks.records.marks import read_mark
+from tasks.safetab.persons.person import PERSON
 from tasks.synth import states, write
 from tasks.synth.blocks import read_blocks
 from tasks.synth.draws import apportion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import random
@@ -9,7 +10,9 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +37,16 @@ from spine.declaration.declaration import read_declaration
 from spine.redistricting import PERSONS, UNITS, redistricting_declaration
 from spine.settings import Jurisdiction
 from spine.top_down import Passes, descend, query_group
-from tasks.inputs.declarations import SHIPPED, read_raw
-from tasks.inputs.files import digest_file, file_name
-from tasks.inputs.findings import Finding, load_findings
-from tasks.lifecycle.check_tables import check_tables
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest
+from spine.top_down.histogram import Product
+from tasks.errors import Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
+from tasks.records.declarations import SHIPPED, read_raw
+from tasks.records.files import digest_file, file_name
+from tasks.records.findings import Finding, load_findings
+from tasks.releases.check_tables import check_tables
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import read_manifest
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
@@ -221,6 +225,69 @@ def test_a_declaration_names_nothing_outside_of_its_folder(tmp_path: Path, name:
     assert (found.column, "not in the folder of the declaration" in found.rule) == (key, True)
 
 
+def test_a_table_of_many_cells_and_queries_is_explained_without_a_pass_over_its_cells_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In seconds, up to the most cells and queries that are allowed: queries are compared by their axes."""
+    names = [f"a{number}" for number in range(18)]
+    asked = ["*".join(each) for each in combinations(names, 2)][:58]
+    axes = {name: {"column": name, "values": ["1", "2"]} for name in names}
+    shares = {"total": "1/4", "detailed": "1/4"} | dict.fromkeys(asked, f"1/{2 * len(asked)}")
+    path, _ = write(tmp_path, BASE | {"axes": axes, "recodes": {}, "zeros": [], "counts": [], "queries": shares})
+    passes = []
+    partition = Product.partition
+    monkeypatch.setattr(Product, "partition", lambda own, query: passes.append(query) or partition(own, query))
+    assert explain(read_declared(path)[1]).cells == 1 << 18
+    assert not {*passes} & {*asked}
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a document of JSON has a value."""
+    if at:
+        yield at
+    for key in value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0):
+        yield from places(value[key], (*at, key))
+
+
+def mutated(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    """A document with another value in one place; without it where the new one is `...`."""
+    value = inner = copy.deepcopy(value)
+    for key in at[:-1]:
+        inner = inner[key]
+    if new is ...:
+        del inner[at[-1]]
+    else:
+        inner[at[-1]] = new
+    return value
+
+
+def test_a_changed_description_of_measurements_is_refused_by_its_key_or_read(copied: Path) -> None:
+    """Somebody else may have written it: whatever a key holds, there is no other error than a refusal."""
+    file = copied / "measurements/declared.json"
+    content = json.loads(file.read_text())
+    text = json.loads(content["text"])
+    values = (..., None, 1.5, "", "x", [], {}, [[]], 1 << 70)
+    outer = [mutated(content, at, new) for at in places(content) for new in values]
+    inner = [content | {"text": json.dumps(mutated(text, at, new))} for at in places(text) for new in values]
+    known = [
+        (("leaves", "key"), ""),
+        (("leaves", "key"), "x"),
+        (("levels", 1, "columns"), ""),
+        (("totals", 0, "of"), ""),
+    ]
+    named = [(at[0], content | {"text": json.dumps(mutated(text, at, new))}) for at, new in known]
+    named += [(key, mutated(content, (key,), ...)) for key in ("text", "totals", "digests", "run", "synthetic")]
+    named += [("totals", mutated(content, ("totals", 0, "1"), 1 << 70)), ("totals", content | {"totals": []})]
+    for key, changed_content in named:
+        file.write_text(json.dumps(changed_content))
+        with pytest.raises(Refused, match=key):
+            public_tables.assemble(read_measurements(copied).public)
+    for changed_content in random.Random(1).sample(outer + inner, 60):
+        file.write_text(json.dumps(changed_content))
+        with suppress(Refused):
+            public_tables.assemble(read_measurements(copied).public)
+
+
 def test_a_changed_count_is_found_by_the_checks(copied: Path) -> None:
     path = copied / "parquet/region.parquet"
     table = pd.read_parquet(path)
@@ -392,17 +459,20 @@ def test_a_public_file_that_changes_before_its_digest_is_refused(
         read_declared(declaration)
 
 
-def test_the_shares_of_every_path_are_summed(tmp_path: Path) -> None:
+def test_the_share_of_every_geounit_is_that_of_the_spine(tmp_path: Path) -> None:
     _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(bypass=True))))
     manifest = read_manifest(staged)
-    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
-    assert paths.faults == ()
+    (shares,) = [each for each in checks(staged, manifest) if getattr(each, "what", "") == "shares of district"]
+    assert shares.faults == ()
     path = staged / "measurements/district.parquet"
     rows = pd.read_parquet(path)
-    rows["share"] = rows["share"].astype(str).where(rows["district"] != rows["district"].iloc[0], "1/2")
-    rows.to_parquet(path)
-    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
-    assert "of the budget, not to 1" in paths.faults[0]
+    for wrong in (
+        rows.assign(share=rows["share"].astype(str).where(rows["district"] != rows["district"].iloc[0], "1/2")),
+        rows[rows["district"] != rows["district"].iloc[0]],
+    ):
+        wrong.to_parquet(path)
+        (shares,) = [each for each in checks(staged, manifest) if getattr(each, "what", "") == "shares of district"]
+        assert "have no answers, or answers of another share" in shares.faults[0]
 
 
 def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.execution.runner import InProcess, release_truth
 from privacy.accounting.ledger import Account, Ledger
-from tasks.inputs.marks import read_mark
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest
+from tasks.errors import Refused
+from tasks.records.marks import read_mark
+from tasks.releases.manifest import read_manifest
 from tasks.top_down.published.microdata.make_inputs import NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
 from tasks.top_down.published.moved_blocks import MOVED
 

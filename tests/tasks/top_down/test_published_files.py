@@ -27,11 +27,11 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
 from spine.production import allocation
 from spine.top_down import query_group
-from tasks.inputs.findings import load_findings
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest, released_files
+from tasks.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.records.findings import load_findings
+from tasks.releases.manifest import read_manifest, released_files
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks

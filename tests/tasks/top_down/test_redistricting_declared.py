@@ -21,8 +21,8 @@ from privacy.noise.randomness import RunSecret
 from spine.geocodes import SpineKind
 from spine.settings import Jurisdiction
 from spine.top_down import Estimates, joined
-from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.reservation import Charging
+from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared

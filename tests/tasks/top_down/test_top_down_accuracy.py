@@ -13,9 +13,9 @@ import pytest
 from top_down_inputs import HERE, country, design, settings_with
 
 from flows.execution.repetitions import count_marked
-from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.errors import Refused
-from tasks.pages.dots import Series, dots
+from tasks.errors import Refused
+from tasks.records.marks import MARK_FILE
+from tasks.releases.pages.dots import Series, dots
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.accuracy.errors import LEVELS, Measured, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import board_chart, write_report

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from top_down_inputs import begin, country, design, estimated, finish
 
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import Drawing
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import released_files
+from tasks.releases.manifest import released_files
 from tasks.top_down.check.release import checks
 
 CASES = [

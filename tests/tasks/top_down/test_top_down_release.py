@@ -16,11 +16,12 @@ from top_down_inputs import HERE, begin, country, design, finish, read, settings
 
 from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
+from privacy.noise.margins import Z95
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms, exact_answers, query_group
-from tasks.lifecycle.check_tables import check_tables
+from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.releases.check_tables import check_tables
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure import Measured
@@ -312,7 +313,7 @@ def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) 
         some = margins["count"].str.split(":").str[0].isin(["total", "race", "voting age by race"])
         assert margins[~some]["margin"].isna().all()
         if name in levels:
-            np.testing.assert_allclose(margins[some]["margin"], 1.96 * margins[some]["standard_error"], atol=2e-3)
+            np.testing.assert_allclose(margins[some]["margin"], Z95 * margins[some]["standard_error"], atol=2e-3)
     declared = sum(int(line.split(",")[1]) for line in (two_states / "states.csv").read_text().split()[1:])
     assert all(total == pytest.approx(declared, abs=0.1) for total in totals.values())
     places = read(staged, "margins/persons/entities/place/*.parquet")

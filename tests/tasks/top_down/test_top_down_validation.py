@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from top_down_inputs import HERE, country, damage, design, edited, tables
 
-from tasks.inputs.findings import Finding, load_findings
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.findings import Finding, load_findings
 from tasks.top_down.input.validation import validate
 from tasks.top_down.source import TopDownRun
 

@@ -25,6 +25,7 @@ from top_down_cases import State, plan_of, small_state
 from top_down_inputs import HERE
 
 from flows.commands.tda.areas import limit_of
+from privacy.noise.margins import Z95
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
@@ -33,14 +34,14 @@ from spine.hierarchy import Spine
 from spine.redistricting import PERSON_COUNTS, PERSONS, redistricting_bounds
 from spine.top_down import NoisyAnswers, Plan, exact_answers, query_group, summed
 from spine.top_down.queries import weights
-from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
-from tasks.inputs.blocks.pl94 import SEGMENTS
-from tasks.inputs.regions import Region
-from tasks.lifecycle.datapackage import read_package
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import FORMAT
+from tasks.errors import Refused
+from tasks.geography.blocks.area_file import UNASSIGNED, AreaFile, read_areas
+from tasks.geography.blocks.pl94 import SEGMENTS
+from tasks.geography.regions import Region
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.pages.text_table import as_csv
+from tasks.releases.datapackage import read_package
+from tasks.releases.manifest import FORMAT
+from tasks.releases.pages.text_table import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.estimate.gls.tree import Siblings, Tree
@@ -60,7 +61,7 @@ from tasks.top_down.user_areas.hearing import (
     tract_points,
     verdict_table,
 )
-from tasks.top_down.user_areas.intervals import Z95, interval
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
@@ -673,7 +674,12 @@ def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
 def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, tmp_path: Path) -> None:
     codes = np.sort(tree.codes("persons"))
     names = ("first", "<second>", "third", "fourth", "fifth")
-    file = AreaFile(codes, np.arange(len(codes)) * len(names) // len(codes), names, ())
+    with_river = AreaFile(
+        np.append(codes, codes[-1] + 1), np.append(np.arange(len(codes)) * 5 // len(codes), 5), (*names, "river"), ()
+    )
+    file = estimate_file([tree], with_river, "", None).read
+    assert file is not None
+    assert file.names == names  # nobody lives in the river
     tracts, number = np.unique(codes // 10**4, return_inverse=True)
     points = {Region("TRACT", f"{code:011d}"): (41.0 + at, -107.0 - at) for at, code in enumerate(tracts.tolist())}
     sketch = tract_points(file, points)
@@ -720,7 +726,31 @@ def test_blocks_in_no_district_are_named_next_to_the_answer(
         assert len(as_data(found)["plan"]["districts"]) == 2
 
 
-@pytest.mark.parametrize(("text", "limit"), [("10%", "1/10"), ("5 %", "1/20"), ("0.05", "1/20"), ("200%", "2")])
+@pytest.mark.parametrize("known", [True, False])
+def test_one_line_says_what_was_understood(tree: KeptState, tmp_path: Path, known: bool) -> None:
+    """Persons in no district are the published ones where these are given, else estimated."""
+    codes = np.sort(tree.codes("persons")).tolist()
+    marks = {codes[0]: "ZZ", codes[1]: "ZZ"}
+    rows = [f"{code:015d},{marks.get(code, at % 2 + 1)}" for at, code in enumerate(codes)]
+    (tmp_path / "plan.csv").write_text("\n".join(["GEOID20,DISTRICT", *rows]))
+    width = {product: 1 if product == "units" else len(PERSON_COUNTS) for product in PRODUCTS}
+
+    def published(product: ProductName, state: str) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(codes), np.full((len(codes), width[product]), 600)
+
+    found = estimate_file([tree], read_areas(str(tmp_path / "plan.csv")), "", published if known else None)
+    said, by_mark = found.notes[:2]
+    number = 1200 if known else found.estimated["persons"].estimate[-1, 0]
+    assert said == (
+        f"blocks in GEOID20, areas in DISTRICT: 2 areas of {len(codes) - 2:,} blocks; in none of them are 2 blocks "
+        f"with living quarters, where {number:,.0f} persons live {'as published' if known else 'by the estimate'}"
+    )
+    assert by_mark == "rows with the area ZZ, whose blocks are unassigned: 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("10%", "1/10"), ("5 %", "1/20"), ("0.05", "1/20"), ("200%", "2"), ("0%", "0"), ("0", "0")]
+)
 def test_a_limit_is_typed_as_a_share_or_in_per_cent(text: str, limit: str) -> None:
     assert limit_of(text) == Fraction(limit)
 

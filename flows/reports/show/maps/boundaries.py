@@ -21,10 +21,10 @@ import pyarrow as pa
 from flows.reports.show.maps.boundary_codes import regions_of
 from flows.reports.show.maps.boundary_reader import CODES
 from flows.reports.show.maps.projection import Floats, unwrapped
-from tasks.inputs.files import members
-from tasks.inputs.points import POINTS, Points, points_of_2020
-from tasks.inputs.regions import Region
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.points import POINTS, Points, points_of_2020
+from tasks.geography.regions import Region
+from tasks.records.files import members
 
 DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
 LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
@@ -40,14 +40,17 @@ Shapes = Mapping[Region, Any]  # in degrees
 
 def centers_of(shapes: Shapes) -> dict[Region, tuple[float, float]]:
     """Return longitude and latitude of a point within the shape of each region."""
-    return {region: _center(shape) for region, shape in shapes.items()}
+    import shapely
+
+    points = shapely.point_on_surface(list(shapes.values()))
+    return {region: (point.x, point.y) for region, point in zip(shapes, points, strict=True)}
 
 
 def corners_of(shapes: Shapes) -> Floats:
     """Return the corners of the boxes around the parts of shapes, in degrees."""
     import shapely
 
-    boxes = np.array([shapely.bounds(part) for shape in shapes.values() for part in shapely.get_parts(shape)])
+    boxes = shapely.bounds(shapely.get_parts(list(shapes.values())))
     corners: Floats = np.concatenate([boxes[:, [0, 1]], boxes[:, [0, 3]], boxes[:, [2, 1]], boxes[:, [2, 3]]])
     return corners
 
@@ -72,16 +75,6 @@ def path_of(shape: Any) -> str:
     rings = shapely.get_rings(shapely.get_parts(shape))
     corners = (shapely.get_coordinates(ring)[:-1].round(1).tolist() for ring in rings)
     return "".join("M" + "L".join(f"{x:g} {y:g}" for x, y in ring) + "Z" for ring in corners)
-
-
-def _center(shape: Any) -> tuple[float, float]:
-    import shapely
-
-    parts = shapely.get_parts(shape)
-    largest = parts[np.argmax(shapely.area(parts))]
-    middle = largest.centroid
-    point = middle if largest.contains(middle) else largest.representative_point()
-    return point.x, point.y
 
 
 def read_boundaries(paths: Sequence[Path]) -> Shapes:

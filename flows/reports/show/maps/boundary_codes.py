@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from flows.reports.show.geography import title
-from tasks.inputs.names import HEADER_LEVELS, names_of_2020
-from tasks.inputs.region_files import DIGITS
-from tasks.inputs.regions import Region
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.names import HEADER_LEVELS, names_of_2020
+from tasks.geography.region_files import DIGITS
+from tasks.geography.regions import Region
 
 TYPES = {digits: kind for kind, digits in DIGITS.items()}
 # Columns of other areas of the Bureau, whose codes have as many digits: ZIP code areas, legislative, congressional,

@@ -13,10 +13,10 @@ import numpy as np
 
 from flows.reports.show.maps.boundaries import Places, centers_of, corners_of, path_of, paths_of
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
-from tasks.inputs.names import names_of_2020
-from tasks.inputs.points import Point
-from tasks.inputs.regions import Region
-from tasks.pages import end_of_axis, number
+from tasks.geography.names import names_of_2020
+from tasks.geography.points import Point
+from tasks.geography.regions import Region
+from tasks.releases.pages import end_of_axis, number
 
 MOST = 5  # classes, as many as there are colours
 RELATIVE_MARGINS = (0.05, 0.1, 0.2, 0.5)

@@ -16,11 +16,11 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
-from tasks.inputs.names import Names
-from tasks.lifecycle.datapackage import Resource
-from tasks.lifecycle.description import Column, Reference
-from tasks.lifecycle.manifest import read_law
-from tasks.lifecycle.release_database import identifier
+from tasks.geography.names import Names
+from tasks.releases.datapackage import Resource
+from tasks.releases.description import Column, Reference
+from tasks.releases.manifest import read_law
+from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list to choose from
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}

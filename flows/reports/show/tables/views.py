@@ -13,9 +13,9 @@ from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
-from tasks.inputs.names import Names
-from tasks.lifecycle.description import Column
-from tasks.pages import number
+from tasks.geography.names import Names
+from tasks.releases.description import Column
+from tasks.releases.pages import number
 
 MOST_ROWS = 1_000_000  # of a file to take away
 MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release

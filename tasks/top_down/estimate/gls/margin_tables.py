@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privacy.noise.margins import Z95
 from privacy.tables.histogram import Count
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
-Z = 1.96  # standard errors on either side of a 95% interval
 PLACES = 3  # decimal places as written: far below any standard error
 COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
 LAW = (
@@ -223,7 +223,7 @@ def write_margins(
     counts, (n, width) = counts_of(product, source.design.pl94), margins.estimate.shape
     rows = np.arange(n) if margins.area is None else margins.area
     column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
-    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
+    margin = pa.array(np.round(Z95 * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
     table = pa.table(
         {
             "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),

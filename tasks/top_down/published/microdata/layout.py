@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.redistricting import CENRACE, PERSONS, TYPES
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
-from tasks.inputs.record_fields import Field, number, whole
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
+from tasks.records.record_fields import Field, number, whole
 from tasks.top_down.run_plan import ProductName
 
 OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # of the demonstration PPMF of 2021

@@ -17,13 +17,13 @@ import pyarrow.csv
 
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import PERSONS, TYPES
-from tasks.inputs.block_codes import find_blocks, long_codes
-from tasks.inputs.files import file_name
-from tasks.inputs.marks import GRF_FILE, Mark, save_mark
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
+from tasks.records.block_codes import find_blocks, long_codes
+from tasks.records.files import file_name
+from tasks.records.marks import GRF_FILE, Mark, save_mark
+from tasks.releases.digests import file_digest
 from tasks.top_down.input.public_input import open_quarters, write_totals
 from tasks.top_down.input.records import block_columns, open_records, runs_of_records
 from tasks.top_down.published.microdata.read_microdata import CELLS, UNTYPED, VACANT, Entries, Microdata, read_microdata

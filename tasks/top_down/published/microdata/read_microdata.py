@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from spine.geography import IntArray
 from spine.redistricting import PERSONS, TYPES
-from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.files import file_name, is_passed_over, members, open_file, refuse_unreadable
-from tasks.inputs.tables import Column
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.block_codes import STATE_UNIT
+from tasks.records.files import file_name, is_passed_over, members, open_file, refuse_unreadable
+from tasks.records.tables import Column
 from tasks.top_down.published.microdata.layout import BLOCK, GROUP, KIND, RECORDS, REST, MicrodataLayout, recognize
 from tasks.top_down.run_plan import ProductName
 

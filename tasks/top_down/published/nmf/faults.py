@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tasks.inputs.findings import Finding
+from tasks.records.findings import Finding
 from tasks.top_down.run_plan import US
 
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_PR, STATES_US
 from spine.settings import Jurisdiction
-from tasks.inputs.files import is_passed_over, locate_file, why
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.records.files import is_passed_over, locate_file, why
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.release.nmf_layout import (
     FOOTER,

@@ -16,15 +16,15 @@ from spine.geocodes import geocodes, largest_numbers
 from spine.hierarchy import Spine, common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
-from tasks.inputs.blocks.files import input_digests
-from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.files import digest_file, file_name
-from tasks.inputs.findings import Finding, gather, has_errors, keep_findings
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
+from tasks.errors import Refused
+from tasks.geography.blocks.files import input_digests
+from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
+from tasks.records.files import digest_file, file_name
+from tasks.records.findings import Finding, gather, has_errors, keep_findings
+from tasks.releases.digests import file_digest
 from tasks.top_down.input.geography import make_spine, save_spine
 from tasks.top_down.input.public_input import read_totals
 from tasks.top_down.published.nmf.faults import Faults

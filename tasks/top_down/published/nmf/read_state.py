@@ -11,9 +11,9 @@ import numpy as np
 
 from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
 from spine.redistricting import HOUSEHOLD
-from tasks.inputs.block_codes import find_blocks
-from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.records.block_codes import find_blocks
+from tasks.records.findings import Finding
 from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults

@@ -1,0 +1,1 @@
+"""Public geography: blocks, regions, their names and points."""

@@ -1,1 +1,0 @@
-"""What systems read: text tables, parameter files, geography, findings, the mark of synthetic data."""

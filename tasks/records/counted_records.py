@@ -1,0 +1,62 @@
+"""Count records by a key, chunk by chunk. Confidential, findings included.
+
+A chunk is 64 MiB of text or a row group of Parquet. Counted into a folder it is NUMBER, its distinct `key`, ascending,
+with the `count` of each, and NUMBER.report next to it; of a chunk without a row there is the report alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.lifecycle.files import complete, open_array, save_arrays, save_object
+from tasks.records.record_digests import Sums
+from tasks.records.records import RecordFile, RowChecks, read_chunk, report_of
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+def count_chunk(
+    folder: Path,
+    file: RecordFile,
+    number: int,
+    encode: Callable[[RowChecks], tuple[Ints, Ints | None]],
+    states: Collection[str] | None = None,
+    sum_up: Callable[[Ints, Ints], Sums | None] = lambda keys, counts: None,
+) -> None:
+    """Check and count a chunk of a file into a folder, unless that is done.
+
+    encode: checks rows, and returns of those without a fault the keys, and how often each counts; None: once. states:
+    whose records are checked; None for all. sum_up: sums of keys and counts, by state.
+    """
+    path = folder / f"{number:05d}.report"
+    if path.exists():
+        return
+    chunk = read_chunk(file, number)
+    table, _ = chunk.parse()
+    report = report_of(chunk, 0, 0, [])
+    if table is not None:
+        checks = RowChecks(file, table, states)
+        keys, times = encode(checks)
+        if times is None:
+            keys, counts = np.unique(keys, return_counts=True)
+        else:
+            keys, place = np.unique(keys, return_inverse=True)
+            counts = np.zeros(len(keys), np.int64)
+            np.add.at(counts, place, times)
+        save_arrays(path.with_suffix(""), {"key": keys, "count": counts})
+        report = report_of(chunk, len(table), checks.left_out, checks.findings, sum_up(keys, counts))
+    save_object(path, report)
+
+
+def load_counted(folder: Path, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
+    """Yield of each chunk in a folder the keys first ... last - 1 that it has, and their counts."""
+    for path in complete(folder):
+        if path.is_dir():
+            key = open_array(path, "key")
+            within = slice(*np.searchsorted(key, (first, last)).tolist())
+            yield np.asarray(key[within]), np.asarray(open_array(path, "count")[within])

@@ -1,0 +1,357 @@
+"""datapackage.json of a release: its tables as a Data Package 2.0 with Table Schema (https://datapackage.org).
+
+A resource is a file: of a table in several files, readers of Parquet take the first for all of it. What the standard
+has no word for has the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from the system's
+Description, and read by whoever reads a release, which may be anybody's.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from unicodedata import normalize
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import StringConstraints, TypeAdapter
+
+from tasks.releases.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
+from tasks.releases.digests import CHUNK_BYTES
+from tasks.releases.manifest import file_names, write_manifest
+from tasks.releases.received import NotOfRelease, path_in, read_json, reason_of
+
+PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
+DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
+PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
+ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in the form NFKD
+LONGEST_HEADER = 1 << 20  # characters of the first line of a text
+OWN = "das:"
+OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
+OWN_OF_TABLE = ("level", "where", "counts", "of", "sums", "dependent", "noise", "twin")
+TABLE, PARTS = f"{OWN}table", f"{OWN}parts"
+OF_FILE = ("name", "path", "bytes", "hash", PARTS)  # that differ between the files of a table
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A table of a release: its files, the columns that these have, and what the Table that describes them says.
+
+    level: the geographic level, in words. where: the names in the placeholders of its files; parts: in those by which
+    its files differ, a name a file.
+    dependent: whether the noise of its rows is not independent. twin: the table in Parquet whose rows its text has.
+    """
+
+    name: str
+    title: str
+    paths: tuple[str, ...]
+    columns: tuple[Column, ...]
+    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] = "|"  # pandas reads more as a pattern
+    key: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    level: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counts: bool = False
+    of: str = ""
+    sums: str = ""
+    dependent: bool = False
+    noise: Sequence[Noise] = ()
+    twin: str = ""
+
+    def files(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield its files, each with the names that its path says of its rows."""
+        for number, path in enumerate(self.paths):
+            yield path, {**self.where, **{name: parts[number] for name, parts in self.parts.items()}}
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its files are text."""
+        return not self.paths[0].endswith(".parquet")
+
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of its columns."""
+        return [column.name for column in self.columns]
+
+    def with_role(self, *roles: str) -> list[Column]:
+        """Return its columns with one of these roles."""
+        return [column for column in self.columns if column.role in roles]
+
+
+RESOURCE = TypeAdapter(Resource)  # reads what anybody may have written
+
+
+def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
+    """Write OUT/datapackage.json and OUT/dictionary.csv, of the tables among these files of a release in OUT."""
+    (out / DICTIONARY_FILE).write_text(dictionary(description, files), "utf-8")
+    package = {
+        "$schema": PROFILE,
+        "name": slug(manifest["release"]),
+        "title": manifest["release"],
+        **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
+        "resources": [each for resource in resources_of(out, description, files) for each in as_json(out, resource)],
+    }
+    (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def dictionary(description: Description, files: Iterable[str]) -> str:
+    """Return the content of dictionary.csv, of the tables among these files."""
+    rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, list(files)))
+    return "".join("|".join(row) + "\n" for row in rows)
+
+
+def write_descriptions(out: Path, description: Description, manifest: dict[str, Any]) -> None:
+    """Write what describes a release, over all files in OUT: those of `write_package`, then OUT/manifest.json."""
+    write_package(out, description, manifest, file_names(out))
+    write_manifest(out, manifest)
+
+
+def resources_of(out: Path, description: Description, files: Iterable[str]) -> list[Resource]:
+    """Return the tables among these files of a release in OUT, in the order of their description."""
+    found: dict[str, tuple[Table, dict[str, str], list[tuple[str, str]]]] = {}
+    for file in sorted(files):
+        if described := description.table_of(file):
+            table, pattern, names = described
+            part = names.pop(table.split, "")
+            found.setdefault(_name_of(table, pattern, names), (table, names, []))[2].append((part, file))
+    made = [
+        _resource(out, description, name, table, names, sorted(parts)) for name, (table, names, parts) in found.items()
+    ]
+    place = {id(table): number for number, table in enumerate(description.tables)}
+
+    def order(one: Resource) -> tuple[Any, ...]:
+        names = [[*description.names.get(key, {}), name].index(name) for key, name in one.where.items()]
+        return place[id(found[one.name][0])], names, one.is_text
+
+    known = {resource.name for resource in made if len(resource.paths) == 1}  # a reference is to one resource
+    return [
+        replace(one, references=tuple(each for each in one.references if each.table in known))
+        for one in sorted(made, key=order)
+    ]
+
+
+def _resource(
+    out: Path, description: Description, name: str, table: Table, where: dict[str, str], parts: list[tuple[str, str]]
+) -> Resource:
+    paths = tuple(path for _, path in parts)
+    columns = [
+        replace(
+            column,
+            name=one,
+            title=column.title or heading(column.frame or one),
+            codes=column.codes if column.type == "string" else {},
+            in_text=True,
+            optional=False,
+        )
+        for one in columns_of(out / paths[0], table.delimiter)
+        if (column := table.column(one) or Column(one, "", ""))
+    ]
+    present = {column.name for column in columns}
+    key = tuple(column.name for column in columns if not column.role) if table.key == ("*",) else table.key
+    words = {key: description.names.get(key, {}).get(value, value) for key, value in where.items()}
+    is_text = not paths[0].endswith(".parquet")
+    return Resource(
+        name=name,
+        title=table.title.format(**words),
+        paths=paths,
+        columns=tuple(columns),
+        delimiter=table.delimiter,
+        key=key if present.issuperset(key) else (),
+        references=tuple(
+            replace(each, table=slug(each.table.format(**where)))
+            for each in table.references
+            if present.issuperset(each.columns)
+        ),
+        level=words.get("level", ""),
+        where=where,
+        parts={table.split: [part for part, _ in parts]} if table.split else {},
+        counts=table.counts,
+        of=slug(table.of.format(**where)),
+        sums=slug(table.sums.format(**where)),
+        dependent=table.dependent,
+        noise=description.noise(name) if table.has_counts else (),
+        twin=_name_of(table, table.parquet, where) if is_text and table.parquet else "",
+    )
+
+
+def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
+    """Return the name of the table of a file: its path without what differs between its parts.
+
+    Parquet that has a text twin is named like it, and the text has `-text` behind, as has microdata of a row a record.
+    """
+    stem = (table.text or pattern).rpartition(".")[0]
+    named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
+    has_sibling = bool(table.parquet) or pattern.endswith(".txt")
+    return slug(named) + "-text" * (has_sibling and pattern == table.text)
+
+
+def slug(text: str) -> str:
+    """Return a text as a name in a Data Package: `block-group` of `Block_Group`, `ph3` of `PH3/PH3`."""
+    plain = ACCENTS.sub("", normalize("NFKD", text.casefold()))
+    once = "-".join(dict.fromkeys(plain.split("/")))
+    return re.sub(r"[^a-z0-9]+", "-", once).strip("-")
+
+
+def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
+    """Return the columns of a file with their types in Parquet; text has none."""
+    if path.suffix == ".parquet":
+        return {column.name: column.type for column in pq.read_schema(path)}
+    with path.open(encoding="utf-8") as file:
+        header = file.readline(LONGEST_HEADER).rstrip("\n")
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "|" else csv.QUOTE_MINIMAL
+    return dict.fromkeys(next(csv.reader([header], delimiter=delimiter, quoting=quoting), ()))
+
+
+def heading(name: str) -> str:
+    """Return the name of a column as a heading: `Age start` of `age_start`; of capitals, as they are."""
+    return name if name.isupper() else name.replace("_", " ").capitalize()
+
+
+# -- as JSON ----------------------------------------------------------------------------------------------------------
+
+
+def as_json(out: Path, resource: Resource) -> list[dict[str, Any]]:
+    """Return the files of a table of a release in OUT as datapackage.json has them: each is a resource."""
+    schema = _schema(resource)
+    dialect = {"delimiter": resource.delimiter, **(UNQUOTED if resource.delimiter == "|" else {})}
+    text = {"format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "dialect": dialect}
+    form = text if resource.is_text else {"format": "parquet", "mediatype": "application/vnd.apache.parquet"}
+    return [
+        {
+            "name": name,
+            "type": "table",
+            "title": resource.title,
+            "path": path,
+            **form,
+            **(_size_and_hash(out / path) if resource.is_text else {}),
+            "schema": schema,
+            **({TABLE: resource.name} if name != resource.name else {}),
+            **_own(resource, OWN_OF_TABLE),
+            **({PARTS: parts} if parts else {}),
+        }
+        for name, path, parts in _named_parts(resource)
+    ]
+
+
+def _named_parts(resource: Resource) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the name, path and part of each file of a table."""
+    for number, path in enumerate(resource.paths):
+        parts = {name: of[number] for name, of in resource.parts.items()}
+        several = len(resource.paths) > 1
+        yield slug("-".join([resource.name, *parts.values()])) if several else resource.name, path, parts
+
+
+def _schema(resource: Resource) -> dict[str, Any]:
+    schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}
+    if not resource.is_text:
+        schema["missingValues"] = []  # an empty text is a value, as the nation's GEOCODE; the default takes it for none
+    if resource.key:
+        schema["primaryKey"] = list(resource.key)
+    if resource.references:
+        schema["foreignKeys"] = [
+            {"fields": list(each.columns), "reference": {"resource": each.table, "fields": list(each.key)}}
+            for each in resource.references
+        ]
+    return schema
+
+
+def _size_and_hash(path: Path) -> dict[str, Any]:
+    """Return the bytes of a text, and its SHA-256 where it is one chunk; frictionless compares neither of Parquet.
+
+    The manifest has the digest of every file.
+    """
+    size = path.stat().st_size
+    digest = {"hash": f"sha256:{sha256(path.read_bytes()).hexdigest()}"} if size <= CHUNK_BYTES else {}
+    return {"bytes": size, **digest}
+
+
+def _field(column: Column) -> dict[str, Any]:
+    made = {"name": column.name, "type": column.type, "title": column.title, "description": column.meaning}
+    codes = [{"value": value, "label": label} for value, label in column.codes.items()]
+    return {
+        **made,
+        **({"categories": codes} if codes else {}),
+        **({"missingValues": list(column.missing)} if column.missing else {}),
+        **_own(column, OWN_OF_COLUMN),
+    }
+
+
+def _own(one: Column | Resource, names: Sequence[str]) -> dict[str, Any]:
+    return {f"{OWN}{name}": value for name in names if (value := getattr(one, name))}
+
+
+# -- read -------------------------------------------------------------------------------------------------------------
+
+
+def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
+    """Return the tables of a release whose manifest names these files.
+
+    Raises NotOfRelease where it has no datapackage.json, or one that is not a description of such tables.
+    """
+    named = set(named)
+    if PACKAGE_FILE not in named:
+        raise NotOfRelease(f"the release has no {PACKAGE_FILE}, which describes its tables")
+    try:
+        tables: dict[str, list[Mapping[str, Any]]] = {}
+        for each in read_json(release, PACKAGE_FILE)["resources"]:
+            tables.setdefault(each.get(TABLE, each["name"]), []).append(each)
+        resources = [_parse(name, files) for name, files in tables.items()]
+        for path in (path for resource in resources for path in resource.paths):
+            if path not in named:
+                raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a} twice, or the manifest lacks it")
+            named.remove(path)  # a file is of one table, and read once
+            path_in(release, path)
+    except NotOfRelease:
+        raise
+    except Exception as error:  # anybody may have written it
+        raise NotOfRelease(f"{PACKAGE_FILE} is not a description of tables: {reason_of(error)}") from error
+    return resources
+
+
+def _parse(name: str, files: Sequence[Mapping[str, Any]]) -> Resource:
+    """Return a table from its files, which differ in what names them alone."""
+    resource, *others = ({key: each[key] for key in each if key not in OF_FILE} for each in files)
+    if any(each != resource for each in others):
+        raise NotOfRelease(f"{PACKAGE_FILE} describes the files of table {name[:200]!a} in different ways")
+    schema, parts = resource["schema"], [each.get(PARTS, {}) for each in files]
+    references = [
+        {"columns": key["fields"], "table": key["reference"]["resource"], "key": key["reference"]["fields"]}
+        for key in schema.get("foreignKeys", ())
+    ]
+    return RESOURCE.validate_python(
+        {
+            "name": name,
+            "title": resource["title"],
+            "paths": [each["path"] for each in files],
+            "parts": {key: [part[key] for part in parts] for key in parts[0]},
+            "columns": [_column(field) for field in schema["fields"]],
+            "delimiter": resource.get("dialect", {}).get("delimiter", "|"),
+            "key": schema.get("primaryKey", ()),
+            "references": references,
+            **_read_own(resource, OWN_OF_TABLE),
+        }
+    )
+
+
+def _column(field: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": field["name"],
+        "meaning": field["description"],
+        "codes": {code["value"]: code["label"] for code in field.get("categories", ())},
+        "type": field["type"],
+        "title": field["title"],
+        "missing": field.get("missingValues", ()),
+        "unit": "",
+        **_read_own(field, OWN_OF_COLUMN),
+    }
+
+
+def _read_own(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: found[f"{OWN}{name}"] for name in names if f"{OWN}{name}" in found}

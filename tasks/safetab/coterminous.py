@@ -1,0 +1,241 @@
+"""Coterminous regions: regions of several types that are made of the same blocks (paper 5.3.3), and Algorithm 4.
+
+The sets of them are public, and found before anything is charged. In each set all groups of an iteration get the same
+numbers: a recipient takes the donor's table as it is, with its detail; an estimate comes with its margin and its fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spine.settings import Jurisdiction
+from tasks.errors import Refused
+from tasks.geography.grf_c import NOWHERE, RegionMap
+from tasks.geography.regions import REGION_TYPES
+from tasks.lifecycle.files import save_arrays, save_object, unless_done
+from tasks.lifecycle.workers import Workers
+from tasks.records.files import digest_file, unchanged
+from tasks.records.tables import read_table
+from tasks.safetab.domain import load_domain
+from tasks.safetab.group_tables import GroupTables, final_folders
+from tasks.safetab.levels import ITERATION_LEVELS, Level
+from tasks.safetab.run import COTERMINOUS, SafeTabRun
+
+LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_type in region_types}
+
+
+def save_sets(
+    run: SafeTabRun, jurisdiction: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
+) -> None:
+    """Find the sets of coterminous regions; before the reservation, so that a list with a fault costs nothing.
+
+    Each try finds them anew, for the list may have changed; once a run is reserved, the reservation refuses that.
+
+    Raises Refused as `find_sets`, and where the list is not the one whose `digest` the release will name.
+    """
+    path = listed if enabled else None
+    with unchanged([path] if path else []):
+        sets = find_sets(run, jurisdiction, path) if enabled else {}
+        read = digest_file(path) if path else None
+    if path and digest not in (None, read):
+        raise Refused(f"{path} changed while it was read")
+    save_object(run / COTERMINOUS, sets)
+
+
+def find_sets(run: SafeTabRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
+    """Return, by region type, the number of the coterminous set that each region is in, -1 for none. Public.
+
+    Raises Refused where the list names an unknown region or puts two regions of one type in a set.
+    """
+    geography = run.geography
+    region_types = REGION_TYPES[jurisdiction]
+    offsets = np.cumsum([0, *(len(geography.region_ids[name]) for name in region_types)])
+    pairs = list(_equal_pairs(geography, region_types, offsets))
+    if listed:
+        pairs += list(_listed_pairs(listed, geography, region_types, offsets))
+    rows = np.concatenate([np.zeros(0, np.int64), *(a for a, _ in pairs)])
+    columns = np.concatenate([np.zeros(0, np.int64), *(b for _, b in pairs)])
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offsets[-1], offsets[-1]))
+    _, component = sparse.csgraph.connected_components(graph, directed=False)
+    size = np.bincount(component, minlength=1)
+    label = np.where(size > 1, np.cumsum(size > 1) - 1, NOWHERE)
+    sets = {
+        name: label[component[start:stop]].astype(np.int64)
+        for name, start, stop in zip(region_types, offsets, offsets[1:], strict=False)
+    }
+    for name, numbers in sets.items():
+        if (np.bincount(numbers[numbers != NOWHERE]) > 1).any():
+            raise Refused(f"the list of coterminous regions puts two {name} regions into one set")
+    return sets
+
+
+def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether blocks are water only, by their numbers (block code 0xxx, tract 9900xx; paper 5.3.3)."""
+    water: NDArray[np.bool_] = (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
+    return water
+
+
+def _equal_pairs(
+    geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield pairs of regions of two types that hold the same land blocks: both have as many as they share."""
+    runs = _runs(geography, region_types)
+    of_type = {name: runs[runs[name] != NOWHERE] for name in region_types}
+    sizes = {name: of_type[name].groupby(name)["blocks"].sum() for name in region_types}
+    for (i, first), (j, second) in combinations(enumerate(region_types), 2):
+        both = of_type[first][of_type[first][second] != NOWHERE]
+        shared = both.groupby([first, second])["blocks"].sum().reset_index()
+        blocks = shared["blocks"]
+        same = shared[(blocks == shared[first].map(sizes[first])) & (blocks == shared[second].map(sizes[second]))]
+        yield same[first].to_numpy() + offsets[i], same[second].to_numpy() + offsets[j]
+
+
+def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
+    """Cut the land blocks into runs in the same region of every type: these regions, and how many `blocks`."""
+    land = np.flatnonzero(~is_water(geography.blocks))
+    region_of = {name: geography.region_of[name][land] for name in region_types}
+    begins = np.arange(len(land)) == 0
+    for regions in region_of.values():
+        begins[1:] |= regions[1:] != regions[:-1]
+    starts = np.flatnonzero(begins)
+    return pd.DataFrame({name: regions[starts] for name, regions in region_of.items()}).assign(
+        blocks=np.diff(starts, append=len(land))
+    )
+
+
+def _listed_pairs(
+    path: str, geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
+    table, findings = read_table(path, "the list", LIST_COLUMNS)
+    if table is None or findings:
+        raise Refused(f"{path}: {findings[0].rule}")
+    numbers = {
+        (name, region_id): number + offset
+        for name, offset in zip(region_types, offsets, strict=False)
+        for number, region_id in enumerate(geography.region_ids[name])
+    }
+    first: dict[str, int] = {}
+    for row in table.to_pylist():
+        if row["REGION_TYPE"] in ALL_TYPES - set(region_types):
+            continue  # one list may serve US and Puerto Rico
+        node = numbers.get((row["REGION_TYPE"], row["REGION_ID"]))
+        if node is None:
+            raise Refused(f"{path}: {row['REGION_TYPE']} {row['REGION_ID']} is not a region of this run")
+        yield np.array([first.setdefault(row["SET"], node)]), np.array([node])
+
+
+# -- Algorithm 4 -------------------------------------------------------------------------------------------------------
+
+
+def equate_coterminous(
+    run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, kinds: Sequence[type[GroupTables]]
+) -> None:
+    """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    halves = [(jurisdiction, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
+    workers.map("coterminous", run, equate, halves)
+
+
+def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, kind: type[GroupTables]) -> None:
+    """Write the final tables, of one kind, of the levels of one iteration level that have them.
+
+    They are in the order R: the donor is the first that published the group.
+    """
+    configuration = run.parameters.configuration
+    levels = [
+        level
+        for level in configuration.levels(jurisdiction)
+        if level.iteration_level == iteration_level and configuration.budgets[kind.BUDGET][level] != 0
+    ]
+    if all(folder.exists() for level in levels for folder in final_folders(run, level, kind)):
+        return
+    pieces = {level: load_domain(run, level).pieces() for level in levels}
+    made = {level: [run.noisy_folder(level, kind.MADE, first) for first, _ in pieces[level]] for level in levels}
+    sides = [_read_side(run, level, kind, made[level]) for level in levels]
+    recipients = _recipients(sides)
+    for place, side in enumerate(sides):
+        given = _given(sides, recipients[recipients["place"] == place], side.codes)
+        for source, (first, last) in zip(made[side.level], pieces[side.level], strict=True):
+            inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
+            folder = run.noisy_folder(side.level, kind.FINAL, first)
+            unless_done(folder, partial(_write_final, source, folder, given.take(inside)))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A level while coterminous groups are equated.
+
+    codes: of its iterations. set_of: the set of each of its regions. tables: of its published groups in coterminous
+    regions, a small part of all.
+    """
+
+    level: Level
+    codes: NDArray[np.str_]
+    set_of: NDArray[np.int64]
+    tables: GroupTables
+
+    def records(self, place: int) -> pd.DataFrame:
+        """Return the published groups of coterminous regions: set, code, place of the level, row."""
+        region, position = np.divmod(self.tables.group, len(self.codes))
+        row = np.arange(len(region))
+        return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
+
+    def members(self, place: int) -> pd.DataFrame:
+        """Return the coterminous regions: set, place of the level, region."""
+        regions = np.flatnonzero(self.set_of != NOWHERE)
+        return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
+
+
+def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: Sequence[Path]) -> _Side:
+    domain = load_domain(run, level)
+    nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
+    set_of = run.coterminous_sets.get(level.region_type, nowhere)
+    parts = [kind.load([])]
+    for folder in folders if (set_of != NOWHERE).any() else ():
+        piece = kind.load([folder])
+        region = piece.group // len(domain.iterations)
+        parts.append(piece.take(np.flatnonzero(set_of[region] != NOWHERE)))
+    return _Side(level, np.array(domain.iteration_codes, str), set_of, kind.join(parts))
+
+
+def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
+    """Return the groups that take another's tables: those of the first level, in the order R, with their iteration."""
+    records = pd.concat([side.records(place) for place, side in enumerate(sides)])
+    donors = records.drop_duplicates(["set", "code"])  # the levels are in the order R
+    members = pd.concat([side.members(place) for place, side in enumerate(sides)])
+    recipients = donors.merge(members, on="set")
+    return recipients[recipients["donor"] != recipients["place"]]
+
+
+def _given(sides: Sequence[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> GroupTables:
+    """Return the tables that the recipients of one level, whose iterations have these codes, get; sorted by group."""
+    kind = type(sides[0].tables)
+    parts = [kind.load([])]
+    recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in
+    for donor, side in enumerate(sides):
+        mine = recipients[recipients["donor"] == donor]
+        group = mine["region"].to_numpy() * len(codes) + np.searchsorted(codes, mine["code"].to_numpy(str))
+        parts.append(replace(side.tables.take(mine["row"].to_numpy()), group=group))
+    joined = kind.join(parts)
+    return joined.take(np.argsort(joined.group, kind="stable"))
+
+
+def _write_final(source: Path, final: Path, given: GroupTables) -> None:
+    """Write a piece of a level with the given tables in place of its own."""
+    published = type(given).load([source])
+    if not len(given.group):
+        save_arrays(final, published.arrays())
+        return
+    kept = published.take(np.flatnonzero(~np.isin(published.group, given.group)))
+    joined = type(given).join([kept, given])
+    save_arrays(final, joined.take(np.argsort(joined.group, kind="stable")).arrays())

@@ -1,0 +1,123 @@
+"""Population groups: the exact counts of records by region, iteration and cell (Algorithm 1 lines 6 to 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spine.settings import Jurisdiction
+from tasks.geography.grf_c import NOWHERE
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp, unless_done
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.workers import Workers
+from tasks.safetab.encode import encoded_chunks
+from tasks.safetab.flatmap import Records, Regions, count_groups
+from tasks.safetab.levels import Level
+from tasks.safetab.run import SafeTabRun
+
+PARTITIONS = "prepared/partitions"
+MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
+PARTITIONS_PER_WORKER = 4
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A range of whole tracts: its blocks, and per region type the range of regions that it touches."""
+
+    blocks: slice
+    regions: dict[str, tuple[int, int]]
+
+
+def make_partitions(run: SafeTabRun, levels: Sequence[Level], workers: int, blocks_each: int | None) -> int:
+    """Cut the blocks into partitions for a number of workers, unless it was done; return how many there are."""
+    geography = run.geography
+    most = blocks_each or min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers) + 1)
+    region_types = dict.fromkeys(level.region_type for level in levels)
+
+    def make() -> None:
+        partitions = [
+            Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
+            for blocks in geography.partitions(most)
+        ]
+        save_object(run / PARTITIONS, partitions)
+
+    unless_done(run / PARTITIONS, make)
+    return len(load_partitions(run))
+
+
+def load_partitions(run: SafeTabRun) -> list[Partition]:
+    """Return the partitions of a run's blocks."""
+    return load_object(run / PARTITIONS, list[Partition])
+
+
+def count_population_groups(
+    run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, blocks_each: int | None = None
+) -> None:
+    """Count the population groups of all levels, one partition of the blocks a piece."""
+    partitions = make_partitions(run, run.parameters.configuration.levels(jurisdiction), workers.count, blocks_each)
+    workers.map("population groups", run, count_partition, [(number,) for number in range(partitions)])
+
+
+def count_partition(run: SafeTabRun, number: int) -> None:
+    """Write the exact counts of one partition for every region type: a CSR matrix (region, cell) x iteration each.
+
+    Arrays `indptr`, `indices` and `data`; row = cells x (region - first region of the partition) + cell.
+    """
+    partition = load_partitions(run)[number]
+    todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
+    if not todo:
+        return
+    use_kernels(run.state_folder)
+    records = read_records(run, partition.blocks)
+    geography, iterations = run.geography, run.parameters.iterations
+    regions: dict[str, Regions] = {}
+    for name in todo:
+        (first, last), of_block = partition.regions[name], geography.region_of[name][partition.blocks]
+        regions[name] = Regions(last - first, np.where(of_block == NOWHERE, NOWHERE, of_block - first))
+    for granularity in (iterations.nation_state, iterations.sub_state):
+        mine = {name: each for name, each in regions.items() if iterations.granularity(Level(name, 1)) is granularity}
+        for name, counts in count_groups(records, granularity, mine, run.KIND.cells) if mine else ():
+            save_arrays(run.counts_folder(name, number), counts)
+
+
+def read_records(run: SafeTabRun, blocks: slice) -> Records:
+    """Gather the encoded records of a range of blocks from all chunks, with the combinations that occur among them."""
+    parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
+    combinations = [np.zeros((0, 9), np.uint16)]
+    known = 0
+    for chunk, lowest, highest in _chunks(run, stamp(run / "records")):
+        if lowest >= blocks.stop or highest < blocks.start:
+            continue
+        block = open_array(chunk, "block")
+        start, stop = np.searchsorted(block, [blocks.start, blocks.stop])
+        if start == stop:
+            continue
+        combination = np.asarray(open_array(chunk, "combination")[start:stop])
+        distinct = open_array(chunk, "combinations")
+        used = np.zeros(len(distinct), bool)
+        used[combination] = True
+        parts["block"].append(block[start:stop] - np.int32(blocks.start))
+        parts["cell"].append(open_array(chunk, "cell")[start:stop])
+        parts["combination"].append((np.cumsum(used, dtype=np.int32) + np.int32(known - 1))[combination])
+        combinations.append(distinct[used])
+        known += len(combinations[-1])
+    records: dict[str, NDArray[Any]] = {
+        name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()
+    }
+    if np.any(records["block"][1:] < records["block"][:-1]):  # chunks of a file that is in another order
+        by_block = np.argsort(records["block"], kind="stable")
+        records = {name: array[by_block] for name, array in records.items()}
+    return Records(**records, combinations=np.concatenate(combinations))
+
+
+@lru_cache(maxsize=4)
+def _chunks(run: SafeTabRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
+    """Return the encoded chunks that hold a record, each with its first and last block: few meet a partition."""
+    opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
+    return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]

@@ -1,0 +1,215 @@
+"""What the tables of every SafeTab's release have in common: columns, laws, and the tables of what is tabulated.
+
+The regions, with their names, and the iterations that a run tabulates tell a reader why a group has no row: a group of
+theirs without a row was suppressed. All of them come from public files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from privacy.noise.exact import parse_exact
+from privacy.noise.laws import law
+from privacy.noise.margins import margin_of_error
+from spine.settings import Jurisdiction
+from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
+from tasks.geography.region_files import KEY
+from tasks.geography.regions import REGION_TYPES, Region
+from tasks.releases.description import Column, Description, Noise, Reference, Table, count_and_margin
+from tasks.releases.manifest import noise_law
+from tasks.safetab.iterations import ITERATION_KINDS, Iterations
+from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVELS, Level
+from tasks.safetab.run import SafeTabRun
+
+Sums = Sequence[tuple[str, int]]  # the queries of counts, and how many of their cells a count sums
+FLAGS = {"True": "yes", "False": "no"}
+WHOM = ("all of whose races are in it", "with at least one race in it", "by Hispanic or Latino ethnicity")
+ITERATION = Column(
+    "ITERATION_CODE",
+    "code",
+    "the characteristic iteration: 4 digits",
+    title="Iteration",
+    frame="iteration_code",
+    overlap=True,
+)
+GROUP = (*KEY, ITERATION.name)
+OF_GROUP = (
+    Reference(KEY, "tabulated-regions", KEY),
+    Reference((ITERATION.name,), "tabulated-iterations", (ITERATION.name,)),
+)
+REGIONS = Table("Regions of the run", REGION, text="tabulated/regions.csv", key=KEY)
+ITERATIONS = Table(
+    "Iterations of the run, and where they are tabulated",
+    (
+        replace(ITERATION, overlap=False),
+        Column("ITERATION_NAME", "text", "its name", role="name", frame="iteration"),
+        Column("LEVEL", "code", "the level of the iteration", {"1": "Regional", "2": "Detailed"}),
+        Column("NATION_STATE", "yes or no", "whether nation and state tabulate it", FLAGS, type="boolean"),
+        Column("SUB_STATE", "yes or no", "whether the levels below the state tabulate it", FLAGS, type="boolean"),
+        Column("TOTAL_ONLY", "yes or no", "whether nation and state give only its total", FLAGS, type="boolean"),
+    ),
+    text="tabulated/iterations.csv",
+    key=(ITERATION.name,),
+)
+HIERARCHY = Table(
+    "Kinds of iterations, and the Regional ones above Detailed ones",
+    (
+        replace(ITERATION, overlap=False),
+        Column("KIND", "code", "whom it counts"),
+        Column("REGIONAL_CODE", "code", "the Regional iteration of its kind that has all of its codes, if one has"),
+    ),
+    text="tabulated/hierarchy.csv",
+    key=(ITERATION.name,),
+    references=OF_GROUP[1:],
+)
+
+
+def public_tables(counted: str) -> tuple[Table, ...]:
+    """Return the tables of what is tabulated, of releases that count persons or householders."""
+    kinds = {kind: f"{counted} {whom}" for kind, whom in zip(ITERATION_KINDS, WHOM, strict=True)}
+    code, kind, above = HIERARCHY.columns
+    hierarchy = replace(HIERARCHY, columns=(code, replace(kind, codes=kinds), above))
+    located = (replace(table, references=OF_GROUP[:1]) for table in (NAMES_TABLE, POINTS_TABLE))
+    return REGIONS, ITERATIONS, hierarchy, *located
+
+
+def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
+    """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
+    ids = run.geography.region_ids
+    regions = {Region(name, region_id): None for name in REGION_TYPES[jurisdiction] for region_id in ids[name]}
+    write_regions(run, out, regions.__contains__)
+    iterations = run.parameters.iterations
+    above = ((code, *kind_and_regional) for code, kind_and_regional in sorted(hierarchy(iterations).items()))
+    of_regions = ((region.type, region.id) for region in regions)
+    (out / "tabulated").mkdir(parents=True, exist_ok=True)
+    for table, rows in ((REGIONS, of_regions), (ITERATIONS, _iterations(iterations)), (HIERARCHY, above)):
+        header = [column.name for column in table.columns]
+        (out / table.text).write_text("".join("|".join(map(str, row)) + "\n" for row in (header, *rows)), "utf-8")
+
+
+def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
+    nation, below = iterations.nation_state, iterations.sub_state
+    total_only = {code for code, only in zip(nation.codes, nation.total_only, strict=True) if only}
+    level = {
+        granularity.codes[number]: level
+        for granularity in (nation, below)
+        for level in ITERATION_LEVELS
+        for number in granularity.of_level(level)
+    }
+    for code in sorted(level):
+        yield code, iterations.names[code], level[code], code in nation.codes, code in below.codes, code in total_only
+
+
+def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
+    """Return by iteration its kind and the Regional one that has all codes of a Detailed one, or ""."""
+    found: dict[str, tuple[str, str]] = {}
+    for granularity in (iterations.nation_state, iterations.sub_state):
+        for kind in ITERATION_KINDS:
+            regional, detailed = (granularity.maps[kind, level] for level in ITERATION_LEVELS)
+            found |= {granularity.codes[number]: (kind, "") for number in set(regional[regional >= 0].tolist())}
+            for number in set(detailed[detailed >= 0].tolist()):
+                above = set(regional[detailed == number].tolist())
+                whole = granularity.codes[above.pop()] if len(above) == 1 and min(above) >= 0 else ""
+                found[granularity.codes[number]] = kind, whole
+    return found
+
+
+def count_table(title: str, unit: str, stem: str, cells: Sequence[Column] = ()) -> Table:
+    """Return the table of published counts of each group's cells: STEM/LEVEL.csv, and with margins as Parquet."""
+    return Table(
+        title,
+        (
+            *REGION,
+            ITERATION,
+            *cells,
+            *count_and_margin(
+                unit,
+                "the published count, with noise",
+                "the margin of error at 95% of the noise in the count, over all runs",
+            ),
+        ),
+        text=f"{stem}/{{level}}.csv",
+        parquet=f"parquet/{stem}/{{level}}.parquet",
+        key=(*GROUP, *(column.name for column in cells)),
+        references=OF_GROUP,
+        counts=True,
+    )
+
+
+def estimates_of(table: Table) -> Table:
+    """Return the table of the estimates of a table's counts."""
+    *cells, count, margin = table.columns
+    meaning = "the unbiased estimate from all noisy answers about the group, rounded"
+    estimate = replace(count, name="ESTIMATE", meaning=meaning, role="estimate", frame="estimate")
+    meaning = "the margin of error at 95% of the estimate"
+    margin = replace(margin, meaning=meaning, of="ESTIMATE", frame="estimate_margin", in_text=True)
+    return replace(
+        table,
+        title=table.title.replace(": ", ", estimates: "),
+        columns=(*cells, estimate, margin),
+        text=f"estimates/{table.text}",
+        parquet=table.parquet.replace("/", "/estimates/", 1),
+        counts=False,
+        of=table.text.rpartition(".")[0],
+        dependent=True,
+    )
+
+
+def describe(
+    manifest: Mapping[str, Any],
+    tables: Sequence[tuple[Table, Sums]],
+    counted: str,
+    others: Sequence[str] = (),
+    required: Sequence[str] = (),
+) -> Description:
+    """Return the description of a release: its tables of counts with the sums in them, and their estimates.
+
+    counted: what the iterations count. others: patterns of files besides its report. required: files of counts.
+    """
+    levels = [level for level in ALL_LEVELS if str(level) in manifest["levels"]]
+    of_table = {
+        table.text.removesuffix("{level}.csv").replace("/", "-").lower() + level.slug: (level, sums)
+        for table, sums in tables
+        for level in levels
+    }
+
+    def noise(name: str) -> list[Noise]:
+        return laws(manifest, *of_table[name.removesuffix("-text")]) if manifest["spent"] else []
+
+    dependent = not manifest["configuration"]["allow_negative_counts"]
+    counts = [replace(table, dependent=dependent) for table, _ in tables]
+    names = {"level": {level.slug: level.name for level in levels}}
+    required = ["report.html", *(table.text for table in (REGIONS, ITERATIONS, HIERARCHY)), *required]
+    tabulated = public_tables(counted)
+    return Description(
+        (*counts, *map(estimates_of, counts), *tabulated), noise, names, ("report.html", *others), tuple(required)
+    )
+
+
+def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
+    """Return the laws of a level's counts by their margins; of two laws with one margin that of the larger variance.
+
+    A coterminous region may have the count of a region of another level.
+    """
+    levels, definition = manifest["levels"], manifest["spent"]["definition"]
+    donors = [name for name in levels if name.endswith(f" {level.iteration_level})") and manifest["coterminous_sets"]]
+    found: dict[int, tuple[float, Noise]] = {}
+    for name in dict.fromkeys([str(level), *donors]):
+        queries, stability = levels[name]["queries"], levels[name]["stability"]
+        for query, cells in sums:
+            if query not in queries:
+                continue
+            drawn = law(definition, parse_exact(queries[query]["budget"]), stability)
+            margin, variance = margin_of_error(drawn, cells), cells * drawn.variance()
+            if margin not in found or variance > found[margin][0]:
+                found[margin] = variance, {"margin": margin, "cells": cells, **noise_law(drawn)}
+    return [found[margin][1] for margin in sorted(found)]
+
+
+def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    counted = any("usa" in name.lower() for name in manifest.get("levels", ()))
+    return list(map(str, manifest.get("geography", {}).get("states", ()))) if counted else []

@@ -1,0 +1,108 @@
+"""Encode records to compact integers, chunk by chunk: by the fast reader, or by the validating one.
+
+Everything here is confidential, findings included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.lifecycle.files import save_arrays, save_object
+from tasks.lifecycle.process import kernels_loaded, use_kernels
+from tasks.records.block_codes import code_number
+from tasks.records.fast_records import Parsed
+from tasks.records.record_digests import Sums, Weights, sum_by_state, weights
+from tasks.records.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
+from tasks.safetab.readers import encode_parsed, parse_records, read_validating
+from tasks.safetab.record_kind import GroupRecords
+from tasks.safetab.run import SafeTabRun
+
+
+def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
+    """Check and encode one chunk of the records: records/NUMBER and its report.
+
+    The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
+    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other jurisdictions,
+    for which the chunk is read at the same time.
+    """
+    if not _report_path(run, number).exists():
+        use_kernels(run.state_folder)
+        runs = [run, *(other for other in others if not _report_path(other, number).exists())]
+        files = [each.records for each in runs]
+        states = {state for file in files for state in file.states}
+        chunk = read_chunk(files[0], number, skip=(STATE, partial(all_outside, states)))
+        parsed = parse_records(run.KIND, files[0], chunk)
+        for each, file in zip(runs, files, strict=True):
+            _encode(each, number, file, chunk, parsed)
+
+
+def _report_path(run: SafeTabRun, number: int) -> Path:
+    return run / f"records/{number:05d}.report"
+
+
+def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, parsed: Parsed | None) -> None:
+    """Check and encode the records of one run in a chunk; last of all comes its report."""
+    blocks = np.asarray(run.geography.blocks) if file.blocks_known else np.zeros(0, np.int64)
+    encoded = encode_parsed(file, parsed, blocks) if parsed is not None else None
+    if parsed is not None and encoded is not None:
+        arrays, left_out = encoded
+        report = ChunkReport(chunk.lines, parsed.numbers.shape[1], left_out, chunk.digest, [])
+    else:
+        arrays, report = read_validating(run.KIND, file, chunk, blocks)
+    if arrays and report.left_out < report.rows:
+        arrays = _sorted_by_block(arrays)
+        if file.blocks_known and len(arrays["block"]):
+            report = replace(report, sums=_sums(run, file, arrays, blocks))
+        save_arrays(run / f"records/{number:05d}", arrays)
+    save_object(_report_path(run, number), report)
+
+
+def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    if np.all(encoded["block"][1:] >= encoded["block"][:-1]):
+        return encoded
+    order = np.argsort(encoded["block"], kind="stable")
+    return {name: array if name == "combinations" else array[order] for name, array in encoded.items()}
+
+
+def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
+    """Return the sums of encoded records, sorted by block, by the codes themselves and not by their numbers here."""
+    starts = np.flatnonzero(np.diff(encoded["block"], prepend=-1))
+    codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
+    codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
+    of_combination = weights(*codes[encoded["combinations"].T])
+    of_cell = weights(np.arange(run.KIND.cells))
+    within = _within(starts, encoded["combination"], encoded["cell"], of_combination, of_cell)
+    counts = np.diff(starts, append=len(encoded["block"]))
+    return sum_by_state(blocks[encoded["block"][starts]], counts, within)
+
+
+def _within(
+    starts: NDArray[np.int64],
+    combination: NDArray[np.int32],
+    cell: NDArray[np.uint8],
+    of_combination: Weights,
+    of_cell: Weights,
+) -> Weights:
+    """Return the sums of the weights of the records from each start to the next."""
+    if kernels_loaded():
+        from tasks.safetab.compiled_counts import add_weights
+
+        sums = np.zeros((len(starts), len(of_cell)), np.uint64)
+        add_weights(starts, combination, cell, np.stack(of_combination, axis=1), np.stack(of_cell, axis=1), sums)
+        return tuple(sums.T)
+    return tuple(
+        np.add.reduceat(by_combination[combination] * by_cell[cell], starts)
+        for by_combination, by_cell in zip(of_combination, of_cell, strict=True)
+    )
+
+
+def encoded_chunks(run: SafeTabRun) -> Iterator[Path]:
+    """Yield the folders of all encoded chunks, in order."""
+    yield from sorted(path for path in (run / "records").iterdir() if path.is_dir() and path.name.isdigit())

@@ -1,0 +1,140 @@
+"""T3, household type, and T4, tenure: what their cells count, and which of them a table of each detail has.
+
+A table measures cells that part the households; its other rows are sums of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.safetab.group_tables import GroupTables
+from tasks.safetab.households.household import CELLS, TENURES, TYPES
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """A table of households by a characteristic.
+
+    name: of its files, `t3`. words: what it is of. categories: of a record, by its cell. cells: by the number of a
+    published cell its words and the categories that it counts. measured: of the table of each detail the cells that it
+    measures; the last distinguishes all categories.
+    """
+
+    name: str
+    words: str
+    categories: tuple[int, ...]
+    cells: Mapping[int, tuple[str, frozenset[int]]]
+    measured: tuple[tuple[int, ...], ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in keys of config.json, `h_t3`."""
+        return f"h_{self.name}"
+
+    @property
+    def column(self) -> str:
+        """The column of its cells, `T3_DATA_CELL`."""
+        return f"{self.name.upper()}_DATA_CELL"
+
+    @cached_property
+    def details(self) -> tuple[str, ...]:
+        """The names of its tables by detail, `T03001` and so on."""
+        return tuple(f"T{int(self.name[1:]):02d}{number:03d}" for number in range(1, len(self.measured) + 1))
+
+    @cached_property
+    def widths(self) -> NDArray[np.int64]:
+        """The number of measured cells by detail."""
+        return np.array([len(cells) for cells in self.measured])
+
+    def counted(self, detail: int) -> NDArray[np.int64]:
+        """Return which cells of a record each measured cell counts: record cells x measured cells, 0 or 1."""
+        return _inside([frozenset({category}) for category in self.categories], self._counts(self.measured[detail]))
+
+    def rows(self, detail: int) -> dict[int, NDArray[np.int64]]:
+        """Return the cells of a detail's table, sorted, each with the places of the measured cells that it sums."""
+        parts, rows = self._counts(self.measured[detail]), {}
+        for cell, (_, whole) in sorted(self.cells.items()):
+            places = [place for place, part in enumerate(parts) if part <= whole]
+            if frozenset().union(*(parts[place] for place in places)) == whole:
+                rows[cell] = np.array(places)
+        return rows
+
+    def sums(self, detail: int) -> NDArray[np.int64]:
+        """Return which measured cells each row of a table sums: measured cells x rows, 0 or 1."""
+        return _inside(self._counts(self.measured[detail]), self._counts(self.rows(detail)))
+
+    def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
+        """Return which cells measured at a detail make up those of a coarser one: cells x cells, 0 or 1."""
+        return _inside(self._counts(self.measured[fine]), self._counts(self.measured[coarse]))
+
+    def _counts(self, cells: Iterable[int]) -> list[frozenset[int]]:
+        """Return the categories that each of these published cells counts."""
+        return [self.cells[cell][1] for cell in cells]
+
+
+def _inside(parts: Sequence[frozenset[int]], wholes: Sequence[frozenset[int]]) -> NDArray[np.int64]:
+    """Return which parts each whole has: parts x wholes, 0 or 1."""
+    return np.array([[part <= whole for whole in wholes] for part in parts], np.int64)
+
+
+T3 = CountTable(
+    "t3",
+    "household type",
+    tuple(cell // TENURES + 1 for cell in range(CELLS)),
+    {
+        0: ("all households", frozenset(range(1, TYPES + 1))),
+        1: ("family households", frozenset({1, 2, 3})),
+        2: ("married couple families", frozenset({1})),
+        3: ("other families", frozenset({2, 3})),
+        4: ("other families, male householder, no spouse", frozenset({2})),
+        5: ("other families, female householder, no spouse", frozenset({3})),
+        6: ("nonfamily households", frozenset({4, 5})),
+        7: ("nonfamily households, householder alone", frozenset({4})),
+        8: ("nonfamily households, householder not alone", frozenset({5})),
+    },
+    ((0,), (1, 6), (2, 3, 7, 8), (2, 4, 5, 7, 8)),
+)
+T4 = CountTable(
+    "t4",
+    "tenure",
+    tuple(cell % TENURES + 1 for cell in range(CELLS)),
+    {
+        0: ("all households", frozenset(range(1, TENURES + 1))),
+        1: ("owned with a mortgage or a loan", frozenset({1})),
+        2: ("owned free and clear", frozenset({2})),
+        3: ("rented, or occupied without rent", frozenset({3})),
+    },
+    ((0,), (1, 2, 3)),
+)
+TABLES = {table.name: table for table in (T3, T4)}
+
+
+class HouseholdTables(GroupTables):
+    """A table of the groups of a level: TABLE, or estimates of it."""
+
+    TABLE: ClassVar[CountTable]
+
+
+@dataclass(frozen=True)
+class HouseholdTypes(HouseholdTables):
+    """T3 of the groups of a level: households by type."""
+
+    TABLE, CELLS, BUDGET = T3, T3.widths, T3.key
+    MADE, FINAL = "t3", "final_t3"
+
+
+@dataclass(frozen=True)
+class Tenures(HouseholdTables):
+    """T4 of the groups of a level: households by tenure."""
+
+    TABLE, CELLS, BUDGET = T4, T4.widths, T4.key
+    MADE, FINAL = "t4", "final_t4"
+
+
+KINDS: dict[str, type[HouseholdTables]] = {"t3": HouseholdTypes, "t4": Tenures}

@@ -1,0 +1,53 @@
+"""The details of a group's table: a total, or counts by sex and age in one of three sets of age bins (paper 5.3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.safetab.persons.person import AGE23_BINS, CELLS, LAST_AGE
+
+# 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
+TOTAL, AGE4, AGE9, AGE23, TOTAL_ONLY = range(5)
+DETAILS = ("total", "age4", "age9", "age23", "total_only")
+AGES = {
+    AGE4: (0, 18, 45, 65),
+    AGE9: (0, 5, 18, 25, 35, 45, 55, 65, 75),
+    AGE23: AGE23_BINS,
+}
+WIDTHS = np.array([2 * len(AGES[detail]) if detail in AGES else 1 for detail in range(len(DETAILS))])  # cells measured
+AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
+    detail: list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
+    for detail, starts in AGES.items()
+}
+SEXES = {1: "male", 2: "female"}  # by their code; cells are those of males by age, then those of females
+SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: what is TotalOnly is published as a total
+CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))  # of a published table
+BY_AGE = SHAPES[AGE4:]  # the tables of sex by age
+FINEST = BY_AGE[-1]
+TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
+AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said
+
+
+for _starts in AGES.values():
+    if _starts[0] != 0 or not set(_starts) <= set(AGE23_BINS) or list(_starts) != sorted(set(_starts)):
+        raise ValueError(f"the ages {_starts} must begin at 0, rise, and be first ages of AGE23_BINS: cells add up")
+
+
+def query_of(detail: int) -> str:
+    """Return the query that measured the cells of a group's published table (Algorithm 2)."""
+    return "total_only" if detail == TOTAL_ONLY else "stage_2"
+
+
+def age_label(start: int, end: int) -> str:
+    """Return an age range in words: `0–4`, `20`, `85 and over`."""
+    if end >= LAST_AGE:
+        return f"{start} and over"
+    return f"{start}" if start == end else f"{start}–{end}"
+
+
+def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
+    """Add up rows of 46 cells, by sex and age23, to sex and the age bins of a detail."""
+    bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
+    by_sex = cells.reshape(len(cells), 2, CELLS // 2)
+    return np.add.reduceat(by_sex, bins, axis=2).reshape(len(cells), 2 * len(bins))

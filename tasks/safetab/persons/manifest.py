@@ -1,0 +1,257 @@
+"""manifest.json and report.html of a release: what it is and how it was made, with nothing exact about persons.
+
+The report is one page for a review board, with pictures; one file, offline. It shows the content of the manifest:
+nothing that is not in the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privacy.accounting.composition import Spend
+from privacy.estimation.allocation import sex_margin
+from spine.settings import Jurisdiction
+from tasks.geography.names import coverage, title_of_states
+from tasks.lifecycle.authorization import is_truth
+from tasks.releases.datapackage import write_descriptions
+from tasks.releases.manifest import GUARANTEE, spend_of
+from tasks.releases.pages.dots import Series, dots
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.report import IN_WORDS, InShort, write_report
+from tasks.safetab.description import states_of_nation
+from tasks.safetab.domain import equalities, load_domain
+from tasks.safetab.levels import Level
+from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.safetab.noise import LevelQueries, load_queries
+from tasks.safetab.persons.description import description
+from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
+from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
+from tasks.safetab.persons.level_budgets import TITLE
+from tasks.safetab.persons.run import PERSONS, DetailedRun
+from tasks.safetab.persons.suppression import suppression_threshold
+
+STATEMENTS = {
+    "guarantee": GUARANTEE,
+    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before suppression and clipping. It "
+    "is that of all noisy counts, published or not: of small groups those with high noise are published more often.",
+    "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
+    "may differ from the sum of its T2 cells.",
+}
+OF_ESTIMATES = {
+    "estimates": "An estimate combines the two noisy answers that the mechanism gave of a group, at no further loss. "
+    "Given the detail of its table it is unbiased before clipping, whatever the true count (to .002 of the count's "
+    "standard deviation; under pure differential privacy to .03), and its margin is of the law of its error before "
+    "clipping; given publication it is not. Errors are independent between groups, except coterminous ones and a "
+    "regional ethnicity and its parts; within a group they are correlated."
+}
+
+RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
+DRAWN = Fraction(1, 10)  # of them, the one in the picture
+MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
+
+
+def describe_release(
+    run: DetailedRun,
+    jurisdiction: Jurisdiction,
+    out: Path,
+    published: Mapping[Level, Mapping[str, int]],
+    options: Mapping[str, object],
+    spine: str,
+    estimated: Mapping[Level, int] | None = None,
+) -> None:
+    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
+
+    `published` holds the number of groups per published detail, `spine` one line about the spine branch, `estimated`,
+    where estimates were made, the number of groups that the ancestor test left out of them.
+    """
+    by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
+    manifest = release_facts(
+        run,
+        jurisdiction,
+        TITLE,
+        options,
+        levels={str(level): _level(run, level, published[level]) for level in published},
+        **({"estimates": by_level} if estimated else {}),
+        statements=statements_of(truth=is_truth(run), estimated=bool(estimated)),
+        spine=spine,
+    )
+    _write_report(run, jurisdiction, out, manifest)
+    write_descriptions(out, description(manifest), manifest)
+
+
+def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
+    """Return what a release says in words."""
+    return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
+
+
+def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:
+    domain = load_domain(run, level)
+    configuration = run.parameters.configuration
+    return {
+        "regions": len(domain.region_ids),
+        "iterations": len(domain.iterations),
+        "groups": domain.groups,
+        "thresholds": configuration.thresholds[PERSONS][level],
+        "suppressed_up_to": suppression_threshold(run, level),
+        "groups_published": dict(published),
+        **({} if is_truth(run) else noise_facts(load_queries(run, level))),
+    }
+
+
+def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
+    """Return how the estimates of a level were made.
+
+    By detail: the weight of pooling, deviations and margins far from any threshold, and how close to one the stage-1
+    answer is corrected for having chosen the detail.
+    """
+    queries, codes = load_queries(run, level), load_domain(run, level).iteration_codes
+    details = {}
+    for detail, estimator in load_estimators(run, level).items():
+        facts = {"total": {"deviation": estimator.deviation, "margin": estimator.margin}}
+        if detail in AGES:
+            measured = queries.margin(query_of(detail), estimator.answers.cells)
+            sex = int(sex_margin(np.array([estimator.margin]), measured)[0])
+            facts["sex"] = {"deviation": estimator.sex_variance**0.5, "margin": sex}
+            facts["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(query_of(detail))}
+        details[DETAILS[detail]] = {"weight": estimator.weight, "corrected_within": estimator.reach, **facts}
+    sums = equalities(run, level)
+    parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()
+    return {
+        "details": details,
+        "sums": {codes[whole]: [parts[part] for part in summands] for whole, summands in sums.items()},
+        "critical_values": {
+            str(ancestor): {DETAILS[detail]: value for detail, value in critical_values(run, level, ancestor).items()}
+            for ancestor in ancestors(run, level)
+        },
+        "groups_dropped": dropped,
+    }
+
+
+def groups_published(manifest: Mapping[str, Any]) -> TextTable:
+    """Return the number of groups that a release has on each level, and that of the level's domain."""
+    rows = [
+        [name, f"{sum(level['groups_published'].values()):,}", f"{level['groups']:,}"]
+        for name, level in manifest["levels"].items()
+    ]
+    return TextTable("Groups published", ["population group level", "groups published", "of"], rows)
+
+
+def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    """Write OUT/report.html from the manifest's content."""
+    truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
+    where = title_of_states(states)
+    rows = [
+        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), spend)
+        | {"estimates": manifest.get("estimates", {}).get(str(level))}
+        for level in run.parameters.configuration.levels(jurisdiction)
+    ]
+    write_report(
+        "tasks.safetab.persons",
+        out,
+        manifest,
+        spend,
+        f"Detailed DHC-A, {where}",
+        _short(rows, where, manifest, truth=truth),
+        covers=coverage(states_of_nation(manifest)),
+        states=states,
+        where=where,
+        rows=rows,
+        shapes=AGES_NAMES,
+        by_age=BY_AGE,
+        cells_of=CELLS_OF,
+        noise=None if truth else noise_chart(rows),
+        sizes=None if truth else size_chart(rows),
+        relative=[float(share) for share in RELATIVE],
+    )
+
+
+def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str, Any], *, truth: bool) -> InShort:
+    """Return what was published, and by level the margin of a count and from which size a total is within a tenth."""
+    published = [
+        f"Persons of {where} by detailed race, ethnicity or tribe, and by sex and age where a group is large enough: "
+        f"{sum(row['published'] for row in rows):,} groups of {sum(row['groups'] for row in rows):,} possible ones.",
+        "No figure is published for a block.",
+    ]
+    if truth:
+        return InShort(published, ["The counts are exact."])
+    columns = {
+        "level": "{name}",
+        "groups published": "{published:,}",
+        "a count, ±": "{margins[total]:,}",
+        f"a total with {AGES_NAMES[FINEST]}, ±": f"{{margins[{FINEST}]:,}}",
+        "left out up to": "{left_out}",
+        "within 10% from": f"{{sizes[total][{RELATIVE.index(DRAWN)}]:,}}",
+    }
+    shown = [
+        {**row, "left_out": "nothing" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}"}
+        for row in rows
+    ]
+    notes = [
+        "Left out: a group of counties and smaller areas whose noisy total is no larger. Within 10%: the size from "
+        "which the margin of a total that is published alone is at most a tenth of it.",
+        *notes_of_coterminous(manifest),
+    ]
+    table = replace(TextTable.filled("In short", columns, shown), notes=notes)
+    return InShort(published, [IN_WORDS, "All in persons:"], table)
+
+
+def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, spend: Spend | None) -> dict[str, Any]:
+    """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
+    published = facts["groups_published"]
+    noise = facts.get("queries", {})
+    budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
+    margins = (
+        {name: queries.margin(query_of(SHAPES.index(name)), cells) for name, cells in CELLS_OF.items()}
+        if queries
+        else {}
+    )
+    starts = dict(zip(SHAPES, ((facts["suppressed_up_to"] or 0) + 1, *facts["thresholds"]), strict=True))
+    return {
+        **facts,
+        "name": level.name,
+        "published": sum(published.values()),
+        "by_shape": {name: published[name] for name in SHAPES}
+        | {"total": published["total"] + published["total_only"]},
+        "total_only": published["total_only"],
+        "budget": float(budget),
+        "part": float(budget / spend.charged) if spend else None,
+        "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
+        "margins": margins,
+        "step_1": queries.margin("stage_1") if queries else None,
+        "sizes": {
+            name: [max(ceil(margin / share), starts[name]) for share in RELATIVE] for name, margin in margins.items()
+        },
+    }
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
+    series = {
+        "margin of a published count": Series("circle", [row["margins"]["total"] for row in rows]),
+        "margin of the first answer": Series("ring", [row["step_1"] for row in rows]),
+        "suppressed up to": Series("bar", [row["suppressed_up_to"] for row in rows]),
+    } | {
+        f"{AGES_NAMES[name]} from": Series(mark, [row["thresholds"][place] for row in rows])
+        for place, (name, mark) in enumerate(zip(BY_AGE, ("triangle", "box", "cross"), strict=True))
+    }
+    return dots(rows, series, "persons (a step to the right is ten times as many)")
+
+
+def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Draw the size from which a group's total has its table and a margin of at most a tenth of it."""
+    place = RELATIVE.index(DRAWN)
+    series = {
+        f"as {AGES_NAMES[name]}": Series(MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES
+    }
+    return dots(rows, series, "persons in the group (a step to the right is ten times as many)")

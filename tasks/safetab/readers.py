@@ -1,0 +1,139 @@
+"""The two readers of a chunk of records: each checks its values and encodes them.
+
+The fast reader takes chunks in which no value has a fault, by compiled kernels: nearly every chunk of a real file.
+Where a chunk holds anything else, or little, its functions return None. The validating reader checks row by row, and
+every fault is a finding with its line; it is the fast reader's reference. Everything here is confidential.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.records.block_codes import STATE_UNIT, find_blocks
+from tasks.records.fast_records import Parsed, RecordLayout, parse_chunk
+from tasks.records.findings import Finding
+from tasks.records.record_fields import NULL, Field
+from tasks.records.records import STATE, Chunk, ChunkReport, RowChecks, all_outside, report_of
+from tasks.safetab.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
+
+SLOTS = 1 << 18  # of a table of combinations, as fit a core's cache: there are far fewer combinations than records
+
+
+def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
+    """Parse a chunk, whatever the states of its records; None where it is small or a value may be a fault."""
+    return parse_chunk(RecordLayout(kind.fields, _code_numbers(file, RACE_FIELDS[RACES[0]])), file.header, chunk)
+
+
+def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:
+    """Return the number of every code of four digits, 0 where it is not listed or no value of the field."""
+    numbers = np.zeros(10_000, np.uint16)
+    for code, number in file.code_numbers.items():
+        if field.number(code) is not None:
+            numbers[int(code)] = number
+    return numbers
+
+
+def encode_parsed(
+    file: GroupRecords, records: Parsed, blocks: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[Any]], int] | None:
+    """Encode the records in the file's states as the validating reader does; return the number of others as well.
+
+    None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
+    """
+    if not file.blocks_known:
+        return None
+    numbers, cells, codes = records.numbers[BLOCK], records.numbers[CELL], records.codes
+    counted = np.array([f"{state:02d}" in file.states for state in range(100)])
+    inside = counted[numbers // STATE_UNIT]
+    left_out = len(inside) - int(np.count_nonzero(inside))
+    if left_out:
+        numbers, cells, codes = numbers[inside], cells[inside], codes[:, inside]
+    block, known = find_blocks(blocks, numbers)
+    if not known.all():
+        return None
+    combination, combinations = distinct_combinations(codes)
+    given = combinations[:, : len(RACES)] > 0
+    if (given[:, 1:] & ~given[:, :-1]).any() or given.sum(axis=1).max(initial=0) > file.max_race_codes:
+        return None
+    encoded = {
+        "block": block.astype(np.int32),
+        "cell": cells.astype(np.uint8),
+        "combination": combination,
+        "combinations": combinations,
+    }
+    return encoded, left_out
+
+
+def distinct_combinations(
+    codes: NDArray[np.uint16], slots: int = SLOTS
+) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """Return the combination of each record, from the codes by place, and the combinations as they first occur."""
+    from tasks.safetab.compiled_counts import SCATTER, number_combinations
+
+    places, rows = codes.shape
+    combination, buffer = np.empty(rows, np.int32), np.empty((rows, places), np.uint16)
+    while (known := number_combinations(codes, SCATTER, np.full(slots, -1, np.int32), combination, buffer)) < 0:
+        slots *= 4
+    return combination, buffer[:known].copy()
+
+
+def read_validating(
+    kind: RecordKind, file: GroupRecords, chunk: Chunk, blocks: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[Any]], ChunkReport]:
+    """Check and encode a chunk; without arrays where it has no record of the file's states."""
+    table, _ = chunk.parse()
+    if table is None:
+        return {}, report_of(chunk, chunk.skipped, chunk.skipped, [])
+    if all_outside(file.states, table[STATE]):
+        return {}, report_of(chunk, len(table), len(table), [])
+    arrays, left_out, findings = check_and_encode(kind, file, table, blocks)
+    return arrays, report_of(chunk, len(table), left_out, findings)
+
+
+def check_and_encode(
+    kind: RecordKind, file: GroupRecords, table: pa.Table, blocks: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[Any]], int, list[Finding]]:
+    """Apply the state filter, check every remaining row, encode those without a fault.
+
+    Returns the arrays of `encode.encode_chunk`, the number of records outside the state filter, and the findings,
+    whose `first` is the number of the row.
+    """
+    checks = RowChecks(file, table, file.states)
+    columns, count = checks.columns, len(checks.rows)
+    numbers = np.zeros((1 + max(BLOCK, CELL), count), np.int64)
+    well_formed = {}
+    for name, field in kind.fields.items():
+        counted = [field.number(value) for value in columns[name].values]
+        well_formed[name] = columns[name].spread([number is not None for number in counted])
+        checks.fault(f"Invalid values found; valid are {field.words}", name, ~well_formed[name])
+        if not field.is_code:
+            numbers[field.place] += columns[name].spread([number or 0 for number in counted], np.int64)
+    codes, is_code = np.empty((len(CODES), count), np.uint16), np.empty((len(CODES), count), bool)
+    for place, name in enumerate(CODES):
+        unlisted = columns[name].where(lambda value: value not in file.code_numbers)
+        checks.fault("codes that are not in the code list", name, well_formed[name] & unlisted)
+        codes[place] = columns[name].where(lambda value: file.code_numbers.get(value, 0), np.uint16)
+        is_code[place] = well_formed[name] & columns[name].where(lambda value: value != NULL)
+    is_null = np.array([columns[name].where(lambda value: value == NULL) for name in RACES])
+    after_null = np.logical_or.reduce(is_code[1 : len(RACES)] & is_null[:-1])
+    checks.fault("race codes after a 'Null'", RACES[1], after_null)
+    given = is_code[: len(RACES)].sum(axis=0, dtype=np.uint8)
+    checks.fault(f"more than {file.max_race_codes} race codes", RACES[0], given > file.max_race_codes)
+    row, known = find_blocks(blocks, numbers[BLOCK])
+    if file.blocks_known:
+        checks.fault("block is not in GRF-C", "TABBLK", checks.good & ~known)
+    combination = pd.DataFrame(codes.T).groupby(list(range(len(CODES))), sort=False).ngroup()  # as they first occur
+    combinations = codes.T[~combination.duplicated()]
+    encoded = {
+        "block": row.astype(np.int32),
+        "cell": numbers[CELL].astype(np.uint8),
+        "combination": combination.to_numpy(np.int32),
+    }
+    if not checks.good.all():
+        encoded = {name: array[:0] for name, array in encoded.items()}
+    return {**encoded, "combinations": combinations}, checks.left_out, checks.findings

@@ -1,0 +1,68 @@
+"""What a record of a SafeTab is: a person, or a household by its householder; and the file of a run's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tasks.records.files import exists
+from tasks.records.findings import MISSING, Finding
+from tasks.records.marks import DataFiles
+from tasks.records.parquet import Words
+from tasks.records.record_fields import CODE_OR_NULL, NULL, Field, code
+from tasks.records.records import RecordFile, open_records
+from tasks.safetab.iterations import RACE_CODES
+
+BLOCK, CELL = range(2)  # the numbers of a record, as its fields add them up: the block's of 15 digits, and its cell
+RACES = tuple(f"QRACE{number}" for number in range(1, RACE_CODES + 1))
+CODES = (*RACES, "QSPAN")
+RACE_FIELDS = {name: code(place, or_null=name in RACES[1:]) for place, name in enumerate(CODES)}
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """A kind of record: of a person, or of a household.
+
+    product, noun: whose records they are, and what they are called, in messages and digests.
+    files: the names that their file may have in a data directory, and the files that it needs.
+    fields: their columns: BLOCK_FIELDS, RACE_FIELDS, those that make the cell, and those that are only checked.
+    cells: how many cells there are; a record is counted in one of them.
+    """
+
+    product: str
+    noun: str
+    files: DataFiles
+    fields: Mapping[str, Field]
+    cells: int
+
+    def find(self, data: str) -> str:
+        """Return the path of the records in a data directory. Raises FileNotFoundError."""
+        for file in self.files.records:
+            if exists(path := f"{data.rstrip('/')}/{file}"):
+                return path
+        raise FileNotFoundError(f"{data}: neither {' nor '.join(self.files.records)}")
+
+    def missing_data(self, data: str) -> bool:
+        """Return whether the records, or files that they need, do not exist."""
+        folder = data.rstrip("/")
+        there = any(exists(f"{folder}/{file}") for file in self.files.records)
+        return not (there and all(exists(f"{folder}/{file}") for file in self.files.needs))
+
+    def open(self, data: str) -> tuple[RecordFile | None, list[Finding]]:
+        """Open the records of a data directory; None where there are findings."""
+        try:
+            path = self.find(data)
+        except FileNotFoundError:
+            return None, [Finding(self.files.records[0], MISSING)]
+        words = {name: Words(null=NULL) for name, field in self.fields.items() if field.kind == CODE_OR_NULL}
+        return open_records(path, tuple(self.fields), words=words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRecords(RecordFile):
+    """The records of a run, and what they are checked against; public."""
+
+    states: tuple[str, ...]
+    code_numbers: dict[str, int]
+    max_race_codes: int
+    blocks_known: bool = True  # not where GRF-C has faults of its own; then no block is looked up

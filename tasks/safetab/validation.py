@@ -1,0 +1,267 @@
+"""Validate: check every row of every file, encode the records, digest the input (paper 5.1).
+
+All findings are gathered before a run is refused. They go to the curator's report in the confidential directory. Of a
+run over US and Puerto Rico one reading validates both, before either is charged: neither is, if one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from spine.settings import Jurisdiction
+from tasks.errors import PUT_BACK, Refused, all_or_none
+from tasks.geography.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
+from tasks.geography.public_regions import keep_regions
+from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.run_directory import VALIDATED
+from tasks.lifecycle.workers import Workers
+from tasks.records.files import digest_file, unchanged, why
+from tasks.records.findings import Finding, has_errors, keep_findings, refuse
+from tasks.records.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
+from tasks.records.record_digests import digests
+from tasks.records.records import STATE, digest_by_workers, join_reports
+from tasks.safetab.encode import encode_chunk
+from tasks.safetab.iterations import PARAMETER_FILES
+from tasks.safetab.parameters import Parameters, digest_parameters, read_parameters
+from tasks.safetab.record_kind import GroupRecords, RecordKind
+from tasks.safetab.reserve_budget import planned_spend
+from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, Validated
+
+PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run whose input is validated: its jurisdiction, and its public inputs besides parameters and GRF-C."""
+
+    run: SafeTabRun
+    jurisdiction: Jurisdiction
+    others: Sequence[PublicInput] = ()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.jurisdiction.upper()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A part while its records are read: findings before that; geography and records, None where they have faults."""
+
+    part: Part
+    findings: list[Finding]
+    geography: RegionMap | None
+    records: GroupRecords | None
+
+    @property
+    def has_no_block(self) -> bool:
+        return self.geography is not None and not len(self.geography.blocks)
+
+
+def validate(
+    run: SafeTabRun,
+    workers: Workers,
+    params: str,
+    data: str,
+    jurisdiction: Jurisdiction,
+    others: Sequence[PublicInput] = (),
+) -> Validated | None:
+    """Validate the input of one jurisdiction and encode its records into the run directory.
+
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. `others` are
+    checked and digested too.
+
+    Raises Refused where a finding is an error, or a file changes while it is read. The findings are in the run's
+    findings.json, the message holds none of them.
+    """
+    return validate_parts([Part(run, jurisdiction, others)], workers, params, data)[jurisdiction]
+
+
+def validate_parts(
+    parts: Sequence[Part], workers: Workers, params: str, data: str
+) -> dict[Jurisdiction, Validated | None]:
+    """Validate runs over the jurisdictions of the same files as `validate` does, in one reading."""
+    results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
+    todo = [part for part in parts if not (part.run / VALIDATED).exists()]
+    for part in parts:
+        if part not in todo:
+            results[part.jurisdiction] = _validated_before(part, workers, params, data)
+    if not todo:
+        return results
+    parameters, findings = read_parameters(params, todo[0].run.CONFIGURATION)
+    for part in todo:  # left by an interrupted try: the files may have been corrected since
+        remove(part.run / "prepared", part.run / "records")
+    if parameters is None:
+        findings += check_data_alone(todo[0].run.KIND, data)
+        refusals: dict[str, Callable[[], Any]]
+        refusals = {part.name: partial(refuse, part.run, findings, PUBLIC) for part in todo}
+        all_or_none(refusals)
+    jurisdictions = parameters.configuration.jurisdictions if parameters else ()
+    asked = [part for part in todo if part.jurisdiction in jurisdictions]
+    for part in todo:
+        if part not in asked:  # nothing vouches for its levels
+            keep_findings(part.run, findings)
+    if parameters is None or not asked:
+        return results
+    files = todo[0].run.KIND.files
+    read = [f"{data.rstrip('/')}/{file}" for file in (*files.needs, *files.records, *MARK_FILES.values())]
+    with unchanged([*read, *(file for part in asked for other in part.others for file in other.files)]):
+        validated = all_or_none(_read(asked, workers, parameters, findings, data))
+    for part, facts in zip(asked, validated, strict=True):
+        results[part.jurisdiction] = facts
+        if facts is not None:
+            save_object(part.run / VALIDATED, facts)
+    return results
+
+
+def _read(
+    parts: Sequence[Part], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
+) -> dict[str, Callable[[], Validated | None]]:
+    """Read the data files once for all parts; return what makes each one's result. findings: of the parameters."""
+    grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
+    parsed = parse_blocks(parts[0].run, workers, grf_c)
+    opened = [_open(part, parameters, findings, data, parsed) for part in parts]
+    digest = parsed.digest if parsed else None
+    del parsed  # it is large
+    to_encode = [each for each in opened if each.records]
+    if to_encode:
+        first, *others = (each.part.run for each in to_encode)
+        chunks = first.records.chunks
+        with ThreadPoolExecutor(1) as beside:  # the workers read the records meanwhile
+            public = beside.submit(_read_others, to_encode)
+            workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
+        public.result()
+    return {each.part.name: partial(_conclude, each, workers, data, digest) for each in opened}
+
+
+def _open(
+    part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: BlockCodes | None
+) -> _Opened:
+    """Read the geography of a part, and save in its run what its records are encoded with."""
+    run, states = part.run, parameters.configuration.states(part.jurisdiction)
+    geography, faults = read_region_map(data, part.jurisdiction, states, parsed)
+    file, faults_of_records = run.KIND.open(data)
+    opened = _Opened(part, [*findings, *faults, *faults_of_records], geography, None)
+    if file is None or opened.has_no_block:
+        return opened
+    records = GroupRecords(
+        **vars(file),
+        states=states,
+        code_numbers=parameters.iterations.numbers,
+        max_race_codes=parameters.configuration.max_race_codes,
+        blocks_known=geography is not None,
+    )
+    save_object(run.parameters_path, parameters)
+    save_object(run / RECORDS, records)
+    if geography is not None:
+        keep_regions(run, data)
+        save_region_map(run / GEOGRAPHY, geography)
+    return replace(opened, records=records)
+
+
+def _read_others(opened: Sequence[_Opened]) -> None:
+    """Read the public inputs of parts besides parameters and GRF-C; their findings join the part's."""
+    for each in opened:
+        if each.geography is not None:
+            for other in each.part.others:
+                each.findings.extend(other.read(each.part.run, each.geography))
+
+
+def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:
+    """Return what is known of a part whose records were read. Raises Refused where there is an error."""
+    part, geography, records, findings = opened.part, opened.geography, opened.records, opened.findings
+    run = part.run
+    if opened.has_no_block:
+        keep_findings(run, findings)
+        return None
+    if records is None:
+        refuse(run, findings, PUBLIC)
+    records_digest, of_states, faults = _collect(run, workers, records, part.jurisdiction)
+    findings += faults
+    if geography is None or has_errors(findings):
+        remove(run / "records")
+        refuse(run, findings, (*PUBLIC, *(other.name for other in part.others)))
+    keep_findings(run, findings)
+    geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
+    covered = {records.name: records_digest, GRF_FILE: geography_digest}
+    return Validated(
+        input_digest=_input_digest(run, records_digest, geography_digest),
+        records_digests=(records_digest, *of_states),
+        geography_digest=geography_digest,
+        mark=name_if_covered(read_mark(data), covered),
+        blocks=len(geography.blocks),
+        other_digests={other.name: other.digest for other in part.others},
+    )
+
+
+def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
+    return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
+
+
+def _validated_before(part: Part, workers: Workers, params: str, data: str) -> Validated:
+    """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
+    run = part.run
+    validated: Validated = run.validated
+    path = run.records.path
+    try:
+        with suppress(FileNotFoundError):
+            if digest_parameters(params, run.CONFIGURATION) != run.parameters.digests:
+                raise Refused(f"the parameters of run {run.id} have changed; {PUT_BACK}")
+            digests_now = {other.name: other.digest for other in part.others}
+            if digests_now != validated.other_digests:
+                raise Refused(f"{', '.join(digests_now)} of run {run.id} changed; {PUT_BACK}")
+        records = digest_by_workers(run, workers, run.KIND.find(data))
+        geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
+    except FileNotFoundError:
+        return validated
+    except OSError as error:
+        raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
+    if run.KIND.find(data) != path or _input_digest(run, records, geography) != validated.input_digest:
+        raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
+    return validated
+
+
+def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> bool:
+    """Refuse faulty parameters, missing data files and accounts with too little left before workers are started.
+
+    Return whether config.json asks for the jurisdiction. Nothing is charged; marked data needs no account. A validated
+    run is past all but the last. Raises Refused as `validate` does, and Refused, Failed as `reserve_budget` does.
+    """
+    parameters, findings = read_parameters(params, run.CONFIGURATION)
+    asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
+    missing, validated = run.KIND.missing_data(data), (run / VALIDATED).exists()
+    if not validated and (parameters is None or (asked and missing)):
+        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
+    if parameters is not None and asked and not missing and read_mark(data) is None:
+        configuration = parameters.configuration
+        precheck(run, charging, configuration.states(jurisdiction), planned_spend(configuration, jurisdiction))
+    return asked or validated
+
+
+def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:
+    """Check the data files where faulty parameters leave nothing to check their rows against.
+
+    They must exist and have the right columns, and GRF-C must be a table. No row is checked: the state filter is not
+    known.
+    """
+    _, findings = read_region_map(data, "us", states=())
+    return findings + kind.open(data)[1]
+
+
+def _collect(
+    run: SafeTabRun, workers: Workers, file: GroupRecords, jurisdiction: Jurisdiction
+) -> tuple[str, tuple[str, ...], list[Finding]]:
+    """Join the chunks' reports: the digests of the file and of each state's records, and the findings by line."""
+    read = join_reports(run, workers, file, run / "records")
+    if read.left_out:
+        rule = f"{run.KIND.noun} outside the states of {jurisdiction.upper()}, left out"
+        read.findings.append(Finding(file.name, rule, STATE, read.left_out, warning=True))
+    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", read.sums)
+    return read.digest, of_states, read.findings

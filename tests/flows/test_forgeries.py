@@ -1,0 +1,162 @@
+"""`das check` of forged releases: each statement and each table of each system in turn.
+
+A forgery is found, or `das check` itself lists its part as not checked. What is listed is listed here too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forgeries import Rows, changing, copied, forgeries, stating
+from small_releases import SMALL
+
+from flows.commands.check import check
+from tasks.errors import Refused
+
+OF_EVERY = {"run", "versions.*", "code"}  # only the ledger or a signature shows them
+PUBLIC = {"names.csv*", "points.csv*"}
+SAFETAB = {*OF_EVERY, *PUBLIC, "geography.blocks", "geography.GRF-C", "parameter_files.*", "tabulated/hierarchy.csv*"}
+SAFETAB |= {
+    "levels.*.stability",
+    *(f"configuration.{name}" for name in ("max_race_codes", "reader", "run_us", "run_pr")),
+}
+SOLVED = {"products.*.solved", "products.*.failed"}
+NOT_PROVABLE = {  # what no file of a release shows, by system
+    "detailed_dhca": {*SAFETAB, "spine", "parquet/t1/*: COUNT", "configuration.zero_suppression_chance"},
+    "detailed_dhcb": {
+        *SAFETAB,
+        *("totals.from", "totals.left_out", "levels.*.stability_parts.ethnicity"),
+        *("levels.*.groups_published, and which groups", "parquet/estimates/*: *"),
+    },
+    "s_dhc": {
+        *OF_EVERY,
+        *(
+            "journal",
+            "P*: COUNT",
+            "averages/*: *",
+            "estimates/posterior/*: PRED*",
+            "estimates/posterior/*: RATIO_PRED*",
+        ),
+    },
+    "bottom_up": {*OF_EVERY, *PUBLIC, "journal"},
+    "top_down": {*OF_EVERY, *PUBLIC, *SOLVED, "public_files.*", "spine.digest", "measurements/*: value"},
+    "declared": {
+        *OF_EVERY,
+        *("journal", "public_files.*", "solved", "failed", "configuration_digest", "measurements/*: value"),
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The release of a system. Copy before you change it."""
+
+    @cache
+    def made(system: str) -> Path:
+        folder = tmp_path_factory.mktemp(system)
+        folder.chmod(0o700)
+        return SMALL[system](folder)
+
+    return made
+
+
+def checked(release: Path) -> tuple[str, list[str]]:
+    """Check a release; return why it is refused, or "", and the parts that are not checked."""
+    out, why = StringIO(), ""
+    try:
+        with redirect_stdout(out):
+            check(release, as_json=True)
+    except Refused as refused:
+        why = str(refused)
+    return why, [each["part"] for each in json.loads(out.getvalue())["not_checked"]] if out.getvalue() else []
+
+
+def is_part_of(part: str, patterns: set[str]) -> bool:
+    """Whether a part is one of those that are not checked, or inside of one."""
+    return any(fnmatchcase(part, pattern) or fnmatchcase(part, f"{pattern}.*") for pattern in patterns)
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_a_release_agrees_and_says_what_is_not_checked(small: Callable[[str], Path], system: str) -> None:
+    why, parts = checked(small(system))
+    assert why == ""
+    assert [part for part in parts if not is_part_of(part, NOT_PROVABLE[system])] == []
+    assert [each for each in NOT_PROVABLE[system] if not any(fnmatchcase(part, each) for part in parts)] == []
+
+
+@pytest.mark.parametrize("system", SMALL)
+@pytest.mark.parametrize(
+    ("first", "every"), [(3, 24), pytest.param(0, 5, marks=pytest.mark.ci), pytest.param(0, 1, marks=pytest.mark.slow)]
+)
+def test_each_forgery_is_found_or_not_provable(
+    small: Callable[[str], Path], tmp_path: Path, system: str, first: int, every: int
+) -> None:
+    missed = []
+    for number, forgery in enumerate(forgeries(small(system))[first::every]):
+        release = copied(small(system), tmp_path / str(number))
+        forgery.forge(release)
+        if checked(release)[0] == "" and not is_part_of(forgery.part, NOT_PROVABLE[system]):
+            missed.append(str(forgery))
+    assert missed == []
+
+
+def without_noise(manifest: dict[str, Any]) -> None:
+    """Leave the noise out, and claim a tenth of the loss."""
+    for product in manifest["products"].values():
+        del product["noise"], product["shares"]
+    for each in (manifest["spent"]["charged"], *manifest["spent"]["relations"]):
+        if "exact" in each:
+            each.update(exact=str(Fraction(each["exact"]) / 10), decimal=each["decimal"] / 10)
+
+
+def no_groups(manifest: dict[str, Any]) -> None:
+    for level in manifest["levels"].values():
+        level["groups_published"] = {}
+
+
+def more(rows: Rows) -> Rows:
+    for row in rows:
+        row["COUNT"] = str(int(row["COUNT"]) + 1000) if isinstance(row["COUNT"], str) else row["COUNT"] + 1000
+    return rows
+
+
+def more_with_less_margin(rows: Rows) -> Rows:
+    return [{**row, **({"MOE": row["MOE"] // 4} if "MOE" in row else {})} for row in more(rows)]
+
+
+def without(column: str, value: str) -> Callable[[Rows], Rows]:
+    return lambda rows: [row for row in rows if row[column] != value]
+
+
+def both(name: str) -> list[str]:
+    return [f"parquet/{name}.parquet", f"{name}.csv"]
+
+
+NAMED = [  # forgeries of several parts at once, which agreed with their manifests
+    ("top_down", stating(without_noise)),
+    ("detailed_dhcb", stating(no_groups)),
+    ("detailed_dhcb", changing(both("t3/T03001/usa-1"), more_with_less_margin)),
+    ("bottom_up", changing(both("by-state"), more)),
+    ("s_dhc", changing(["PH2/PH2.parquet", "PH2/PH2.csv"], without("REGION_ID", "44"))),
+    ("declared", changing([*both("zone"), *both("district"), *both("region")], without("region", "2"))),
+    ("declared", changing(["measurements/zone.parquet"], without("region", "2"))),
+]
+
+
+@pytest.mark.parametrize(("system", "forge"), NAMED)
+def test_a_release_that_once_agreed_is_found(
+    small: Callable[[str], Path], tmp_path: Path, system: str, forge: Callable[[Path], None]
+) -> None:
+    release = copied(small(system), tmp_path / "release")
+    forge(release)
+    assert re.search("does not agree with its manifest|is no manifest of a release", checked(release)[0])
