@@ -39,14 +39,14 @@ def all_or_none(attempts: Mapping[str, Callable[[], T]]) -> list[T]:
     is not released for it.
     """
     results: dict[str, T] = {}
-    refusals: dict[str, str] = {}
+    refusals: dict[str, Refused] = {}
     for name, attempt in attempts.items():
         try:
             results[name] = attempt()
         except Refused as error:
-            refusals[name] = str(error)
-    if len(refusals) == len(attempts) and len(set(refusals.values())) == 1:
-        raise Refused(next(iter(refusals.values())))
+            refusals[name] = error
+    if len(refusals) == len(attempts) and len(set(map(str, refusals.values()))) == 1:
+        raise next(iter(refusals.values()))
     if refusals:
         reasons = [f"{name} was refused: {reason}" for name, reason in refusals.items()]
         raise Refused("; ".join([*reasons, *(f"so {name} is not released" for name in results)]))

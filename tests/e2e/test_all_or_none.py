@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure, settings_for
 
 import flows.detailed_dhca
-from flows.execution import safetab
+from flows.dry_run import dry_run
+from flows.execution import approval, safetab
+from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
 from tasks.safetab import validation
 
@@ -212,3 +215,32 @@ def test_without_a_part_that_was_discarded_a_run_goes_on(home: Home, monkeypatch
     assert das("runs", "discard", "a-us", *home.where) == 0
     assert home.resume("a-pr") == 0
     assert (home.released("a"), home.charged(), home.directories()) == (["pr"], ["a-pr"], [])
+
+
+def test_one_approval_is_asked_for_both(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(*, wait_for_input: Any, **_: Any) -> Any:
+        asked.append(wait_for_input._description)
+        return wait_for_input(approve=True, name="A. Curator", reason="as decided")
+
+    monkeypatch.setattr(approval, "suspend_flow_run", answer)
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "a-deployment")
+    settings = settings_for(home.folder, "a-us", both=True, approval=True)
+    assert detailed_dhca(settings) == [f"{home.folder}/out/us", f"{home.folder}/out/pr"]
+    (question,) = asked
+    assert [line for line in question.splitlines() if "release:" in line] == [
+        f"* release: {home.folder}/out/us",
+        f"* release: {home.folder}/out/pr",
+    ]
+    approved = [(act["act"], act["run"]) for act in home.ledger.acts()[1:5]]
+    assert approved == [("approved", "a-us"), ("approved", "a-pr"), ("reserved", "a-us"), ("reserved", "a-pr")]
+
+
+def test_a_dry_run_of_both_says_what_each_would_spend_and_leaves_nothing(home: Home) -> None:
+    settings = settings_for(home.folder, "a-us", both=True).model_copy(update={"run_id": None})
+    message = dry_run(settings, return_state=True).message
+    assert message is not None
+    charged = rf"would spend rho [\d.]+, charged to account {ACCOUNT}; "
+    assert re.fullmatch(f"a run of US {charged}a run of PR {charged}nothing was charged", message)
+    assert (home.charged(), home.directories(), home.released("")) == ([], [], [])
