@@ -6,7 +6,7 @@ whether it is released.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,23 +187,20 @@ def charge_of(settings: RunSettings) -> str:
     return f"what was charged is not known: {why}, and {run.path} is not there; once its volume is mounted: {look}"
 
 
+def charges_of(parts: Sequence[RunSettings]) -> str:
+    """Return what each part of a run was charged, as `charge_of` does, once where that is the same."""
+    charges = {part.folder.upper(): charge_of(part) for part in parts}
+    if len(set(charges.values())) == 1:
+        return next(iter(charges.values()))
+    return "; ".join(f"{name}: {charge}" for name, charge in charges.items())
+
+
 def is_there(settings: RunSettings) -> bool:
     """Return whether the run directory is there."""
     try:
         return settings.directory.path.is_dir()
     except OSError:  # of a volume that does not answer
         return False
-
-
-def is_reserved(settings: RunSettings) -> bool:
-    """Return whether a run may have drawn noise: it passed its gate in this process, has an authorization or a row."""
-    if settings.directory.path in _charges or (settings.directory / AUTHORIZATION).exists():
-        return True
-    try:
-        books = Ledger(Path(settings.ledger)).books()
-    except LedgerError:
-        return False
-    return settings.run_id in books.runs or settings.run_id in books.marked
 
 
 def released_place(settings: RunSettings) -> Path | None:

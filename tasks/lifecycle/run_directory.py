@@ -2,7 +2,7 @@
 
 ```
 RUN/            0700
-  settings.json   its system, the settings it was started with, and its sibling run
+  settings.json   its system, and the settings it was started with
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run

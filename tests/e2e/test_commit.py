@@ -35,13 +35,14 @@ from flows.execution.safetab import check as detailed_check
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
 from tasks.errors import Failed, Refused
-from tasks.lifecycle import commit, manifest, reservation
+from tasks.lifecycle import commit, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.commit import move_into_place
 from tasks.lifecycle.files import stamp
 from tasks.lifecycle.run_directory import STAGES
 from tasks.lifecycle.staging import staging
 from tasks.records.marks import MARK_FILE
+from tasks.releases import manifest
 from tasks.releases.manifest import release_digest
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.persons.run import DetailedRun

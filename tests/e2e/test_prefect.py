@@ -565,7 +565,7 @@ def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp
     before = {path: (path.stat().st_mode, path.stat().st_mtime_ns) for path in [tmp_path, *tmp_path.rglob("*")]}
     rows = office.ledger.rows(ACCOUNT)
     attacks: list[dict[str, Any]] = [
-        *({name: str(planted)} for name in ("beside", "sibling_run", "run_id", "runs_folder", "out", "data", "params")),
+        *({name: str(planted)} for name in ("beside", "run_id", "runs_folder", "out", "data", "params")),
         {"run_id": "planted", "runs_folder": str(tmp_path)},
         {"run_id": f"../../{tmp_path}/runs/planted"},
         {"ledger": str(tmp_path / "ledger.sqlite")},

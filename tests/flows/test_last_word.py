@@ -13,7 +13,7 @@ from e2e_runs import ACCOUNT, settings_for
 
 from flows.commands.runner import _go_on
 from flows.execution.settings import RunSettings
-from flows.execution.standing import charge_of, is_reserved, remember_charge, standing
+from flows.execution.standing import charge_of, remember_charge, standing
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger
@@ -72,7 +72,6 @@ def test_a_process_that_passed_its_gate_knows_its_charge(settings: RunSettings, 
     assert charge_of(settings) == CHARGED
     LOSSES[loss](settings)
     assert charge_of(settings).startswith(f"{CHARGED}, but now ")
-    assert is_reserved(settings)
 
 
 @pytest.mark.parametrize("charged", [True, False])

@@ -11,7 +11,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings
 from flows.commands.options import ExactOptions
-from flows.commands.runner import planned_runs
+from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
@@ -95,7 +95,7 @@ def _of_spines(
     kinds, base, measured = tuple(spines) or SPINES, TopDownSettings.new_id("accuracy"), []
     for kind in kinds:
         changes = {"out": str(place), "spine": kind}
-        (settings,) = planned_runs(options, TopDownSettings, f"{base}-{kind}", chosen | changes)
+        settings = planned_run(options, TopDownSettings, f"{base}-{kind}", chosen | changes)
         run = settings.directory
         with options.leaving_nothing(f"{kind} spine", run) as workers:
             mark = count_marked(settings, workers)["validate"].mark
@@ -124,7 +124,7 @@ def _of_declaration(
     from tasks.top_down.declared.accuracy import measure_errors, write_report
 
     typed = {"data": data, "declaration": declaration, "out": str(place)}
-    (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
+    settings = planned_run(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
     with options.leaving_nothing("Errors", settings.directory) as workers:
         mark = count_marked(settings, workers)["tabulate"].mark
         errors, words = measure_errors(settings.directory, workers, range(runs), tuple(estimators))

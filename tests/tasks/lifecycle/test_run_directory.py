@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.execution import crash_report
-from flows.execution.settings import load_settings, sibling_run
+from flows.execution.settings import load_settings
 from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Account, Ledger
 from tasks.errors import Refused
@@ -56,7 +56,6 @@ def test_the_runs_folder_is_its_owners_alone_whatever_makes_it_first(
 READERS: dict[str, Callable[[RunDirectory], object]] = {
     "lock": lambda run: locked(run).__enter__(),
     "settings": load_settings,
-    "sibling": sibling_run,
     "list": lambda run: run_directories(run.runs_folder),
 }
 
@@ -83,7 +82,7 @@ def test_a_folder_that_others_may_open_is_refused_before_it_is_read(
 def test_a_folder_of_another_user_is_refused(run: RunDirectory, place: str) -> None:
     folder = {"state": run.runs_folder, "runs": run.path.parent, "run": run.path}[place]
     os.chown(folder, 4321, 4321)
-    for read in ("lock", "settings", "sibling"):
+    for read in ("lock", "settings"):
         with pytest.raises(Refused, match=rf"{folder} belongs to another user \(uid 4321\)"):
             READERS[read](run)
 
