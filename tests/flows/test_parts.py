@@ -56,5 +56,5 @@ def test_a_part_whose_directory_keeps_another_run_is_refused(us: DetailedDhcaSet
     path = us.parts[1].directory / SETTINGS
     kept = json.loads(path.read_text())
     path.write_text(json.dumps(kept | {"settings": kept["settings"] | changes}))
-    with pytest.raises(Refused, match=r"in the state folder .*: move it back there, or remove"):
+    with pytest.raises(Refused, match=r"in the runs folder .*: move it back there, or remove"):
         us.without_ended()
