@@ -51,10 +51,10 @@ def test_a_run_is_resumed_without_a_part_that_began_anew_with_other_settings(
     assert load_settings(us.directory) == us
 
 
-@pytest.mark.parametrize("changes", [{"run_id": "b-pr"}, {"state": "/elsewhere"}])
+@pytest.mark.parametrize("changes", [{"run_id": "b-pr"}, {"runs_folder": "/elsewhere"}])
 def test_a_part_whose_directory_keeps_another_run_is_refused(us: DetailedDhcaSettings, changes: dict[str, Any]) -> None:
     path = us.parts[1].directory / SETTINGS
     kept = json.loads(path.read_text())
     path.write_text(json.dumps(kept | {"settings": kept["settings"] | changes}))
-    with pytest.raises(Refused, match=r"in the state folder .*: move it back there, or remove"):
+    with pytest.raises(Refused, match=r"in the runs folder .*: move it back there, or remove"):
         us.without_ended()
