@@ -206,7 +206,7 @@ def test_a_sealed_release_is_not_written_again(home: Home, monkeypatch: pytest.M
     """A retry under another version of some library would write other bytes; what was sealed is released."""
     home.come_to("commit")
     expected = home.seal()
-    monkeypatch.setattr(manifest, "version", lambda library: "another")
+    monkeypatch.setattr("tasks.lifecycle.commit.version", lambda library: "another")
     assert home.go() == home.place
     assert digest(home.place) == expected
 
