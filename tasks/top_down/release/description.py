@@ -96,7 +96,9 @@ def described_measurements(
         "state_totals": dict(totals),
         **{name: described[name] for name in names},
         "asked_states": described["states"],
-        **{name: described[name] for name in ("estimator", "rounding", "microdata")},
+        "estimator": described["estimator"],
+        "rounding": "program",
+        "microdata": described["microdata"],
         "public_files": validated.digests,
     }
 
