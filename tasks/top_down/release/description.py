@@ -151,7 +151,12 @@ def described_design(design: Design) -> dict[str, Any]:
 def read_design(manifest: Mapping[str, Any]) -> Design:
     """Read the design of a release from its manifest. Raises Refused, or one of UNREADABLE."""
     stated = manifest["design"]
-    facts = {"states": manifest["states"], "us_level": manifest["spine"]["us_level"], "asked_states": stated["states"]}
+    facts = {
+        "states": manifest["states"],
+        "us_level": manifest["spine"]["us_level"],
+        "asked_states": stated["states"],
+        "rounding": "program",
+    }
     design = replace(
         _read_design({**stated, **facts}, MANIFEST),
         nation=stated["nation"],
