@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
+from flows.commands.show import open_release
 from flows.execution.systems import kind_of_release
 from flows.reports.show.application import application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
-from flows.reports.show.opening import open_release
 from flows.reports.show.scope import Scope
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import read_manifest

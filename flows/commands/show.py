@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.reports.show.view import NotThere
+from flows.execution.systems import kind_of_release
+from flows.reports.show.view import RELEASED, Confidence, NotThere, refusing_malformed
 from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
 from tasks.errors import Refused
+from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.pages.text_table import TextTable
+from tasks.releases.received import NotOfRelease
 
 if TYPE_CHECKING:
     from flows.reports.show.release_pages import ReleasePages
+    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
 PORT = 8418
@@ -60,10 +64,8 @@ def show(
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
-    from flows.reports.show.opening import open_release, refusing_malformed
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
-    from flows.reports.show.view import RELEASED, Confidence
 
     named = region, iteration, table
     try:
@@ -92,6 +94,32 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
     for key, _ in error.found:
         words = [word for name, text in given.items() if text for word in (name, key if text == error.asked else text)]
         yield f"`{shlex.join(['das', 'show', str(release), *words])}`"
+
+
+def open_release(
+    folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = (), confidence: Confidence = RELEASED
+) -> ReleasePages:
+    """Return the pages of a release; confidence: of the margins of a view whose address names none.
+
+    Raises Refused where the folder is no release, or of a system that this version does not have. What a malformed
+    release raises is for `refusing_malformed`.
+    """
+    from flows.reports.show.maps.boundaries import places_of
+    from flows.reports.show.scope import Scope
+
+    require_release(folder)
+    try:
+        manifest = read_manifest(folder)
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}") from None
+    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
+        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
+    kind = kind_of_release(manifest["release"])
+    if kind is None:
+        raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
+    pages: ReleasePages = kind.part("page")(folder, manifest, scope or Scope())
+    pages.places, pages.confidence = places_of(folder, manifest, boundaries), confidence
+    return pages
 
 
 def _write(shown: ReleasePages, folder: Path) -> None:

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from s_dhc_households import Country, configuration, country, naive, random_units, write_configuration
 
+from flows.commands.show import open_release
 from flows.frames import read_release
-from flows.reports.show.opening import open_release
 from tests.flows.conftest import Das, Refuse
 from tests.packages import validate_package
 

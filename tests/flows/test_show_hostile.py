@@ -30,10 +30,9 @@ from rich.text import Text
 from selenium.webdriver.support.ui import WebDriverWait
 from show_release import TOKEN, entered, serving, urlopen
 
-from flows.commands.show import _opened
+from flows.commands.show import _opened, open_release
 from flows.reports.show.application import _answer, warm
-from flows.reports.show.opening import open_release, refusing_malformed
-from flows.reports.show.view import NotThere
+from flows.reports.show.view import NotThere, refusing_malformed
 from flows.reports.terminal import PlainConsole, labelled
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from dhcb_inputs import HouseholdInputs, configuration, households, released, stage_here
 
+from flows.commands.show import open_release
 from flows.reports.show.geography import Region
 from flows.reports.show.margins import has_estimates, is_clipped
-from flows.reports.show.opening import open_release
 from flows.reports.show.view import RELEASED
 from tests.packages import validate_package
 

@@ -18,10 +18,10 @@ import pytest
 import shapely
 from show_release import serving, urlopen
 
+from flows.commands.show import open_release
 from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
 from flows.reports.show.maps.drawing import SMALLEST, Classes, MapRow, draw, outlined, quantile_classes
-from flows.reports.show.opening import open_release
 from flows.reports.show.view import NotThere
 from tasks.errors import Refused
 from tasks.geography.points import POINTS, points_in, points_of_2020, write_points

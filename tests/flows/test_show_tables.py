@@ -16,14 +16,14 @@ from declarations import BASE, declared
 from dhca_inputs import truth_here
 from show_release import inputs, serving, with_estimates
 
+from flows.commands.show import open_release
 from flows.reports.show import rendering
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import most_cells
-from flows.reports.show.opening import open_release, refusing_malformed
 from flows.reports.show.scope import Scope
 from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
 from flows.reports.show.tables.views import TableList, without_noise
-from flows.reports.show.view import RELEASED, NotThere
+from flows.reports.show.view import RELEASED, NotThere, refusing_malformed
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused

@@ -13,8 +13,8 @@ import pytest
 from show_release import copied_to, differences, enter, faults, serving, urlopen, with_margins
 from top_down_inputs import read
 
+from flows.commands.show import open_release
 from flows.reports.show.geography import Region
-from flows.reports.show.opening import open_release
 from flows.reports.show.top_down import TopDownPages
 from flows.reports.show.view import RELEASED, NotThere
 from privacy.noise.margins import Z95

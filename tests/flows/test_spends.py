@@ -15,11 +15,11 @@ from ledgers import new_signer, rewrite
 from rich.console import Console
 from toy_system import ToySettings
 
+from flows.commands.show import open_release
 from flows.execution.approval import question
 from flows.execution.artifacts import page
 from flows.reports.curator import spend_table
 from flows.reports.show.application import _answer
-from flows.reports.show.opening import open_release
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from tasks.lifecycle.reservation import Input

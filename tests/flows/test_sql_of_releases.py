@@ -18,10 +18,10 @@ import pytest
 from hostile_releases import copy_of, forge, replace
 
 from flows.commands.check import check
+from flows.commands.show import open_release
 from flows.frames import read_release
 from flows.reports.show.application import _answer
-from flows.reports.show.opening import open_release, refusing_malformed
-from flows.reports.show.view import NotThere
+from flows.reports.show.view import NotThere, refusing_malformed
 from tasks.errors import Refused
 from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.releases.manifest import MANIFEST

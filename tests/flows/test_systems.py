@@ -14,12 +14,12 @@ import pytest
 from openpyxl import load_workbook
 from show_release import serving, urlopen
 
+from flows.commands.show import open_release
 from flows.execution.artifacts import page
 from flows.execution.runner import release_truth
 from flows.execution.settings import load_settings
 from flows.execution.systems import SYSTEMS, kind_of_release
 from flows.frames import read_release
-from flows.reports.show.opening import open_release
 from flows.reports.show.tables.table import Sum
 from flows.reports.show.tables.views import TableView
 from privacy.accounting.composition import spend

@@ -171,11 +171,10 @@ def estimate(
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
-    from tasks.top_down.declared.description import release_of
     from tasks.top_down.declared.measurements import read_measurements
     from tasks.top_down.declared.release import write_estimate as write_declared
     from tasks.top_down.published.estimate import write_estimate
-    from tasks.top_down.published.places import find_published
+    from tasks.top_down.published.places import find_published, release_of
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:

@@ -21,10 +21,9 @@ from starlette.routing import Mount, Route
 from flows.reports.show import rendering
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import capitalized
-from flows.reports.show.opening import refusing_malformed
 from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
-from flows.reports.show.view import NotThere, Reading
+from flows.reports.show.view import NotThere, Reading, refusing_malformed
 from flows.reports.show.workbook import workbook
 from tasks.errors import Refused
 from tasks.releases.pages import style

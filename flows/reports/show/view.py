@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from privacy.noise.margins import normal_margin
+from tasks.errors import Failed, Refused
+from tasks.releases.manifest import MANIFEST
+from tasks.releases.received import reason_of
 
 ROWS = 100  # of a page
 Row = TypeVar("Row")
@@ -132,3 +137,18 @@ class Reading:
         at = self.about["confidence"]
         named = {} if at.is_released else {"confidence": at.percent}
         return asdict(self.view) | named | {"changed": self.about["changed"]}
+
+
+@contextmanager
+def refusing_malformed(folder: Path) -> Iterator[None]:
+    """Turn what a malformed release makes the code inside raise into a refusal.
+
+    No list of what its manifest and tables must be would be complete. What names its own reason passes.
+    """
+    try:
+        yield
+    except (Refused, Failed, NotThere, OSError):
+        raise
+    except Exception as error:
+        what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
+        raise Refused(f"{what}: {reason_of(error)}") from error

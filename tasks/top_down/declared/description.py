@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from spine.declaration.declaration import Declaration, read_declaration
@@ -114,8 +113,3 @@ def _measurements(declaration: Declaration, level: str) -> Table:
         parquet=f"{MEASUREMENTS}/{level}.parquet",
         key=(*(column.name for column in geounit), "query"),
     )
-
-
-def release_of(folder: Path) -> Path | None:
-    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
-    return next((place for place in (folder, folder.absolute().parent) if (place / SETTINGS_FILE).exists()), None)

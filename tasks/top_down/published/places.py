@@ -20,7 +20,6 @@ from tasks.records.files import digest_file
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST, marked
 from tasks.releases.received import path_in
-from tasks.top_down.declared.description import release_of
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import NmfSource, Request
@@ -38,6 +37,7 @@ from tasks.top_down.source import Origin
 
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
+OF_DECLARATION = f"{FOLDER}/declared.json"
 OF_FILES = "--only-state, --state-totals, --geography and --check-spine are for such files"
 
 
@@ -120,6 +120,11 @@ class PublishedFiles(Published):
         if self.request.geography is not None:
             keep_regions(source, self.request.geography)
         return source
+
+
+def release_of(folder: Path) -> Path | None:
+    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
+    return next((place for place in (folder, folder.absolute().parent) if (place / OF_DECLARATION).exists()), None)
 
 
 def find_published(folder: Path, request: Request | None = None, states: Sequence[int] = ()) -> list[Published]:

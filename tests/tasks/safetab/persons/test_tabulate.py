@@ -8,7 +8,7 @@ import pytest
 from dhca_inputs import Inputs, people, stage_here
 
 from flows.commands.check import check
-from flows.reports.show.opening import open_release
+from flows.commands.show import open_release
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, write_manifest
 from tasks.safetab.persons.tabulate import contradicted, partners, tabulate
