@@ -20,7 +20,7 @@ from dhca_inputs import Inputs, configuration, people
 
 from flows.commands.show import open_release
 from flows.execution.systems import kind_of_release
-from flows.reports.show.application import Check, about, application
+from flows.reports.show.application import application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
 from flows.reports.show.scope import Scope
@@ -106,9 +106,8 @@ def serving(release: Path) -> Iterator[str]:
     import uvicorn
 
     shown = open_release(release)
-    check = Check(release, shown.manifest["files"])
-    check.run()
-    server = uvicorn.Server(uvicorn.Config(application(shown, check, TOKEN), port=0, log_level="error"))
+    shown.check()
+    server = uvicorn.Server(uvicorn.Config(application(shown, TOKEN), port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -124,9 +123,8 @@ def serving(release: Path) -> Iterator[str]:
 def copied_to(release: Path, folder: Path, scope: Scope | None = None) -> Path:
     """Write a copy of the pages of a release."""
     pages = open_release(release, scope=scope)
-    check = Check(release, pages.manifest["files"])
-    check.run()
-    export(pages, folder, about(pages, check))
+    pages.check()
+    export(pages, folder)
     return folder
 
 

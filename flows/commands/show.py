@@ -9,20 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.execution.systems import kind_of_release
-from flows.reports.show.view import NotThere, anybodys, read_manifest
+from flows.reports.show.view import RELEASED, Confidence, NotThere, refusing_malformed
 from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
 from tasks.errors import Refused
-from tasks.geography.names import coverage
-from tasks.releases.manifest import shown_marks
+from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.pages.text_table import TextTable
+from tasks.releases.received import NotOfRelease
 
 if TYPE_CHECKING:
-    from flows.reports.show.application import Check
     from flows.reports.show.release_pages import ReleasePages
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
@@ -65,27 +64,29 @@ def show(
 
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
-    from flows.reports.show.application import Check
-    from flows.reports.show.margins import at_confidence
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
-    shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
-    check = Check(release, shown.manifest["files"])
-    printed = any(option is not None for option in (region, iteration, table))
+    named = region, iteration, table
     try:
-        with at_confidence(confidence):
+        with refusing_malformed(release):
+            at = Confidence.named(confidence) if confidence is not None else RELEASED
+            shown = open_release(release, Scope.named(scope) if scope else None, boundaries or (), at)
             if export is not None:
-                _write(shown, check, export)
-            elif printed or as_json or form is not Format.table:
-                _print(shown, check, (region, iteration, table), form, as_json=as_json)
-            else:
-                _serve(shown, check, port, browser=browser)
+                _write(shown, export)
+                return
+            if named != (None, None, None) or as_json or form is not Format.table:
+                _print(shown, named, form, as_json=as_json)
+                return
+            from flows.reports.show.application import warm
+
+            warm(shown)
     except Several as error:
         given = {"--region": region, "--iteration": iteration}
         raise Refused(f"{error}, as {' or '.join(_commands(release, given, error))}") from None
     except NotThere as error:
         raise Refused(str(error)) from None
+    _serve(shown, port, browser=browser)
 
 
 def _commands(release: Path, given: Mapping[str, str | None], error: Several) -> Iterator[str]:
@@ -95,77 +96,74 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
         yield f"`{shlex.join(['das', 'show', str(release), *words])}`"
 
 
-def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
-    """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
+def open_release(
+    folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = (), confidence: Confidence = RELEASED
+) -> ReleasePages:
+    """Return the pages of a release; confidence: of the margins of a view whose address names none.
+
+    Raises Refused where the folder is no release, or of a system that this version does not have. What a malformed
+    release raises is for `refusing_malformed`.
+    """
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
 
-    manifest = read_manifest(folder)
+    require_release(folder)
+    try:
+        manifest = read_manifest(folder)
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}") from None
+    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
+        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
     kind = kind_of_release(manifest["release"])
     if kind is None:
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
-    opener = kind.part("page")
-    with anybodys(folder):
-        pages: ReleasePages = opener(folder, manifest, scope or Scope())
-        pages.places = places_of(folder, manifest, boundaries)
+    pages: ReleasePages = kind.part("page")(folder, manifest, scope or Scope())
+    pages.places, pages.confidence = places_of(folder, manifest, boundaries), confidence
     return pages
 
 
-def _write(shown: ReleasePages, check: Check, folder: Path) -> None:
+def _write(shown: ReleasePages, folder: Path) -> None:
     """Write a copy of the pages into a folder."""
-    from flows.reports.show.application import about
     from flows.reports.show.export import export
 
-    _check(check)
-    with anybodys(shown.folder):
-        sizes = export(shown, folder, {**about(shown, check), "scope": shown.scope.words}).values()
+    _check(shown)
+    sizes = export(shown, folder).values()
     what = f"{len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB"
     err.print(f"wrote {what}: open {folder / 'index.html'}, or put {folder} on a web server", soft_wrap=True)
 
 
 def _print(
-    shown: ReleasePages,
-    check: Check,
-    named: tuple[str | None, str | None, str | None],
-    form: Format,
-    *,
-    as_json: bool,
+    shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format, *, as_json: bool
 ) -> None:
-    from flows.reports.show.margins import as_data, table_of
+    """Print the table that the options name."""
     from flows.reports.show.terminal import table
+    from flows.reports.show.view import Reading
 
-    _check(check)
-    with anybodys(shown.folder):
-        view = shown.view({**shown.address(*named), "format": form.value})
-        if form is Format.csv:
-            columns, rows = table_of(view)
-            cells = [["" if value is None else str(value) for value in row] for row in rows]
-            text = TextTable(view.title, columns, cells)
-        else:
-            text = table(view, _notes(shown, view))
-        report({**as_data(view), "changed": check.changed}, [text], form, as_json=as_json)
-
-
-def _notes(shown: ReleasePages, view: Any) -> list[str]:
-    marks = shown_marks(shown.manifest)
-    status = [view.group.why] if view.view == "group" and view.group.why else []
-    more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
-    said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
-    return [*status, *more, *said, view.reading, *filter(None, [coverage(shown.nation)]), *marks]
+    _check(shown)
+    asked = {**shown.address(*named), "format": form.value}
+    read = Reading(shown.view(asked), shown.about(shown.confidence))
+    if form is Format.csv:
+        columns, rows = read.table
+        cells = [["" if value is None else str(value) for value in row] for row in rows]
+        text = TextTable(read.view.title, columns, cells)
+    else:
+        text = table(read)
+    report(read.data, [text], form, as_json=as_json)
 
 
-def _check(check: Check) -> None:
-    """Check the release, and warn where it was changed."""
-    check.run()
-    if check.changed:
-        message = f"{'; '.join(check.changed)}. Do not rely on any number in it."
+def _check(shown: ReleasePages) -> None:
+    """Check the files of a release, and warn where one was changed."""
+    shown.check()
+    if shown.changed:
+        message = f"{'; '.join(shown.changed)}. Do not rely on any number in it."
         err.print(labelled("THIS RELEASE WAS CHANGED after it was made:", message), soft_wrap=True)
 
 
-def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
+def _serve(shown: ReleasePages, port: int, *, browser: bool) -> None:
+    """Serve the pages until Ctrl-C."""
     import uvicorn
 
-    from flows.reports.show.application import application, warm
+    from flows.reports.show.application import application
     from flows.reports.show.gate import address_of, new_token
 
     try:
@@ -178,12 +176,10 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
     address = address_of(listening.getsockname()[1], token)
     with ExitStack() as stack:
         stack.enter_context(listening)
-        warm(shown, check)
-        threading.Thread(target=_check, args=[check], daemon=True).start()  # a reader need not wait
+        threading.Thread(target=_check, args=[shown], daemon=True).start()  # a reader need not wait
         release = f"{shown.manifest['release']}, run {shown.manifest['run']}"
         err.print(f"{release}: {address} (Ctrl-C ends it)", soft_wrap=True)
-        served = application(shown, check, token)
-        settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
+        settings = uvicorn.Config(application(shown, token), log_level="warning", access_log=False, server_header=False)
         if browser:
             stack.enter_context(_opened(address))
         with suppress(KeyboardInterrupt):

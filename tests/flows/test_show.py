@@ -30,10 +30,9 @@ from flows.commands.show import show as show_command
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
 from flows.reports.show.geography import Region
 from flows.reports.show.group import Group
-from flows.reports.show.margins import at_confidence
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
-from flows.reports.show.view import NotThere
+from flows.reports.show.view import RELEASED, Confidence, NotThere
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.geography.names import NAMES
@@ -63,7 +62,7 @@ def counts(released: Path) -> dict[tuple[str, str, str], int]:
 @pytest.fixture(scope="module")
 def published(release: DetailedDhcaPages, counts: dict[tuple[str, str, str], int]) -> list[Group]:
     """The groups that have a count."""
-    return [release.group(Region(kind, region), code) for kind, region, code in counts]
+    return [release.group(Region(kind, region), code, RELEASED) for kind, region, code in counts]
 
 
 das = partial(printed, "show")
@@ -79,7 +78,7 @@ def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
     seen = Counter()
     for region in release.regions:
         for code in ITERATIONS:
-            result = release.group(region, code)
+            result = release.group(region, code, RELEASED)
             expected = "published" if (region.type, region.id, code) in counts else "suppressed"
             assert result.status == (expected if tabulated(region, code) else "not tabulated")
             assert result.count == counts.get((region.type, region.id, code))
@@ -96,9 +95,9 @@ def test_margins_and_laws_are_those_of_the_published_rows(release, published):
         shape = next(name for name, words in names.items() if words == row.shape)
         law, cells = read_law(row.noise), row.noise["cells"]
         assert row.margin == margin_of_error(law, cells)
-        assert cells == CELLS_OF[shape] == max(1, len(release.cells(row)) - 2)
+        assert cells == CELLS_OF[shape] == max(1, len(release.cells(row, RELEASED)) - 2)
         level = Level(kind, release.iterations[code].level)
-        words = release.group_view(Region(kind, region), code).why_no_more
+        words = release.group_view(Region(kind, region), code, RELEASED).why_no_more
         if level.nation_or_state and release.iterations[code].total_only:
             assert "tabulated as a total alone" in words
         else:
@@ -114,7 +113,7 @@ def test_coterminous_regions_have_one_count(release, counts):
     assert codes
     for code in codes:
         assert len({counts[*region, code] for region in (("COUNTY", TWIN.id), ("STATE", "02"))}) == 1
-        others = dict(release.group_view(Region("STATE", "02"), code).coterminous)
+        others = dict(release.group_view(Region("STATE", "02"), code, RELEASED).coterminous)
         assert f"group/{TWIN.key}/{code}" in others.values()
 
 
@@ -124,8 +123,8 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
     estimated = open_release(copy)
     left_out = tables = 0
     for (kind, region, code), count in counts.items():
-        result = estimated.group_view(Region(kind, region), code)
-        assert release.group(Region(kind, region), code).estimate is None
+        result = estimated.group_view(Region(kind, region), code, RELEASED)
+        assert release.group(Region(kind, region), code, RELEASED).estimate is None
         if result.group.estimate is None:
             left_out += 1
         else:
@@ -135,7 +134,7 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
             tables += 1
     assert left_out == len({(kind, release.iterations[code].level) for kind, _, code in counts})
     assert tables
-    rows = [row.split(",") for row in as_csv(*estimated.group_view(COUNTY, "1002").table()).splitlines()]
+    rows = [row.split(",") for row in as_csv(*estimated.group_view(COUNTY, "1002", RELEASED).table()).splitlines()]
     assert rows[0][-2:] == ["ESTIMATE", "ESTIMATE_MOE"]
     both = [(int(row[rows[0].index("COUNT")]), int(row[-2])) for row in rows[1:] if row[-2]]
     assert both
@@ -155,10 +154,10 @@ def test_a_state_or_a_level_alone_says_the_same_of_what_it_holds(released, relea
     assert {region.id[:2] for region in state.regions if region.type != "USA"} == {"01"}
     assert {region.type for region in level.regions} == {"COUNTY"}
     for code in list(release.iterations)[::3]:
-        assert state.group_view(COUNTY, code) == release.group_view(COUNTY, code)
+        assert state.group_view(COUNTY, code, RELEASED) == release.group_view(COUNTY, code, RELEASED)
         if release.iterations[code].level == 2:
-            assert level.group(COUNTY, code).count == release.group(COUNTY, code).count
-    assert state.group_view(Region("USA", "1"), "1002").inside == []  # the other states are not there
+            assert level.group(COUNTY, code, RELEASED).count == release.group(COUNTY, code, RELEASED).count
+    assert state.group_view(Region("USA", "1"), "1002", RELEASED).inside == []  # the other states are not there
 
 
 def test_names_and_codes_find_regions_and_iterations(release):
@@ -167,12 +166,12 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert index.region("county/01001") == index.region("01001") == COUNTY
     assert index.code("iteration 2001") == index.code("2001") == Code("ITERATION_CODE", "2001")
     for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
-        (groups,) = release.find(text).kinds
+        (groups,) = release.find(text, RELEASED).kinds
         ((address, count),) = ((one.address, one.count) for one in groups.first)
         assert address == "group/STATE/01/1002"
-        assert count.startswith(f"{release.group(STATE, '1002').count:,} ± ")
-    assert [kind.total for kind in release.find("nobody in Alabama").kinds] == [0, 0]
-    (many,) = release.find("iteration tract 01001").kinds
+        assert count.startswith(f"{release.group(STATE, '1002', RELEASED).count:,} ± ")
+    assert [kind.total for kind in release.find("nobody in Alabama", RELEASED).kinds] == [0, 0]
+    (many,) = release.find("iteration tract 01001", RELEASED).kinds
     assert many.total == len(index.codes_named("iteration")) * len(index.regions_named("tract 01001"))
     assert 0 < len(many.first) < many.total
     assert {region.id[:2] for region in index.regions_named("tract alab")} == {"01"}
@@ -209,18 +208,17 @@ def test_a_release_has_the_names_of_2020_and_those_that_its_geography_has(releas
 
 
 def test_margins_are_told_at_any_confidence_by_their_exact_laws(released, release):
-    usual = [release.group_view(one, "1002") for one in (STATE, COUNTY)]
-    with at_confidence("90"):
-        for before in usual:
-            group = before.group
-            after = release.group_view(Region(*group.parts[:2]), "1002")
-            law, cells = read_law(group.noise), group.noise["cells"]
-            assert after.group.margin == margin_of_error(law, cells, Fraction(1, 10)) < group.margin
-            for one, other in zip(before.pyramid.rows(), after.pyramid.rows(), strict=True):
-                of = cells // 2 if one.label == "all ages" else 1
-                assert one.male.margin == margin_of_error(law, of)
-                assert other.male.margin == margin_of_error(law, of, Fraction(1, 10))
-            assert "at least 90 of 100 runs" in after.reading
+    usual = [release.group_view(one, "1002", RELEASED) for one in (STATE, COUNTY)]
+    for before in usual:
+        group = before.group
+        after = release.group_view(Region(*group.parts[:2]), "1002", Confidence("90"))
+        law, cells = read_law(group.noise), group.noise["cells"]
+        assert after.group.margin == margin_of_error(law, cells, Fraction(1, 10)) < group.margin
+        for one, other in zip(before.pyramid.rows(), after.pyramid.rows(), strict=True):
+            of = cells // 2 if one.label == "all ages" else 1
+            assert one.male.margin == margin_of_error(law, of)
+            assert other.male.margin == margin_of_error(law, of, Fraction(1, 10))
+        assert "at least 90 of 100 runs" in after.reading
     columns, *_ = das(released, "--region", "Alabama", "--format", "csv", "--confidence", "99.5").splitlines()
     assert "MOE_99.5" in columns.split(",")
     for text in ("49", "100", "ninety", "1/2"):
@@ -280,14 +278,14 @@ def test_regions_without_a_count_are_taken_away_with_the_reason(page, release, c
         assert {row["REGION_ID"] for row in rows} == {one.id for one in release.regions if one.type == kind}
         for row in rows:
             region = Region(kind, row["REGION_ID"])
-            group = release.group(region, code)
+            group = release.group(region, code, RELEASED)
             alone = name == "t2" and group.shape == "total"
             assert row["STATUS"] == ("with a total alone" if alone else group.status)
             assert (row["COUNT"] == "") == (row["STATUS"] != "published") == bool(row["WHY"])
             assert row["REGION_ID_NAME"] == release.names.get(region, "")
             kinds[row["STATUS"]] += 1
     assert kinds.keys() == {"published", "suppressed", "not tabulated", "with a total alone"}
-    code = next(code for code in ITERATIONS if release.group(TWIN, code).status == "suppressed")
+    code = next(code for code in ITERATIONS if release.group(TWIN, code, RELEASED).status == "suppressed")
     text = get(page, f"/?view=code/ITERATION_CODE/{code}")[2]
     assert re.search(rf"\d suppressed: [^(]*{release.name(TWIN)}[^(]* \(a noisy total of at most \d+\)", text)
 
@@ -297,7 +295,7 @@ def test_totals_say_which_groups_have_ages_and_from_which_size(release, counts):
         view = release.view({"view": f"region/{region.key}"})
         for table in view.tables:
             at = [column.name for column in table.columns].index("ITERATION_CODE")
-            groups = [release.group(region, row[at]) for row in table.page.rows]
+            groups = [release.group(region, row[at], RELEASED) for row in table.page.rows]
             cells = {"total": "none", "sex by 4 ages": "4", "sex by 9 ages": "9", "sex by 23 ages": "23"}
             assert table.ages == [cells[group.shape] for group in groups]
             alone = table.ages.count("none")
@@ -348,12 +346,12 @@ def test_a_place_is_not_corrected_into_a_tribe():
 
 
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
-    found = release.find("Autagua")
+    found = release.find("Autagua", RELEASED)
     assert (found.nearest, found.kinds[0].first[0].name) == ("autauga", "Autauga County")
-    ((group,),) = (kind.first for kind in release.find("iteration 1002 in Albama").kinds)
+    ((group,),) = (kind.first for kind in release.find("iteration 1002 in Albama", RELEASED).kinds)
     assert group.address == "group/STATE/01/1002"
-    assert release.find("iteration 1002 in Albama").nearest == "iteration 1002 alabama"  # no name has the word "in"
-    assert release.find("Xyzzyx").nearest == ""
+    assert release.find("iteration 1002 in Albama", RELEASED).nearest == "iteration 1002 alabama"
+    assert release.find("Xyzzyx", RELEASED).nearest == ""
     with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
         release.index.region("Autagua")
 
@@ -431,7 +429,7 @@ def test_the_terminal_has_the_same_views(released, release, counts):
     assert text.count("─\n") == 1  # one table
     for words in (["--region", "Alabama"], ["--iteration", "1002"]):
         assert len(das(released, *words).splitlines()) > 6
-    code = next(code for code in ITERATIONS if release.group(TWIN, code).status == "suppressed")
+    code = next(code for code in ITERATIONS if release.group(TWIN, code, RELEASED).status == "suppressed")
     folded = " ".join(das(released, "--iteration", code).split())
     assert re.search(r"\d suppressed: [^(]* \(a noisy total of at most \d+\)\.", folded)
     assert "Suppressed:" not in folded

@@ -31,8 +31,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from show_release import TOKEN, entered, serving, urlopen
 
 from flows.commands.show import _opened, open_release
-from flows.reports.show.application import Check, _answer, warm
-from flows.reports.show.view import NotThere, anybodys
+from flows.reports.show.application import _answer, warm
+from flows.reports.show.view import NotThere, refusing_malformed
 from flows.reports.terminal import PlainConsole, labelled
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest
@@ -336,17 +336,16 @@ def unforeseen(release: Path, das: Das) -> list[str]:
         if code not in (0, 1) or (code and not last.startswith("refused: ")) or steers(out + err):
             found.append(f"{words}: {code} {err}")
     try:
-        pages = open_release(release)
-        check = Check(release, pages.manifest["files"])
-        check.run()
-        warm(pages, check)
-        with anybodys(release):
+        with refusing_malformed(release):
+            pages = open_release(release)
+            pages.check()
+            warm(pages)
             addresses = list(islice(pages.addresses(), 40))
     except (Refused, NotThere):
         return found
     for address in [*addresses[:2], *addresses[2::8]]:
         for form in ("html", "csv", "json"):
-            status = _answer(pages, check, {**address, "format": form}).status_code
+            status = _answer(pages, {**address, "format": form}).status_code
             found += [f"{address}: {status}"] if status not in (200, 404) else []
     return found
 
@@ -388,5 +387,5 @@ def test_a_manifest_of_another_shape_is_refused(released: Path, tmp_path: Path, 
     shutil.copytree(released, copy)
     manifest = json.loads((copy / "manifest.json").read_text()) | change
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(Refused, match=r"manifest\.json"):
+    with pytest.raises(Refused, match=r"manifest\.json"), refusing_malformed(copy):
         open_release(copy)

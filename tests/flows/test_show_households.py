@@ -9,7 +9,8 @@ from dhcb_inputs import HouseholdInputs, configuration, households, released, st
 
 from flows.commands.show import open_release
 from flows.reports.show.geography import Region
-from flows.reports.show.margins import at_confidence, has_estimates, is_clipped
+from flows.reports.show.margins import has_estimates, is_clipped
+from flows.reports.show.view import RELEASED
 from tests.packages import validate_package
 
 
@@ -21,8 +22,7 @@ def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
         pages = open_release(staged)
         assert has_estimates(pages.manifest | {"estimates": False}) is estimates
         region = next(one for one in sorted(pages.regions) if one.type == "COUNTY")
-        with at_confidence("90"):
-            said = pages.view({"view": f"region/{region.key}"}).reading
+        said = pages.view({"view": f"region/{region.key}", "confidence": "90"}).reading
         assert ("The estimates pool both." in said) is estimates
         assert ("das ddhcb run --estimates pools them." in said) is not estimates
         assert ("Estimates are left out" in said) is estimates
@@ -74,6 +74,7 @@ def test_pages_of_households_say_how_groups_were_selected_and_that_both_tables_c
         }
         for (kind, number, code), count in list(totals.items())[::20]:
             name = next(one for one in pages.index.codes if one.code == code)
-            assert pages.pair(Region(kind, number), name).count.startswith(f"{count:,}".replace("-", "−") + " ± ")
+            words = pages.pair(Region(kind, number), name, RELEASED).count
+            assert words.startswith(f"{count:,}".replace("-", "−") + " ± ")
     assert "have independent noise too" in texts[False]
     assert "have one and the same count" in texts[True]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from flows.reports.show.sex_ratio import sex_ratio
+from flows.reports.show.view import RELEASED
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.releases.pages import end_of_axis
@@ -62,12 +63,12 @@ def test_intervals_and_margins_cover_what_noise_hides(a_year, sigma_squared):
     chance = np.exp(-(reach.astype(float) ** 2) / (2 * sigma_squared))
     true = even(ages, a_year) * np.linspace(3, 0.3, len(ages)) * np.array([[1.1], [0.9]])
     true = true.round().astype(int)
-    ratio, margins = sex_ratio(table(true, ages)), [margin_of_error(law, n) for n in (1, 23)]
+    ratio, margins = sex_ratio(table(true, ages), RELEASED), [margin_of_error(law, n) for n in (1, 23)]
     share = true[0, 3] / true.sum()
     draw, covered, runs = np.random.default_rng(20), np.zeros(2), 2000
     for _ in range(runs):
         noisy = table(true + draw.choice(reach, true.shape, p=chance / chance.sum()), ages, *margins)
-        of_sex = sex_ratio(noisy)
+        of_sex = sex_ratio(noisy, RELEASED)
         drawn = noisy.share(noisy.ages[3].male)
         covered += [
             of_sex.low is None or (of_sex.low <= ratio.value and (of_sex.high is None or ratio.value <= of_sex.high)),
@@ -93,7 +94,7 @@ def test_a_sex_ratio_is_right_in_at_least_95_of_100_releases(sigma_squared, cell
     for of_male, p in zip(noise[likely], law[likely], strict=True):
         for of_female, q in zip(noise[likely], law[likely], strict=True):
             counts = np.array([[male + of_male, 0, 0, 0], [female + of_female, 0, 0, 0]])
-            found = sex_ratio(table(counts, AGES[AGE4], margin, margin))
+            found = sex_ratio(table(counts, AGES[AGE4], margin, margin), RELEASED)
             low, high = (end if end is not None else edge for end, edge in ((found.low, -1), (found.high, np.inf)))
             right += p * q * (low - 1e-9 <= true <= high + 1e-9)
     assert right >= 0.95

@@ -19,7 +19,7 @@ from flows.commands.show import open_release
 from flows.execution.approval import question
 from flows.execution.artifacts import page
 from flows.reports.curator import spend_table
-from flows.reports.show.application import Check, _answer
+from flows.reports.show.application import _answer
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from tasks.lifecycle.reservation import Input
@@ -102,7 +102,7 @@ def test_terminal_page_report_and_check_name_no_other(name: str, release: Path, 
     if (report := release / "report.html").exists():
         assert_tells(report.read_text(), known)
     shown = open_release(release)
-    overview = _answer(shown, Check(release, manifest["files"]), {}).body
+    overview = _answer(shown, {}).body
     assert_tells(bytes(overview).decode(), known)
     found, csv = das("check", release, "--all", "--json")[1], das("show", release, "--format", "csv")[1]
     for out in (found, csv):

@@ -20,8 +20,8 @@ from hostile_releases import copy_of, forge, replace
 from flows.commands.check import check
 from flows.commands.show import open_release
 from flows.frames import read_release
-from flows.reports.show.application import Check, _answer
-from flows.reports.show.view import NotThere, anybodys
+from flows.reports.show.application import _answer
+from flows.reports.show.view import NotThere, refusing_malformed
 from tasks.errors import Refused
 from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.releases.manifest import MANIFEST
@@ -76,11 +76,10 @@ def read(release: Path) -> None:
         check(release, as_json=True)
     with suppress(Refused):
         read_release(release)
-    with suppress(Refused, NotThere), anybodys(release):
+    with suppress(Refused, NotThere), refusing_malformed(release):
         pages = open_release(release)
-        seal = Check(release, pages.manifest["files"])
         for address in islice(pages.addresses(), 0, 40, 20):
-            assert _answer(pages, seal, {**address, "format": "json"}).status_code in (200, 404)
+            assert _answer(pages, {**address, "format": "json"}).status_code in (200, 404)
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int]]:

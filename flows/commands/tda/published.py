@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -134,7 +135,7 @@ def import_(
     from tasks.top_down.release.measurements import write_own_layout
 
     published = find_published(files, Request(state_totals, geography, as_measured=True), only_state or ())
-    readers = {str(each.jurisdiction): each.reader({}) for each in published}
+    readers = {str(each.jurisdiction): partial(each.read, changes={}) for each in published}
     places = write_published(options, "Import", readers, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
@@ -170,10 +171,10 @@ def estimate(
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
-    from tasks.top_down.declared.measurements import read_measurements, release_of
+    from tasks.top_down.declared.measurements import read_measurements
     from tasks.top_down.declared.release import write_estimate as write_declared
     from tasks.top_down.published.estimate import write_estimate
-    from tasks.top_down.published.places import find_published
+    from tasks.top_down.published.places import find_published, release_of
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
@@ -187,7 +188,7 @@ def estimate(
             raise Refused("--count is about margins of error, which only --estimator gls makes")
         changes |= {"pl94": True} if count else {}
         published = find_published(measurements, files.request, files.only_state or ())
-        readers = {str(each.jurisdiction): each.reader(changes) for each in published}
+        readers = {str(each.jurisdiction): partial(each.read, changes=changes) for each in published}
         places = write_published(options, "Estimate", readers, out, write_estimate)
     named = [{"release": place, "report": place / "report.html"} for place in places]
     show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)

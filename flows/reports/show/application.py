@@ -6,10 +6,8 @@ site whose name points to this machine sends a Host header that is not ours. Not
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,16 +21,11 @@ from starlette.routing import Mount, Route
 from flows.reports.show import rendering
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import capitalized
-from flows.reports.show.margins import as_data, at_confidence, confidence, has_estimates, table_of
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
-from flows.reports.show.view import NotThere, anybodys
+from flows.reports.show.view import NotThere, Reading, refusing_malformed
 from flows.reports.show.workbook import workbook
 from tasks.errors import Refused
-from tasks.geography.names import coverage
-from tasks.releases.check import file_fault
-from tasks.releases.datapackage import PACKAGE_FILE
-from tasks.releases.manifest import shown_marks
 from tasks.releases.pages import style
 from tasks.releases.pages.text_table import as_csv
 from tasks.releases.received import NotOfRelease, read_in
@@ -41,55 +34,27 @@ HOSTS = ["127.0.0.1", "localhost"]
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
-REPORT = "report.html"
 FILES = {"csv": "text/csv", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
-CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LONGEST = 200  # characters of one parameter
 NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name of a file to take away
 
 
-class Check:
-    """Compares the files of a release with the digests in its manifest, in a thread of its own."""
-
-    def __init__(self, folder: Path, named: Mapping[str, str]) -> None:
-        self.changed: list[str] = []
-        self.done = threading.Event()
-        self._folder, self._named = folder, named
-
-    def run(self) -> None:
-        """Read every file that the manifest names."""
-        for name, digest in sorted(self._named.items()):
-            if word := file_fault(self._folder, name, digest):
-                self.changed.append(word)
-        self.done.set()
-
-    @property
-    def words(self) -> str:
-        """The result so far, as a sentence."""
-        if self.changed:
-            return "Some files differ from the digests in the manifest."
-        if not self.done.is_set():
-            return "Comparing the files with the digests in the manifest."
-        return f"All {len(self._named)} files match the digests in the manifest."
-
-
-def warm(shown: ReleasePages, check: Check) -> None:
-    """Compile the templates, index the names and open the files, for fast first answers."""
+def warm(shown: ReleasePages) -> None:
+    """Compile the templates, index the names and open the files, for fast first answers. Raises as `_respond`."""
     made = rendering.templates()
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
-    with anybodys(shown.folder):
-        shown.index.vocabulary.begins("")  # indexes the names
-        _respond(shown, check, {"view": "overview"})
+    shown.index.vocabulary.begins("")  # indexes the names
+    _respond(shown, {"view": "overview"})
 
 
-def application(shown: ReleasePages, check: Check, token: str) -> Starlette:
+def application(shown: ReleasePages, token: str) -> Starlette:
     """Return the web application over a release, for those who know the token."""
     sheet = style()
 
     async def page(request: Request) -> Response:
         asked = {name: value[:LONGEST] for name, value in request.query_params.items()}
-        return await run_in_threadpool(_answer, shown, check, asked)
+        return await run_in_threadpool(_answer, shown, asked)
 
     async def style_sheet(_: Request) -> Response:
         return Response(sheet, media_type="text/css", headers=HEADERS)
@@ -108,57 +73,34 @@ def application(shown: ReleasePages, check: Check, token: str) -> Starlette:
     return Starlette(routes=[Mount(folder_of(token).rstrip("/"), routes=routes)], middleware=guards)
 
 
-def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
-    """Return what every page of a release contains."""
-    manifest = shown.manifest
-    return {
-        "title": manifest.get("title", manifest["release"]),
-        "run": manifest["run"],
-        "digest": shown.digest,
-        "marks": shown_marks(manifest),
-        "changed": list(check.changed),
-        "checked": check.words,
-        "report": REPORT in manifest["files"],
-        "tables": PACKAGE_FILE in manifest["files"],
-        "finds": "",  # read, as the next, where a fault of the release is refused
-        "csv": True,
-        "served": True,
-        "estimated": has_estimates(manifest) and confidence().is_released,
-        "percent": confidence().percent,
-        "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
-        "covers": coverage(shown.nation),
-        "scope": "",
-        "nameless": "",
-    }
-
-
-def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
+def _answer(shown: ReleasePages, asked: dict[str, str]) -> Response:
     try:
-        with anybodys(shown.folder), at_confidence(asked.get("confidence")):
-            return _respond(shown, check, asked)
+        with refusing_malformed(shown.folder):
+            return _respond(shown, asked)
     except (NotThere, Refused) as error:
-        return _message(shown, check, error, asked)
+        return _message(shown, error, asked)
 
 
-def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
+def _respond(shown: ReleasePages, asked: dict[str, str]) -> Response:
     """Return the view that an address names, in the form that it asks for. Raises NotThere, Refused or anything."""
-    form, view = asked.get("format", "html"), shown.view(asked)
+    form, about = asked.get("format", "html"), shown.about(shown.confidence_in(asked))
+    read = Reading(shown.view(asked), about)
     if form in FILES:
         parts = [asked.get("view", "overview"), *(asked.get(one) for one in NAMED_BY)]
         name = "-".join(filter(None, parts)).replace("/", "-")
         safe = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "-_")) or "view"
-        content = workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
+        content = workbook(read) if form == "xlsx" else as_csv(*read.table)
         saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
         return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})
     if form == "json":
-        return JSONResponse({**as_data(view), "changed": list(check.changed)}, headers=HEADERS)
+        return JSONResponse(read.data, headers=HEADERS)
     address = rendering.address_of(asked)
-    about_it = {**about(shown, check), "nameless": shown.nameless, "finds": shown.finds}
-    text = rendering.html(view, about_it, address, f"{address}&format=csv")
+    named = {"nameless": shown.nameless, "finds": shown.finds}
+    text = rendering.html(read.view, about | named, address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
-def _message(shown: ReleasePages, check: Check, error: Exception, asked: Mapping[str, str]) -> Response:
+def _message(shown: ReleasePages, error: Exception, asked: Mapping[str, str]) -> Response:
     """Return why there is no view; of a name that several have, links to the same view of each."""
     if asked.get("format", "html") != "html":
         return PlainTextResponse(f"{error}\n", 404, HEADERS)
@@ -175,5 +117,5 @@ def _message(shown: ReleasePages, check: Check, error: Exception, asked: Mapping
             for key, name in error.found
         ]
         view |= {"title": title, "choices": links}
-    about_it = {**about(shown, check), "csv": False}
-    return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")
+    about = {**shown.about(shown.confidence), "csv": False}
+    return Response(rendering.html(view, about, "?view=overview", ""), 404, HEADERS, "text/html")

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from flows.reports.show.geography import Region, title
 from flows.reports.show.group import Group
-from flows.reports.show.margins import caveat, confidence, has_estimates, margin_of_cells
+from flows.reports.show.margins import caveat, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from flows.reports.show.sex_ratio import SexRatio, sex_ratio
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
-from flows.reports.show.view import Links, NotThere, Table, View, link
+from flows.reports.show.view import Confidence, Links, NotThere, Table, View, link
 from privacy.noise.margins import margin_of_error
 from tasks.releases.description import Noise
 from tasks.releases.manifest import read_law
@@ -175,7 +175,7 @@ class DetailedDhcaPages(DhcaTables):
             case ["iterations"]:
                 return self._iterations()
             case ["group", kind, number, code]:
-                return self.group_view(Region(kind, number), code)
+                return self.group_view(Region(kind, number), code, self.confidence_in(asked))
         return super().view(asked)
 
     def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
@@ -207,15 +207,18 @@ class DetailedDhcaPages(DhcaTables):
         return replace(
             view,
             ages=[ages.get((row[place], row[code]), "none") for row in view.page.rows],
-            about_ages=f"{said}{self._first_total(level)} of {starts:,} on." if alone else "",
+            about_ages=f"{said}{self._first_total(level, self.confidence_in(asked))} of {starts:,} on."
+            if alone
+            else "",
         )
 
-    def _first_total(self, level: Level) -> str:
+    def _first_total(self, level: Level, at: Confidence) -> str:
         """Return what decides the ages of a group's table, in words."""
         query = (self.levels[level].get("queries") or {}).get("stage_1")
         if query is None:
             return "a first total"
-        return f"a noisy first total (a separate answer, ± {margin_of_cells([(read_law(query), 1)]):,}, not published)"
+        margin = margin_of_cells([(read_law(query), 1)], at)
+        return f"a noisy first total (a separate answer, ± {margin:,}, not published)"
 
     def _detailed(self, regional: Iteration) -> list[Iteration]:
         """Return the Detailed iterations within a Regional one."""
@@ -245,12 +248,7 @@ class DetailedDhcaPages(DhcaTables):
         for row in found.database.ask(query, {"region": region.id, "code": code}):
             yield dict(zip(names, row, strict=True))
 
-    @property
-    def estimated(self) -> bool:
-        """Whether the release has estimates, at this confidence: their margins are known at 95% alone."""
-        return has_estimates(self.manifest) and confidence().is_released
-
-    def group(self, region: Region, code: str) -> Group:
+    def group(self, region: Region, code: str, at: Confidence) -> Group:
         """Return a group. Raises NotThere for an iteration that the release does not have."""
         if code not in self.iterations:
             raise NotThere(f"{code!r} is not an iteration of this release")
@@ -260,8 +258,8 @@ class DetailedDhcaPages(DhcaTables):
             return Group(*named, *self._explain(region, code))
         shape = SHAPE_OF_CELLS.get(len(list(self._rows("t2", region, code))) - 2, SHAPES[0])
         noise = self._noise(region, code, shape, row["MOE"])
-        margin = margin_of_cells([(read_law(noise), int(noise["cells"]))]) if noise else row["MOE"]
-        estimate = next(self._rows("estimates-t1", region, code), {}) if self.estimated else {}
+        margin = margin_of_cells([(read_law(noise), int(noise["cells"]))], at) if noise else row["MOE"]
+        estimate = next(self._rows("estimates-t1", region, code), {}) if self.estimated(at) else {}
         ends = estimate.get("ESTIMATE"), estimate.get("MOE")
         return Group(*named, "published", "", row["COUNT"], margin, TABLE_NAMES[shape], noise, *ends)
 
@@ -279,22 +277,22 @@ class DetailedDhcaPages(DhcaTables):
                     fitting.append({**query, "cells": cells})
         return max(fitting, key=lambda query: read_law(query).variance(), default=None)
 
-    def cells(self, group: Group) -> list[Cell]:
+    def cells(self, group: Group, at: Confidence) -> list[Cell]:
         """Return the rows of a group's table by sex and age; none for a group with a total alone."""
         kind, number, code = group.parts
         keys, region = ("AGESTART", "AGEEND", "SEX"), Region(kind, number)
         estimates = {
             tuple(row[key] for key in keys): (row["ESTIMATE"], row["MOE"])
-            for row in (self._rows("estimates-t2", region, code) if self.estimated else ())
+            for row in (self._rows("estimates-t2", region, code) if self.estimated(at) else ())
         }
         rows = list(self._rows("t2", region, code))
         found = []
         for row in rows:
             start, end, sex = ages = tuple(row[key] for key in keys)
             margin = row["MOE"]
-            if group.noise and not confidence().is_released:
+            if group.noise and not at.is_released:
                 summed = len(rows) // len(SEXES) - 1 if start == "*" else 1
-                margin = margin_of_cells([(read_law(group.noise), summed)])
+                margin = margin_of_cells([(read_law(group.noise), summed)], at)
             first, last = (None, None) if start == "*" else (int(start), int(end))
             found.append(Cell(first, last, int(sex), row["COUNT"], margin, *estimates.get(ages, ())))
         return found
@@ -312,16 +310,16 @@ class DetailedDhcaPages(DhcaTables):
             return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
         return "suppressed", f"Suppressed: a noisy total of at most {facts['suppressed_up_to']:,}."
 
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
         """Return why a group has no count, or has one and no ages."""
         region, code = Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION]
         if not table.resource.name.endswith(f"-{Level(region.type, self.iterations[code].level).slug}"):
-            return super().why_missing(table, codes)  # of iterations of the other level
+            return super().why_missing(table, codes, at)  # of iterations of the other level
         if table.resource.name.startswith("t1") or not next(self._rows("t1", region, code), None):
             return self._explain(region, code)
-        return "with a total alone", self._explain_table(self.group(region, code))
+        return "with a total alone", self._explain_table(self.group(region, code, at), at)
 
-    def _explain_table(self, group: Group) -> str:
+    def _explain_table(self, group: Group, at: Confidence) -> str:
         """Return why a published group has no more ages; "" where there are none."""
         kind, _, code = group.parts
         level = Level(kind, self.iterations[code].level)
@@ -333,29 +331,29 @@ class DetailedDhcaPages(DhcaTables):
             return ""
         starts = self.levels[level]["thresholds"][more - 1]
         said = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
-        return f"{said} {self._first_total(level)} of {starts:,} or more."
+        return f"{said} {self._first_total(level, at)} of {starts:,} or more."
 
-    def group_view(self, region: Region, code: str) -> GroupView:
+    def group_view(self, region: Region, code: str, at: Confidence) -> GroupView:
         """Return one group: its count, its table, and the same iteration in other regions."""
         if region not in self.regions:
             raise NotThere(f"{region.key} is not a region of this release")
-        group = self.group(region, code)
-        cells = self.cells(group) if group.count is not None else []
+        group = self.group(region, code, at)
+        cells = self.cells(group, at) if group.count is not None else []
         table = pyramid(cells) if cells else None
-        reading = MISSING if group.count is None else caveat(self.manifest, MARGIN)
+        reading = MISSING if group.count is None else caveat(self.manifest, MARGIN, at)
         return GroupView(
             title=group.title,
             reading=reading,
             group=group,
-            why_no_more=self._explain_table(group) if group.shape else "",
+            why_no_more=self._explain_table(group, at) if group.shape else "",
             pyramid=table,
-            sex_ratio=sex_ratio(table) if table else None,
+            sex_ratio=sex_ratio(table, at) if table else None,
             coterminous=[
                 (f"{title(other.type)} {self.name(other)}", f"group/{other.key}/{code}")
                 for other in self._coterminous.get(region, ())
                 if other != region and other in self.regions
             ],
-            parents=[self.group(parent, code) for parent in self.regions_above(region)],
+            parents=[self.group(parent, code, at) for parent in self.regions_above(region)],
             inside=list(self._inside(region, code)),
         )
 
@@ -386,9 +384,9 @@ class DetailedDhcaPages(DhcaTables):
             links[table.count.name] = f"group/{codes['REGION_TYPE']}/{codes['REGION_ID']}/{codes[ITERATION]}"
         return links
 
-    def pair(self, region: Region, code: Code) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
         """Return the answer for a group, with its count."""
-        group = self.group(region, code.code)
+        group = self.group(region, code.code, at)
         count = group.status if group.count is None else f"{number(group.count)} ± {number(group.margin or 0)}"
         return Answer(f"group/{group.key}", "group", group.key, group.title, count=count)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.geography import Region
-from flows.reports.show.margins import has_estimates
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
+from flows.reports.show.view import Confidence
 from tasks.releases.pages import number
 from tasks.safetab.description import states_of_nation
 
@@ -42,15 +42,15 @@ class DetailedDhcbPages(ReleasePages):
         super().__init__(folder, manifest, scope)
         equated = bool(manifest["options"]["coterminous"])
         if "NOT_PRIVATE" not in manifest:
-            self.across = " ".join([TWICE, POOLED[has_estimates(manifest)], COTERMINOUS[equated]])
+            self.across = " ".join([TWICE, POOLED[self.has_estimates], COTERMINOUS[equated]])
 
-    def pair(self, region: Region, code: Code) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
         """Return the answer for a group, with its households in T3."""
-        answer = super().pair(region, code)
+        answer = super().pair(region, code, at)
         for name, table in self.tables.items():
             if name.startswith("t3-") and region.type in table.types and table.count and table.margin:
                 by = {**table.at(region), code.column: code.code, "T3_DATA_CELL": "0"}
-                for row in table.rows(table.select(by), "", slice(0, 1)):
+                for row in table.rows(table.select(by), "", slice(0, 1), at):
                     count, margin = (number(row[table.columns.index(each)]) for each in (table.count, table.margin))
                     return replace(answer, count=f"{count} ± {margin} households")
         return answer

@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from flows.reports.show import rendering
-from flows.reports.show.margins import table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
+from flows.reports.show.view import Reading
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.releases.pages import style
@@ -32,7 +32,7 @@ SEARCH = {"view": "search", "title": "Find", "reading": "", "query": ""}
 Address = Mapping[str, str]
 
 
-def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
+def export(pages: ReleasePages, out: Path) -> dict[str, int]:
     """Write the pages of a release's scope into a new folder; return bytes by file.
 
     Raises Refused where `new_folder` does or fails, and where the scope has more than MOST_PAGES pages.
@@ -41,7 +41,8 @@ def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str
     addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
     if len(addresses) > MOST_PAGES:
         raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
-    about = {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds}
+    about = pages.about(pages.confidence) | {"served": False, "report": False, "scope": pages.scope.words}
+    about |= {"nameless": pages.nameless, "finds": pages.finds}
     mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are their owner's alone
     try:
         with new_folder(out, mode) as draft:
@@ -55,12 +56,12 @@ def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str
 def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapping[str, Any]) -> None:
     written = _names_by_link(addresses)
     for asked in addresses:
-        name, view = file_name(asked), pages.view(asked)
-        text = rendering.html(view, about, rendering.address_of(asked), f"{name}.csv")
+        name, read = file_name(asked), Reading(pages.view(asked), about)
+        text = rendering.html(read.view, about, rendering.address_of(asked), f"{name}.csv")
         (out / f"{name}.html").write_text(_link_files(text, written), "utf-8")
-        if not view.is_whole:
-            view = pages.view({**asked, "format": "csv"})
-        (out / f"{name}.csv").write_text(as_csv(*table_of(view)), "utf-8")
+        if not read.view.is_whole:
+            read = Reading(pages.view({**asked, "format": "csv"}), about)
+        (out / f"{name}.csv").write_text(as_csv(*read.table), "utf-8")
     (out / "static/style.css").write_text(style(), "utf-8")
     if about["finds"]:
         _write_search(pages, written, out, about)

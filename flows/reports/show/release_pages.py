@@ -17,7 +17,7 @@ from typing import Any
 from flows.reports.show.database import Database
 from flows.reports.show.geography import NATION, Region, capitalized, number_within, plain_name, title
 from flows.reports.show.maps.view import map_view
-from flows.reports.show.margins import caveat
+from flows.reports.show.margins import caveat, has_estimates
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
@@ -31,13 +31,16 @@ from flows.reports.show.tables.views import (
     is_mapped,
     without_noise,
 )
-from flows.reports.show.view import Links, NotThere, View, link
+from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
-from tasks.geography.names import NAMES, Names, names_of_2020
-from tasks.releases.datapackage import read_package
-from tasks.releases.manifest import release_digest, spend_of
+from tasks.geography.names import NAMES, Names, coverage, names_of_2020
+from tasks.releases.check import file_fault
+from tasks.releases.datapackage import PACKAGE_FILE, read_package
+from tasks.releases.manifest import release_digest, shown_marks, spend_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
+REPORT = "report.html"
+CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LISTED = 60  # regions named within a region
 
 
@@ -45,6 +48,7 @@ class ReleasePages(TableViews):
     """The views of a release by their addresses; a system with views of its own has a subclass.
 
     folder: the release. scope: the part of it that is shown. digest: of the manifest, which the ledger keeps.
+    changed: what `check` found, which is done where `checked`. described: what every page contains, whatever is asked.
     nation: the FIPS codes of the states in its nation; empty where it has no counts of the nation.
     first_page: the template of the first page.
     nothing: what a page of a region and a code says where no table has a row of them.
@@ -63,9 +67,49 @@ class ReleasePages(TableViews):
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
+        self.changed: list[str] = []
+        self.checked = False
         self.digest, self.nation = release_digest(folder), self.states_of_nation(manifest)
         nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
         self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
+        self.has_estimates = has_estimates(manifest)
+        self.described = {
+            "title": manifest.get("title", manifest["release"]),
+            "run": manifest["run"],
+            "digest": self.digest,
+            "marks": shown_marks(manifest),
+            "report": REPORT in manifest["files"],
+            "tables": PACKAGE_FILE in manifest["files"],
+            "finds": "",  # read, as `nameless`, where a fault of the release is refused
+            "csv": True,
+            "served": True,
+            "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
+            "covers": coverage(self.nation),
+            "scope": "",
+            "nameless": "",
+        }
+
+    def about(self, at: Confidence) -> dict[str, Any]:
+        """Return what every page of the release contains, at a confidence."""
+        if self.changed:
+            checked = "Some files differ from the digests in the manifest."
+        elif not self.checked:
+            checked = "Comparing the files with the digests in the manifest."
+        else:
+            checked = f"All {len(self.manifest['files'])} files match the digests in the manifest."
+        asked = {"confidence": at, "estimated": self.estimated(at)}
+        return self.described | asked | {"changed": list(self.changed), "checked": checked}
+
+    def estimated(self, at: Confidence) -> bool:
+        """Return whether the release has estimates at a confidence: their margins are known at 95% alone."""
+        return self.has_estimates and at.is_released
+
+    def check(self) -> None:
+        """Compare every file that the manifest names with its digest."""
+        for name, digest in sorted(self.manifest["files"].items()):
+            if word := file_fault(self.folder, name, digest):
+                self.changed.append(word)
+        self.checked = True
 
     @cached_property
     def nameless(self) -> str:
@@ -147,7 +191,7 @@ class ReleasePages(TableViews):
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
                 return replace(
-                    self._list(),
+                    self._list(self.confidence_in(asked)),
                     title=self.manifest.get("title", self.manifest["release"]),
                     example=self.example,
                     facts=list(self.facts()),
@@ -156,9 +200,9 @@ class ReleasePages(TableViews):
                     view=self.first_page,
                 )
             case ["tables"]:
-                return self._list(asked.get("q", ""))
+                return self._list(self.confidence_in(asked), asked.get("q", ""))
             case ["find"]:
-                return self.find(asked.get("q", ""))
+                return self.find(asked.get("q", ""), self.confidence_in(asked))
             case ["table", name] if name in self.tables:
                 return self.table_view(self.tables[name], asked)
             case ["table-map", name] if name in self.tables:
@@ -200,7 +244,7 @@ class ReleasePages(TableViews):
             each = dict.fromkeys(f"{deviation:.3g}" for deviation in sorted(deviations))
             yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
-    def _list(self, query: str = "") -> TableList:
+    def _list(self, at: Confidence, query: str = "") -> TableList:
         """Return the tables whose titles and columns have the words of a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
@@ -208,7 +252,7 @@ class ReleasePages(TableViews):
             self.tables.values(), key=lambda one: (not (one.place and one.summed), not (one.place and one.margin))
         )
         items = [
-            _item(table, common if table.count else ())
+            _item(table, common if table.count else (), at)
             for table in first
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
@@ -216,7 +260,7 @@ class ReleasePages(TableViews):
         said = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
         return TableList(
             title=f"Tables of {self.manifest['release']}",
-            reading=caveat(self.manifest, said),
+            reading=caveat(self.manifest, said, at),
             tables=items,
             query=query,
             common=", ".join(common),
@@ -272,11 +316,12 @@ class ReleasePages(TableViews):
         """Return the rows of tables by codes of their columns: of those with the fewest keys; links to the others."""
         further = {name.removeprefix("by_"): code for name, code in asked.items() if name.startswith("by_")}
         fewest = min((len(table.keys) for table, _ in found), default=0)
+        kept = {name: asked[name] for name in ("format", "confidence") if name in asked}
         shown, others = [], []
         for table, codes in found:
             by = {**codes, **further}
             if len(table.keys) == fewest:
-                view = self.table_view(table, {**as_options(by), "format": asked.get("format", "")}, plain=True)
+                view = self.table_view(table, {**kept, **as_options(by)}, plain=True)
                 shown += [view] if view.page.total or view.missing else []
             elif table.number(table.select(by)):
                 others.append((table.resource.title, link(f"table/{table.resource.name}", **as_options(by))))
@@ -308,11 +353,11 @@ class ReleasePages(TableViews):
 
     # -- search -------------------------------------------------------------------------------------------------------
 
-    def find(self, query: str) -> FoundView:
+    def find(self, query: str, at: Confidence) -> FoundView:
         """Return what a search finds for a query, or else for the nearest query of known words."""
-        kinds, nearest = self._found(query), ""
+        kinds, nearest = self._found(query, at), ""
         if not any(kind.total for kind in kinds) and (corrected := self.index.vocabulary.corrected(query)):
-            again = self._found(corrected)
+            again = self._found(corrected, at)
             if any(kind.total for kind in again):
                 kinds, nearest = again, corrected
         reading = "The release contains everything that is listed here. A page says where there is no count, and why."
@@ -320,11 +365,11 @@ class ReleasePages(TableViews):
             title=f"“{query}”" if query else "Find", reading=reading, query=query, kinds=kinds, nearest=nearest
         )
 
-    def _found(self, query: str) -> list[Answers]:
+    def _found(self, query: str, at: Confidence) -> list[Answers]:
         regions, codes = self.index.regions_named(query), self.index.codes_named(query)
         pairs, total = ([], 0) if regions or codes else self.index.pairs_named(query)
         if pairs:
-            return [Answers("group", "groups", total, [self.pair(*pair) for pair in pairs])]
+            return [Answers("group", "groups", total, [self.pair(*pair, at) for pair in pairs])]
         places = [
             Answer(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
             for one in regions[:FOUND]
@@ -349,7 +394,7 @@ class ReleasePages(TableViews):
         """What the search of every page finds; "" where there is nothing to find."""
         return capitalized(" or ".join(["geography"] * bool(self.regions) + [self.codes_are] * bool(self.codes_are)))
 
-    def pair(self, region: Region, code: Code) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
         """Return the answer for a region and a code together."""
         name = f"{self.index.codes[code]}, {self.name(region)}"
         return Answer(f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name)
@@ -393,7 +438,7 @@ class ReleasePages(TableViews):
         yield from ({"view": f"region/{region.key}"} for region in sorted(self.regions))
         yield from ({"view": f"code/{one.column}/{one.code}"} for one in self.index.codes)
         yield {"view": "tables"}
-        yield from ({"view": f"table/{one.name}"} for one in self._list().tables if one.is_copied)
+        yield from ({"view": f"table/{one.name}"} for one in self._list(self.confidence).tables if one.is_copied)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address."""
@@ -405,9 +450,9 @@ class ReleasePages(TableViews):
             yield words, f"{self.codes_are} {one.code}", f"code/{one.column}/{one.code}"
 
 
-def _item(table: ReleaseTable, common: Sequence[str]) -> TableItem:
+def _item(table: ReleaseTable, common: Sequence[str], at: Confidence) -> TableItem:
     margin = table.sql(table.margin.name) if table.margin else "NULL"
     ((rows, *ends),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
-    least, most = map(table.margin_at, ends)
+    least, most = (table.margin_at(one, at) for one in ends)
     keys = ", ".join(one.title for one in table.keys if one.title not in common)
     return TableItem(table.resource.name, table.resource.title, keys, rows, least, most)

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from flows.reports.show.margins import confidence
 from flows.reports.show.view import View
 from flows.reports.show.workbook import WIDTHS
 from tasks.releases.pages import environment
@@ -32,8 +31,10 @@ def templates() -> Environment:
 def html(view: View | Mapping[str, str], about: Mapping[str, Any], address: str, csv: str) -> str:
     """Return the page of a view; `csv` is the address of its table."""
     text = templates().get_template("base.html").render(view=view, about=about, address=address, csv=csv)
-    if not about["served"] or confidence().is_released:
+    if not about["served"] or about["confidence"].is_released:
         return text
-    percent = confidence().percent  # stays from page to page; an address that names another, behind it, has its own
+    percent = about[
+        "confidence"
+    ].percent  # stays from page to page; an address that names another, behind it, has its own
     text = text.replace('href="?', f'href="?confidence={percent}&amp;')
     return FORM.sub(rf'\1<input type="hidden" name="confidence" value="{percent}">', text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import hypot, sqrt
 
-from flows.reports.show.margins import confidence
+from flows.reports.show.view import Confidence
 from tasks.safetab.persons.pyramid import Pyramid
 
 TOO_NOISY = "not known: the noise is as large as the counts"
@@ -33,8 +33,8 @@ def widened(margin: float) -> float:
     return margin + 0.5 if margin else 0.0
 
 
-def sex_ratio(table: Pyramid) -> SexRatio:
-    """Return males per 100 females."""
+def sex_ratio(table: Pyramid, at: Confidence) -> SexRatio:
+    """Return males per 100 females, with the interval at a confidence."""
     male, female = table.male.count, table.female.count
     of_male, of_female = widened(table.male.margin), widened(table.female.margin)
     # The ends solve (M - rF)^2 = m_M^2 + r^2 m_F^2, which is first r^2 - 2 half r + last = 0.
@@ -44,9 +44,9 @@ def sex_ratio(table: Pyramid) -> SexRatio:
         low, high = (max((half + side * root) / first, 0) for side in (-1, 1))
         words = f"{100 * male / female:.1f}"
         if hypot(of_male, of_female):
-            words += f", {confidence().percent}% interval {100 * low:.1f} to {100 * high:.1f}"
+            words += f", {at.percent}% interval {100 * low:.1f} to {100 * high:.1f}"
         return SexRatio(100 * male / female, 100 * low, 100 * high, words)
     if last > 0 and male > 0 and first < 0 and female >= 0:
         low = 100 * (half - root) / first
-        return SexRatio(None, low, None, f"not known, {confidence().percent}% interval {low:.1f} or more")
+        return SexRatio(None, low, None, f"not known, {at.percent}% interval {low:.1f} or more")
     return SexRatio(None, None, None, TOO_NOISY)

@@ -7,17 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from flows.reports.show.detailed_dhca import GroupView
-from flows.reports.show.margins import table_of
 from flows.reports.show.tables.views import AcrossView, TableView
 from flows.reports.show.top_down import CELLS, GeounitView
-from flows.reports.show.view import View
+from flows.reports.show.view import Reading
 from tasks.releases.pages import whole
 from tasks.releases.pages.text_table import TextTable
 from tasks.safetab.persons.details import SEXES
 
 
-def table(view: View, notes: Sequence[str]) -> TextTable:
-    """Return the table of a view, without its empty columns, and the notes under it."""
+def table(read: Reading) -> TextTable:
+    """Return the table of a reading, without its empty columns, and under it how to read it."""
+    view, about = read.view, read.about
+    status = [view.group.why] if isinstance(view, GroupView) and view.group.why else []
+    more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
+    said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
+    notes = [*status, *more, *said, view.reading, *filter(None, [about["covers"]]), *about["marks"]]
     match view:
         case GroupView():
             made = _group(view, notes)
@@ -26,13 +30,13 @@ def table(view: View, notes: Sequence[str]) -> TextTable:
         case AcrossView(tables=[]):
             made = TextTable(view.title, ["status"], [[view.nothing]], notes)
         case AcrossView():
-            said = [words for one in view.tables for words in _about_rows(one)]
+            rows = [words for one in view.tables for words in _about_rows(one)]
             shown = replace(view, tables=[replace(one, missing=None) for one in view.tables])
-            made = _plain(shown, [*said, *notes])
+            made = _plain(replace(read, view=shown), [*rows, *notes])
         case TableView():
-            made = _plain(replace(view, missing=None), [*_about_rows(view), *notes])
+            made = _plain(replace(read, view=replace(view, missing=None)), [*_about_rows(view), *notes])
         case _:
-            made = _plain(view, notes)
+            made = _plain(read, notes)
     return made.without_empty(made.columns) if made.rows else made
 
 
@@ -43,9 +47,10 @@ def text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _plain(view: View, notes: Sequence[str]) -> TextTable:
-    columns, rows = table_of(view)
-    return TextTable(view.title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)
+def _plain(read: Reading, notes: Sequence[str]) -> TextTable:
+    columns, rows = read.table
+    title = read.view.title
+    return TextTable(title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)
 
 
 def _about_rows(view: TableView) -> list[str]:
@@ -60,7 +65,7 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> TextTable:
         notes = [f"{folded:,} more margins, of tables P1 to P5: --format csv", *notes]
     rows = [
         [title, row, column, text(count), f"none: {why}" if why else "" if margin is None else whole(margin)]
-        for _, title, row, column, count, margin, *_, why in table_of(shown)[1]
+        for _, title, row, column, count, margin, *_, why in shown.table()[1]
     ]
     return TextTable(f"{view.title} ({view.kind})", ["table", "row", "column", "count", "margin"], rows, notes, words=3)
 

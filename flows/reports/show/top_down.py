@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from flows.reports.show.geography import NATION, Region, number_within, title
-from flows.reports.show.margins import caveat, confidence, deviations, widening
+from flows.reports.show.margins import caveat
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.view import Links, NotThere, Table, View
+from flows.reports.show.view import Confidence, Links, NotThere, Table, View
+from privacy.noise.margins import Z95
 from privacy.tables.histogram import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
 from spine.top_down import Product
@@ -108,15 +109,13 @@ class EstimatedCount:
             return "cuts block groups"
         return "group quarters" if quantity.startswith("group quarters") else "not covered"
 
-    @property
-    def interval(self) -> tuple[int, int]:
-        """The ends of the estimate's interval for the count, at the confidence of this answer."""
-        return interval(self.estimate, self.error, deviations())
+    def interval(self, at: Confidence) -> tuple[int, int]:
+        """Return the ends of the estimate's interval for the count."""
+        return interval(self.estimate, self.error, at.deviations)
 
-    @property
-    def outside(self) -> bool:
-        """Whether the released count is outside the estimate's interval."""
-        low, high = self.interval
+    def outside(self, at: Confidence) -> bool:
+        """Return whether the released count is outside the estimate's interval."""
+        low, high = self.interval(at)
         return not low <= self.released <= high
 
 
@@ -220,8 +219,8 @@ class TopDownPages(ReleasePages):
         view = super().view(asked)
         if view.view != self.first_page:
             return view
-        on_margins = self._on_margins(given=self._has("margins/"))
-        return replace(view, reading=caveat(self.manifest, f"{OVERVIEW} {on_margins}"))
+        on_margins = self._on_margins(at := self.confidence_in(asked), given=self._has("margins/"))
+        return replace(view, reading=caveat(self.manifest, f"{OVERVIEW} {on_margins}", at))
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield how the release was made."""
@@ -248,34 +247,35 @@ class TopDownPages(ReleasePages):
         chosen, offered = asked.get("table", ""), [name for product in self.products for name in OF_PRODUCT[product]]
         if chosen and chosen not in offered:
             raise NotThere(f"{chosen!r} is not a table of this geounit; it has {', '.join(offered)}")
-        margins = list(self._margins(region))
+        at = self.confidence_in(asked)
+        margins = list(self._margins(region, at))
         tables = [table for product in self.products for table in self._tables_of(region, product, margins)]
         total = next((one.margin for one in margins if (one.product, one.count) == ("persons", "total")), None)
         given = any(one.margin is not None for one in margins)
         around = self.around(region)
         return GeounitView(
             title=self.name(region),
-            reading=caveat(self.manifest, READING),
+            reading=caveat(self.manifest, READING, at),
             kind=title(region.type),
             code="" if region.type == "USA" else region.id,
             key=region.key,
             totals=dict(_totals(tables)),
             total_margin=total,
-            margin=self._on_margins(given=given or bool(margins)),
+            margin=self._on_margins(at, given=given or bool(margins)),
             around=[*around, *self._maps_inside(region)],
             tables=[one for one in tables if one.name == chosen or (not chosen and one.name != "races")],
             choices=[(name, TITLES[name]) for name in offered],
             chosen=chosen,
             margins=margins,
-            outside=OUTSIDE if any(one.outside for one in margins) else "",
+            outside=OUTSIDE if any(one.outside(at) for one in margins) else "",
         )
 
-    def _on_margins(self, *, given: bool) -> str:
+    def _on_margins(self, at: Confidence, *, given: bool) -> str:
         """Return a sentence on margins; `given`: whether counts of the view have one."""
         if "NOT_PRIVATE" in self.manifest:
             return ""
-        if given and not confidence().is_released:
-            return f"A margin is {deviations():.2f} standard errors of the unbiased estimate from all noisy answers."
+        if given and not at.is_released:
+            return f"A margin is {at.deviations:.2f} standard errors of the unbiased estimate from all noisy answers."
         none = NONE_HERE if self._has("margins/") else NO_MARGIN
         return WITH_MARGINS if given else none + ANSWERS * self._has("measurements/", "nmf/")
 
@@ -369,7 +369,7 @@ class TopDownPages(ReleasePages):
         ((first, *others),) = self._database.ask(f"SELECT {sums} FROM {source} WHERE {where}", given)
         return None if first is None else [first, *others]
 
-    def _margins(self, region: Region) -> Iterator[EstimatedCount]:
+    def _margins(self, region: Region, at: Confidence) -> Iterator[EstimatedCount]:
         """Yield the margins of a geounit's counts; of an AIAN area in several states none, as they do not add up."""
         where, given, state = self._where(region)
         for product in self.products:
@@ -378,7 +378,7 @@ class TopDownPages(ReleasePages):
             query = f"SELECT count, released, margin, estimate, standard_error FROM {source} WHERE {where}"
             rows = self._database.ask(query, given) if source else []
             for count, released, margin, *estimate in rows if len({row[0] for row in rows}) == len(rows) else ():
-                wider = None if margin is None else widening() * margin
+                wider = None if margin is None else at.deviations / Z95 * margin
                 yield EstimatedCount(product, count, released, wider, *estimate)
 
     def _tables_of(self, region: Region, product: str, margins: Sequence[EstimatedCount]) -> list[CountTable]:

@@ -1,17 +1,19 @@
-"""What one page of a release shows, whichever system made it, and what a release that may be anybody's can raise."""
+"""What one page of a release shows, whichever system made it, and at which confidence: 95% by default, or any other."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from privacy.noise.margins import normal_margin
 from tasks.errors import Failed, Refused
-from tasks.releases.manifest import MANIFEST, require_release
-from tasks.releases.manifest import read_manifest as manifest_of
-from tasks.releases.received import NotOfRelease, reason_of
+from tasks.releases.manifest import MANIFEST
+from tasks.releases.received import reason_of
 
 ROWS = 100  # of a page
 Row = TypeVar("Row")
@@ -81,9 +83,65 @@ class View:
         return ()
 
 
+@dataclass(frozen=True)
+class Confidence:
+    """A confidence as a percentage, in digits: `95`, `99.5`."""
+
+    percent: str
+
+    @classmethod
+    def named(cls, text: str) -> Confidence:
+        """Return the confidence that a user names. Raises NotThere for none from 50 to 99.9."""
+        digits = text.strip().removesuffix("%")
+        if not re.fullmatch(r"\d\d(\.\d)?", digits) or Fraction(digits) < 50:
+            raise NotThere(f"{text!r} is not a confidence from 50 to 99.9 percent, such as 90")
+        return cls(digits.removesuffix(".0"))
+
+    @property
+    def alpha(self) -> Fraction:
+        """The share of runs in which noise may exceed a margin."""
+        return 1 - Fraction(self.percent) / 100
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it is that of the margins in a release's files."""
+        return self == RELEASED
+
+    @property
+    def deviations(self) -> float:
+        """The standard deviations of a normal law in a margin."""
+        return normal_margin(self.alpha)
+
+
+RELEASED = Confidence("95")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A view, and about its release what every page contains, the confidence of the margins among it."""
+
+    view: View
+    about: Mapping[str, Any]
+
+    @property
+    def table(self) -> Table:
+        """The view's main table; columns of margins that are not the release's own name their confidence, `MOE_90`."""
+        (columns, rows), at = self.view.table(), self.about["confidence"]
+        if at.is_released:
+            return columns, rows
+        return [f"{name}_{at.percent}" if name == "MOE" or name.startswith("MOE_") else name for name in columns], rows
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The view as JSON has it; `confidence` is there where its margins are not the release's own."""
+        at = self.about["confidence"]
+        named = {} if at.is_released else {"confidence": at.percent}
+        return asdict(self.view) | named | {"changed": self.about["changed"]}
+
+
 @contextmanager
-def anybodys(folder: Path) -> Iterator[None]:
-    """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
+def refusing_malformed(folder: Path) -> Iterator[None]:
+    """Turn what a malformed release makes the code inside raise into a refusal.
 
     No list of what its manifest and tables must be would be complete. What names its own reason passes.
     """
@@ -94,15 +152,3 @@ def anybodys(folder: Path) -> Iterator[None]:
     except Exception as error:
         what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
         raise Refused(f"{what}: {reason_of(error)}") from error
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    require_release(folder)
-    try:
-        manifest = manifest_of(folder)
-    except NotOfRelease as fault:
-        raise Refused(f"{folder}: {fault}") from None
-    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
-        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
-    return manifest

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import xlsxwriter
 
-from flows.reports.show.margins import confidence, table_of
-from flows.reports.show.view import NotThere, View
+from flows.reports.show.view import NotThere, Reading
 
 MOST_ROWS = 1_048_575  # of a sheet, under its header
 CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # a name is a name
 WIDTHS = {"REGION_NAME": 26, "ITERATION_NAME": 34, "NAME": 26, "GEOUNIT": 26, "WHY": 40}
 
 
-def workbook(view: View, about: Mapping[str, Any]) -> bytes:
+def workbook(read: Reading) -> bytes:
     """Return the workbook of a view. Raises NotThere for a table of more rows than a sheet has."""
-    columns, rows = table_of(view)
+    columns, rows = read.table
     if len(rows) > MOST_ROWS:
         raise NotThere(f"{len(rows):,} rows are too many for a sheet; the CSV has them")
     content = io.BytesIO()
@@ -35,9 +34,9 @@ def workbook(view: View, about: Mapping[str, Any]) -> bytes:
         for number, row in enumerate(rows, start=1):
             sheet.write_row(number, 0, row)
         sheet.autofilter(0, 0, len(rows), max(len(columns) - 1, 0))
-        if described := view.described():
+        if described := read.view.described():
             _columns(book.add_worksheet("columns"), described, heading)
-        _describe(book.add_worksheet("about"), view, about, heading)
+        _describe(book.add_worksheet("about"), read, heading)
     return content.getvalue()
 
 
@@ -51,7 +50,8 @@ def _columns(sheet: Any, described: Sequence[Sequence[str]], heading: Any) -> No
             sheet.write_string(at, number, text)
 
 
-def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) -> None:
+def _describe(sheet: Any, read: Reading, heading: Any) -> None:
+    view, about = read.view, read.about
     facts = {
         "view": view.title,
         **({"table": of} if (of := getattr(view, "of", "")) else {}),
@@ -61,7 +61,7 @@ def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) ->
         **{f"mark {number}": mark for number, mark in enumerate(about["marks"], start=1)},
         **({"covers": about["covers"]} if about["covers"] else {}),
         **({"changed": "; ".join(about["changed"])} if about["changed"] else {}),
-        "margins (MOE)": f"at {confidence().percent}% confidence",
+        "margins (MOE)": f"at {about['confidence'].percent}% confidence",
         "how to read it": view.reading,
     }
     sheet.set_landscape()

@@ -110,11 +110,6 @@ def write_public(run: DeclaredRun, staged: Path) -> None:
         write_table(staged, EQUAL_FILE, pa.table(dict(columns)))
 
 
-def release_of(folder: Path) -> Path | None:
-    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
-    return next((place for place in (folder, folder.absolute().parent) if (place / SETTINGS_FILE).exists()), None)
-
-
 def read_measurements(folder: Path, declaration: str | None = None, estimator: Estimator | None = None) -> Measurements:
     """Read what describes the measurements in a folder; declaration: one with other passes, or other histograms.
 

@@ -1,9 +1,9 @@
-"""Find published noisy measurements, and read them as a source: of a release of das-flows, or the Bureau's files."""
+"""Open published noisy measurements, once: say what a folder holds, a release of das-flows or the Bureau's files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,25 +23,30 @@ from tasks.releases.received import path_in
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import NmfSource, Request
-from tasks.top_down.published.source import PublishedSource
-from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE, read_description, reading
+from tasks.top_down.published.source import Changes, PublishedSource
+from tasks.top_down.release.description import (
+    BLOCKS_FOLDER,
+    FOLDER,
+    SETTINGS_FILE,
+    Description,
+    read_description,
+    reading,
+)
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Origin
 
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
-OF_DECLARATION = "declared.json"  # next to a declaration's measurements
+OF_DECLARATION = f"{FOLDER}/declared.json"
 OF_FILES = "--only-state, --state-totals, --geography and --check-spine are for such files"
 
 
 @dataclass(frozen=True)
 class Published:
-    """Published noisy measurements of a jurisdiction, not yet read.
+    """Published noisy measurements of a jurisdiction, opened and not yet read.
 
     states: two digits. banners: what is to be said wherever their estimates are shown. release: the one that they are
-    part of, if it was given. files: digests of all that a state's estimates follow from. read: reads and validates them
-    into the directory at a path; given fields of the design to replace, and states to be estimated by themselves,
-    without the US level, if any are named.
+    part of, if it was given.
     """
 
     jurisdiction: Jurisdiction
@@ -49,18 +54,77 @@ class Published:
     origin: Origin
     banners: tuple[str, ...]
     release: Path | None
-    files: Callable[[str], Any]
-    read: Callable[[Path, Workers, Mapping[str, Any], Sequence[str]], PublishedSource]
 
-    def reader(self, changes: Mapping[str, Any]) -> Callable[[Path, Workers], PublishedSource]:
-        """Return what reads all states, with these changes of the design."""
-        return lambda path, workers: self.read(path, workers, changes, ())
+    def files(self, state: str) -> Any:
+        """Return digests of all that a state's estimates follow from."""
+        raise NotImplementedError
+
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+        """Read and validate them into the directory at a path.
+
+        only: states to be estimated by themselves, without the US level, if any are named.
+        """
+        raise NotImplementedError
 
     def digest(self, state: str) -> str:
         """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
         boot = BOOT_ID.read_text("utf-8") if BOOT_ID.exists() else ""
         content = [code_digest(), versions(), boot, state, self.files(state)]
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PublishedRelease(Published):
+    """Those of a release of das-flows, as its folder measurements/ describes them."""
+
+    described: Description
+
+    def files(self, state: str) -> Any:
+        """Return the description, and digests of the blocks and the answers."""
+        names, design, folder = [f"{BLOCKS_FOLDER}/{state}.parquet"], self.described.design, self.described.folder
+        for product in design.products:
+            names += [f"{product}/{level}/{state}.parquet" for level in design.settings[product].levels if level != US]
+        with reading(folder):
+            return repr(self.described), [(name, file_digest(path_in(folder, name))) for name in names]
+
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+        """Read and validate them, as they were described when they were opened."""
+        from tasks.top_down.published.release_source import ReleaseSource, read_into
+
+        source, folder = ReleaseSource(path), self.described.folder
+        read_into(source, workers, self.described, changes, only)
+        keep_regions(source, str(folder.parent if folder.name == FOLDER else folder))
+        return source
+
+
+@dataclass(frozen=True)
+class PublishedFiles(Published):
+    """Noisy measurement files of a jurisdiction. notes: on all files of the folder."""
+
+    inventory: Inventory
+    notes: Faults
+    request: Request
+
+    def files(self, state: str) -> Any:
+        """Return the digests of a state's files, and of the declared totals."""
+        parts = [(part.name, file_digest(part.path)) for part in self.inventory.parts if part.state[1:] == state]
+        return parts, self.request.totals and digest_file(self.request.totals)
+
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+        """Read and validate them; a fault is a finding."""
+        from tasks.top_down.published.nmf.read_files import Reading, read_files
+
+        source = NmfSource(path)
+        parts = self.inventory.of_states(only) if only else self.inventory
+        read_files(Reading(source, workers, parts, self.request, changes, []), self.notes)
+        if self.request.geography is not None:
+            keep_regions(source, self.request.geography)
+        return source
+
+
+def release_of(folder: Path) -> Path | None:
+    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
+    return next((place for place in (folder, folder.absolute().parent) if (place / OF_DECLARATION).exists()), None)
 
 
 def find_published(folder: Path, request: Request | None = None, states: Sequence[int] = ()) -> list[Published]:
@@ -80,7 +144,7 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
         raise Refused(f"{folder}: {NO_FILES}; {OF_FILES}")
     if is_release:
         return [_of_release(folder)]
-    if any((place / OF_DECLARATION).exists() for place in (folder, folder / FOLDER)):
+    if release_of(folder) is not None:
         raise Refused(f"{folder} holds measurements of a declaration: das tda estimate alone reads them")
     if (folder / MANIFEST).exists():
         raise Refused(
@@ -93,59 +157,25 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
     )
 
 
-def _of_release(given: Path) -> Published:
+def _of_release(given: Path) -> PublishedRelease:
     """Return the measurements of a release of das-flows, or in its folder measurements/."""
     alone = (given / SETTINGS_FILE).exists()
     with reading(given):
-        folder = given if alone else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent
-        described = read_description(folder)
+        described = read_description(given if alone else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
     design, origin, validated = described.design, described.origin, described.validated
-
-    def files(state: str) -> list[tuple[str, str]]:
-        names = [SETTINGS_FILE, f"{BLOCKS_FOLDER}/{state}.parquet"]
-        for product in design.products:
-            names += [f"{product}/{level}/{state}.parquet" for level in design.settings[product].levels if level != US]
-        with reading(folder):
-            return [(name, file_digest(path_in(folder, name))) for name in names]
-
-    def read(path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str]) -> PublishedSource:
-        from tasks.top_down.published.release_source import ReleaseSource, open_release
-
-        source = ReleaseSource(path)
-        open_release(source, workers, folder, changes, only)
-        keep_regions(source, str(given.parent if given.name == FOLDER else given))
-        return source
-
-    pure = [PURE] if design.definition == "puredp" else []
-    banners = (*_banners(origin, validated.mark), *pure)
+    banners = (*_banners(origin, validated.mark), *([PURE] if design.definition == "puredp" else []))
     release = None if alone else given
-    return Published(design.jurisdiction, validated.states, origin, banners, release, files, read)
+    return PublishedRelease(design.jurisdiction, validated.states, origin, banners, release, described)
 
 
-def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> Published:
+def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> PublishedFiles:
     """Return noisy measurement files of a jurisdiction, of those in a folder."""
     with refusing(str(folder)):
         footer = inventory.written_by
     origin = Origin(None if footer is None else footer.run)
-
-    def files(state: str) -> Any:
-        parts = [(part.name, file_digest(part.path)) for part in inventory.parts if part.state[1:] == state]
-        return parts, request.totals and digest_file(request.totals)
-
-    def read(path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str]) -> PublishedSource:
-        from tasks.top_down.published.nmf.read_files import Reading, read_files
-
-        source = NmfSource(path)
-        parts = inventory.of_states(only) if only else inventory
-        read_files(Reading(source, workers, parts, request, changes, []), notes)
-        if request.geography is not None:
-            keep_regions(source, request.geography)
-        return source
-
     banners, release = _banners(origin, footer and footer.mark), folder if (folder / MANIFEST).exists() else None
-    return Published(
-        "pr" if inventory.jurisdictions == ("pr",) else "us", inventory.states, origin, banners, release, files, read
-    )
+    jurisdiction: Jurisdiction = "pr" if inventory.jurisdictions == ("pr",) else "us"
+    return PublishedFiles(jurisdiction, inventory.states, origin, banners, release, inventory, notes, request)
 
 
 def _banners(origin: Origin, mark: MarkName | None) -> tuple[str, ...]:

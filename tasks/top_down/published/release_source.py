@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (
     ORIGIN,
     TOO_FAR,
+    Changes,
     PublishedSource,
     Read,
     is_far,
@@ -39,8 +40,8 @@ from tasks.top_down.release.description import (
     GEOUNITS_FOLDER,
     SETTINGS_FILE,
     UNREADABLE,
+    Description,
     read_blocks,
-    read_description,
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
@@ -96,49 +97,44 @@ class ReleaseSource(PublishedSource):
         return [], None
 
 
-def open_release(
-    source: ReleaseSource, workers: Workers, folder: Path, changes: Mapping[str, Any], only: Sequence[str] = ()
+def read_into(
+    source: ReleaseSource, workers: Workers, described: Description, changes: Changes, only: Sequence[str]
 ) -> None:
-    """Read the measurements of a release into a directory: description, spines, then the answers, which are validated.
+    """Read the measurements of a release into a directory: blocks, spines, then the answers, which are validated.
 
-    folder: `measurements/`. changes: fields of the design to replace, such as the estimator. only: states to be
-    estimated by themselves, without the US level, if any are named.
-
-    Raises Refused where the folder is none of such measurements, or they have faults.
+    only: states to be estimated by themselves, without the US level, if any are named. Raises Refused for faults.
     """
-    digest = _read_description(source, folder, changes, only)
+    digest = _save_description(source, described, changes, only)
     if load_object(source / RELEASE, Measurements).widths:
         workers.map("spine", source, read_spine, source.product_states)
     else:
         build_spines(source, workers)
     if digest is not None and spine_digest(source) != digest:
-        raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
+        raise Refused(f"{described.folder}: the blocks and settings give another spine than the one that was measured")
     workers.map("read answers", source, read_level, source.product_levels)
 
 
-def _read_description(
-    source: ReleaseSource, folder: Path, changes: Mapping[str, Any], only: Sequence[str]
+def _save_description(
+    source: ReleaseSource, described: Description, changes: Changes, only: Sequence[str]
 ) -> str | None:
     """Save design and blocks; return the digest of the spines that were measured, where all of them are made."""
+    folder, totals, validated = described.folder, described.totals, described.validated
+    digest: str | None = described.spine_digest
+    if only:
+        digest = digest if set(only) == set(validated.states) else None  # it is of all spines together
+        validated = replace(validated, states=tuple(only), nation=False)
     with reading(folder):
-        description = read_description(folder)
-        digest: str | None = description.spine_digest
-        if only:
-            digest = digest if set(only) == set(description.validated.states) else None  # it is of all spines together
-            alone = replace(description.validated, states=tuple(only), nation=False)
-            description = replace(description, validated=alone)
-        parts = {state: read_blocks(folder, state) for state in description.validated.states}
-    totals = description.totals
+        parts = {state: read_blocks(folder, state) for state in validated.states}
     if not parts or any(totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in parts.items()):
         raise Refused(
             f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
         )
     for state, (geography, quarters) in parts.items():
         save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
-    save_object(source / "prepared/design", replace(description.design, measurements="none", **changes))
-    save_object(source / RELEASE, Measurements(folder.resolve(), description.widths))
-    save_object(source / ORIGIN, description.origin)
-    save_object(source / VALIDATED, description.validated)
+    save_object(source / "prepared/design", replace(described.design, measurements="none", **changes))
+    save_object(source / RELEASE, Measurements(folder.resolve(), described.widths))
+    save_object(source / ORIGIN, described.origin)
+    save_object(source / VALIDATED, validated)
     return digest
 
 

@@ -11,7 +11,7 @@ Needs no secret, no records and no budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -38,6 +38,7 @@ TOO_FAR = f"a value more than {FAR} standard deviations below 0, or above the {{
 LARGEST_NATION = 10**9
 ORIGIN, VALUES = "prepared/origin", "values.npy"
 Read: TypeAlias = tuple[list[Finding], Any]
+Changes: TypeAlias = Mapping[str, Any]  # of the fields of a design
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,13 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 
 @dataclass(frozen=True)
 class Description:
-    """The content of design.json. totals: declared population by state code. validated: without digests of records.
+    """The content of design.json in a folder. totals: declared population by state code.
 
-    widths: of imported measurements, the digits of each level's geocodes by product.
+    validated: without digests of records. widths: of imported measurements, the digits of each level's geocodes by
+    product.
     """
 
+    folder: Path = field(repr=False)
     origin: Origin
     design: Design
     totals: dict[int, int]
@@ -124,6 +126,7 @@ def read_description(folder: Path) -> Description:
     if run == "" or not isinstance(run, str | None):
         raise NotOfRelease(f"{SETTINGS_FILE} does not say who measured: source.measured_by is a run, or null")
     return Description(
+        folder=folder,
         origin=Origin(run, facts),
         design=_read_design(content),
         totals=totals,

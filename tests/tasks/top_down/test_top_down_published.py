@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from dhca_inputs import HERE
 from top_down_inputs import begin, country, design, estimated, finish
 
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import Drawing
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.manifest import released_files
 from tasks.top_down.check.release import checks
+from tasks.top_down.published.places import find_published
 
 CASES = [
     pytest.param(
@@ -263,3 +266,16 @@ def test_what_is_no_such_measurement_is_refused_in_a_sentence(tmp_path: Path, me
         estimated(tmp_path, folder)
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_measurements_are_read_as_they_were_opened(tmp_path: Path, measured: Path) -> None:
+    folder = tmp_path / "measurements"
+    shutil.copytree(measured, folder)
+    (opened,) = find_published(folder)
+    digest = opened.digest("46")
+    described(lambda told: told["state_totals"].update({"46": 10**6}))(folder)
+    directory = RunDirectory(tmp_path / "runs/estimate")
+    directory.create()
+    assert opened.read(directory.path, HERE, {}).state("46").totals[46] < 10**6
+    (changed,) = find_published(folder)
+    assert opened.digest("46") == digest != changed.digest("46")

@@ -72,7 +72,8 @@ def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -
     selection = table.select(by, query)
     if table.count is None or not is_mapped(table, pages.places) or table.overlap(selection):
         raise NotThere(table.overlap(selection) or "this table has no regions that a map can show")
-    sums = table.sums_by_region(selection)
+    at = pages.confidence_in(asked)
+    sums = table.sums_by_region(selection, at)
     regions = [*sums, *table.without_row(selection, by)]
     if len(regions) > MOST_PLACES:
         raise NotThere(f"{len(regions):,} regions are too many for a map: filter them")
@@ -82,7 +83,7 @@ def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -
     if overlap and other:
         other = other if other in table.choices(overlap) else pages.index.code(other, overlap.title.lower()).code
         whole = f"among those of {table.words_of_code(overlap.name, other)} in each region"
-        wholes = table.sums_by_region(table.select(by | {overlap.name: other}, query))
+        wholes = table.sums_by_region(table.select(by | {overlap.name: other}, query), at)
     everything = Sum(0, sum(one.total for one in sums.values()))
 
     def row(region: Region) -> MapRow:
@@ -91,7 +92,7 @@ def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -
         address = pages.links_of(table, codes).get(table.count.name if table.count else "")
         about = region.type, region.id, address or link(f"table/{table.resource.name}", **as_options(codes, query))
         if one is None:
-            return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes)[1])
+            return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes, at)[1])
         of = everything if wholes is None else wholes.get(region)
         if of is None or of.total <= 0:
             return MapRow(*about, pages.name(region), one.total, one.margin)
@@ -111,7 +112,7 @@ def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -
     return MapView(
         title=pages.title_of(table, by, query),
         of=table.resource.title,
-        reading=pages.reading_of(table),
+        reading=pages.reading_of(table, at),
         drawing=draw(
             rows,
             shown,

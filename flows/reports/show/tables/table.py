@@ -11,9 +11,10 @@ from typing import Any
 
 from flows.reports.show.database import Database
 from flows.reports.show.geography import PUERTO_RICO, Region
-from flows.reports.show.margins import confidence, margin_of_cells, most_cells
+from flows.reports.show.margins import margin_of_cells, most_cells
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
+from flows.reports.show.view import RELEASED, Confidence
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from tasks.geography.names import Names
@@ -312,7 +313,7 @@ class ReleaseTable:
         ((number,),) = self.database.ask(query, selection.given)
         return int(number)
 
-    def rows(self, selection: Selection, sort: str, shown: slice) -> list[Any]:
+    def rows(self, selection: Selection, sort: str, shown: slice, at: Confidence = RELEASED) -> list[Any]:
         """Return rows of a selection, sorted by a column, downwards with `-` before its name; else largest first.
 
         Where several codes of a column were chosen, rows that differ in it alone are neighbours.
@@ -330,23 +331,23 @@ class ReleaseTable:
         page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
         query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {page}"
         rows = self.database.ask(query, selection.given)
-        if confidence().is_released:
+        if at.is_released:
             return rows
-        margins = {at: one == self.margin for at, one in enumerate(self.columns) if one.role == "margin"}
+        margins = {place: one == self.margin for place, one in enumerate(self.columns) if one.role == "margin"}
         return [
             tuple(
-                value if at not in margins else self.margin_at(value) if margins[at] else None
-                for at, value in enumerate(row)
+                value if place not in margins else self.margin_at(value, at) if margins[place] else None
+                for place, value in enumerate(row)
             )
             for row in rows
         ]
 
-    def margin_at(self, margin: float | None) -> float | None:
-        """Return a margin in its files at the confidence of this answer; None where its law is not known."""
-        if confidence().is_released or self.exact or margin is None:
+    def margin_at(self, margin: float | None, at: Confidence) -> float | None:
+        """Return a margin in its files at a confidence; None where its law is not known."""
+        if at.is_released or self.exact or margin is None:
             return margin
         law = self._law_of(margin)
-        return _plain(margin_of_cells([law]) * self._step) if law else None
+        return _plain(margin_of_cells([law], at) * self._step) if law else None
 
     @property
     def _step(self) -> Fraction:
@@ -362,17 +363,17 @@ class ReleaseTable:
         several = [one.title for one in self.columns if one.overlap and one.name not in selection.only]
         return f"a record counts in several rows: choose one {' and one '.join(several)}" if several else ""
 
-    def sum(self, selection: Selection) -> Sum | None:
+    def sum(self, selection: Selection, at: Confidence) -> Sum | None:
         """Return the sum of the counts of a selection; None for no rows, or no counts."""
-        return self._sums(selection, []).get(()) if self.count else None
+        return self._sums(selection, [], at).get(()) if self.count else None
 
-    def sums_by_region(self, selection: Selection) -> dict[Region, Sum]:
+    def sums_by_region(self, selection: Selection, at: Confidence) -> dict[Region, Sum]:
         """Return the sums of the counts of a selection by region."""
         regions = {tuple(self.at(region).values()): region for region in self.regions(selection)}
         by = list(self.at(next(iter(regions.values())))) if regions else []
-        return {regions[codes]: one for codes, one in self._sums(selection, by).items() if codes in regions}
+        return {regions[codes]: one for codes, one in self._sums(selection, by, at).items() if codes in regions}
 
-    def _sums(self, selection: Selection, by: Sequence[str]) -> dict[tuple[str, ...], Sum]:
+    def _sums(self, selection: Selection, by: Sequence[str], at: Confidence) -> dict[tuple[str, ...], Sum]:
         """Return the sums of the counts of a selection by the codes of columns.
 
         Rows that are sums of others are left out, unless they were chosen.
@@ -387,9 +388,9 @@ class ReleaseTable:
         query = f"SELECT {chosen} FROM {self.rows_of} WHERE {where} GROUP BY ALL"
         for row in self.database.ask(query, selection.given):
             found.setdefault(row[: len(by)], []).append(row[len(by) :])
-        return {key: self._sum(parts) for key, parts in found.items()}
+        return {key: self._sum(parts, at) for key, parts in found.items()}
 
-    def _sum(self, parts: Sequence[Sequence[Any]]) -> Sum:
+    def _sum(self, parts: Sequence[Sequence[Any]], at: Confidence) -> Sum:
         """Return a sum of (margin of a row, number of such rows, sum of their counts)."""
         rows, total = sum(number for _, number, _ in parts), sum(count or 0 for *_, count in parts)
         total = _plain(total)
@@ -403,7 +404,7 @@ class ReleaseTable:
             if law is None:
                 return Sum(rows, total, why=UNKNOWN)
             cells.append((law[0], law[1] * number))
-        return Sum(rows, total, float(margin_of_cells(cells) * self._step))
+        return Sum(rows, total, float(margin_of_cells(cells, at) * self._step))
 
     def _law_of(self, margin: Any) -> tuple[Law, int] | None:
         """Return the law of a row with this margin, and the draws that its count sums; None where none is known."""

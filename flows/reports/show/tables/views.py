@@ -12,7 +12,7 @@ from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
-from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
+from flows.reports.show.view import RELEASED, Confidence, Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.geography.names import Names
 from tasks.releases.description import Column
 from tasks.releases.pages import number
@@ -285,6 +285,7 @@ class TableViews:
     """The views of a release's tables; `ReleasePages` has all others.
 
     manifest: the content of its manifest.json. names: of regions. places: where its regions are, for maps.
+    confidence: of the margins of a view whose address names none.
     selected: how its groups were selected, and what that does to their counts; "" where none were left out.
     lists_missing: whether a table of one code lists the regions without a row, with the reason.
     """
@@ -292,6 +293,7 @@ class TableViews:
     manifest: Mapping[str, Any]
     names: Names
     places: Places = Places()
+    confidence = RELEASED
     selected = ""
     lists_missing = False
 
@@ -303,6 +305,10 @@ class TableViews:
     def name(self, region: Region) -> str:
         """Return the name of a region."""
         return self.names.get(region) or plain_name(region)
+
+    def confidence_in(self, asked: Mapping[str, str]) -> Confidence:
+        """Return the confidence of the view at an address. Raises NotThere as `Confidence.named`."""
+        return Confidence.named(asked["confidence"]) if "confidence" in asked else self.confidence
 
     def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
         """Return the addresses of the pages of a row's codes, by column."""
@@ -317,7 +323,7 @@ class TableViews:
                 links[column.name] = f"code/{column.name}/{code}"
         return links
 
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
         """Return the status of a group that has no row in a table, and why; no status where another may have one."""
         return "", "Not in this table."
 
@@ -327,12 +333,12 @@ class TableViews:
         plain: without choices and sums.
         """
         resource, by, query = table.resource, chosen(table, asked), asked.get("q", "")
-        selection, sort = table.select(by, query), asked.get("sort", "")
+        selection, sort, at = table.select(by, query), asked.get("sort", ""), self.confidence_in(asked)
         rows = table.number(selection)
         if not page_asked(asked) and rows > MOST_ROWS:
             raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
-        page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown))
-        missing = self._missing(table, selection, by)
+        page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown, at))
+        missing = self._missing(table, selection, by, at)
         names = [column.name for column in table.columns]
         linked = page.rows if page_asked(asked) else ()
         shown = {name: {str(row[at]) for row in page.rows} for at, name in enumerate(names)}
@@ -340,12 +346,12 @@ class TableViews:
             for name, code in one.codes.items():
                 shown[name].add(code)
         words = {column.name: table.words(column) for column in table.keys}
-        total, why = (None, "") if plain else (table.sum(selection), table.overlap(selection))
+        total, why = (None, "") if plain else (table.sum(selection, at), table.overlap(selection))
         interval = [one.name for one in (table.count, table.margin) if one]
         return TableView(
             title=resource.title if plain else self.title_of(table, by, query),
             of=resource.title,
-            reading=self.reading_of(table),
+            reading=self.reading_of(table, at),
             name=resource.name,
             columns=[
                 _column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns
@@ -368,7 +374,9 @@ class TableViews:
             links=[self.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
         )
 
-    def _missing(self, table: ReleaseTable, selection: Selection, by: Mapping[str, str]) -> list[MissingRow] | None:
+    def _missing(
+        self, table: ReleaseTable, selection: Selection, by: Mapping[str, str], at: Confidence
+    ) -> list[MissingRow] | None:
         """Return the listed regions without a row of the one code of each overlapping column that was chosen."""
         several = {column.name for column in table.columns if column.overlap}
         if not self.lists_missing or not table.count or not several or not several <= selection.only:
@@ -376,7 +384,7 @@ class TableViews:
         found = []
         for region in table.without_row(selection, by):
             codes = {name: by[name] for name in sorted(several)} | table.at(region)
-            status, why = self.why_missing(table, codes)
+            status, why = self.why_missing(table, codes, at)
             if not status:
                 return None
             found.append(MissingRow(codes, self.name(region), status, why))
@@ -397,9 +405,9 @@ class TableViews:
             return table.resource.title
         return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
 
-    def reading_of(self, table: ReleaseTable) -> str:
+    def reading_of(self, table: ReleaseTable, at: Confidence) -> str:
         """Return how to read the counts of a table."""
         known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
         declared = without_noise(self.manifest) if table.count else ""  # a list of places has no counts
         text = f"{known} {self.selected}".strip() if table.margin else declared
-        return caveat(self.manifest, text)
+        return caveat(self.manifest, text, at)
