@@ -297,7 +297,7 @@ def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = Non
     tasks, cluster = Tasks(), parts[-1].cluster
     try:
         with ExitStack() as stack:
-            paths = [path for part in parts for path in stack.enter_context(_must_see(part))]
+            paths = [path for part in parts for path in stack.enter_context(_paths_of_workers(part))]
             client = stack.enter_context(open_cluster(cluster, parts[-1].directory / "dask"))
             workers = Workers(client, report, paths=tuple(dict.fromkeys(paths)), patience=cluster.patience)
             workers.check()
@@ -316,7 +316,7 @@ def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = Non
 
 
 @contextmanager
-def _must_see(settings: RunSettings) -> Iterator[Paths]:
+def _paths_of_workers(settings: RunSettings) -> Iterator[Paths]:
     """Yield what every worker must see: the run's directory, OUT by a mark that is the run's own, and the data."""
     if not settings.cluster.elsewhere:
         yield ()

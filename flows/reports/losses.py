@@ -176,7 +176,7 @@ def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterat
 
 
 @dataclass(frozen=True)
-class Histogram:
+class MeasuredTable:
     """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query.
 
     bypassed: whether the spine may be (paper, section 5). root: whether the top is one geounit of several children;
@@ -232,12 +232,12 @@ class Histogram:
         return best[0]
 
 
-def histograms(path: Path | None) -> list[Histogram]:
+def histograms(path: Path | None) -> list[MeasuredTable]:
     """Read the queries of a declaration; without one those of the redistricting data's production, US."""
     if path is None:
         source = "production of the redistricting data, US"
         return [
-            Histogram(f"TopDown, {name}", source, product, allocation(product.name, "us"), bypassed=True, root=True)
+            MeasuredTable(f"TopDown, {name}", source, product, allocation(product.name, "us"), bypassed=True, root=True)
             for name, product in SCHEMAS.items()
         ]
     found, faults = read_declaration(read_raw(find_declaration(str(path))))
@@ -245,4 +245,4 @@ def histograms(path: Path | None) -> list[Histogram]:
         raise Refused(f"{path}: {faults[0].key}: {faults[0].text}")
     # A declared root may have one child; whether it has is in the table of leaves, which is not read here.
     title, bypassed = f"TopDown, {found.form.name}", found.form.bypass
-    return [Histogram(title, str(path), found.product, found.allocation, bypassed, root=False)]
+    return [MeasuredTable(title, str(path), found.product, found.allocation, bypassed, root=False)]

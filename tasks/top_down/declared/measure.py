@@ -31,7 +31,7 @@ ESTIMATOR = "prepared/estimator"
 CHILDREN = 4096  # geounits that one piece estimates, about
 
 
-class OfDeclaration(Source):
+class DeclarationSource(Source):
     """A source whose hierarchy and histogram are a declaration's."""
 
     has_areas = False
@@ -84,7 +84,7 @@ class OfDeclaration(Source):
 
 
 @dataclass(frozen=True)
-class DeclaredRun(OfDeclaration, Measured):
+class DeclaredRun(DeclarationSource, Measured):
     """A run of a declaration."""
 
     def offsets(self, _product: Any, _state: str) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ from tasks.top_down.declared.description import (
     geounit_columns,
 )
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclaredRun, OfDeclaration, check_estimator
+from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclaredRun, DeclarationSource, check_estimator
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
@@ -50,7 +50,7 @@ FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its
 
 
 @dataclass(frozen=True)
-class DeclaredEstimate(OfDeclaration, ReleaseSource):
+class DeclaredEstimate(DeclarationSource, ReleaseSource):
     """The measurements of a declaration's release."""
 
     def columns_of_geounits(self, level: str) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from tasks.top_down.declared.description import (
     released_levels,
 )
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
+from tasks.top_down.declared.measure import ALL, DeclaredRun, DeclarationSource
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared, PublicTables
 from tasks.top_down.estimate.estimators import estimate_from
@@ -83,7 +83,7 @@ def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> 
     write_release(source, workers, staged)
 
 
-def write_release(own: OfDeclaration, workers: Workers, staged: Path) -> None:
+def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
     """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
     if own.estimator == "gls" and not is_truth(own):
@@ -111,7 +111,7 @@ def level_table(declared: Declared, level: str, histograms: Estimates, first: in
     )
 
 
-def write_level(own: OfDeclaration, staged: Path, level: str) -> None:
+def write_level(own: DeclarationSource, staged: Path, level: str) -> None:
     """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
     declared = own.declared
     geounits = len(declared.hierarchy.spine.starts[declared.hierarchy.spine.levels.index(level)])
@@ -136,7 +136,7 @@ def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
     write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
 
 
-def write_margins(own: OfDeclaration, staged: Path) -> None:
+def write_margins(own: DeclarationSource, staged: Path) -> None:
     """Write the unbiased estimate of every sum that a level's query groups ask, if a record may be in it.
 
     They are made of noisy answers and declared figures alone, so they cost no budget, and follow from the information
@@ -160,7 +160,7 @@ def write_margins(own: OfDeclaration, staged: Path) -> None:
             above = Blue(parts[0].level, 0, x, variance)
 
 
-def _blues(own: OfDeclaration, answers: StateAnswers, level: str, above: Blue | None) -> Iterator[Blue]:
+def _blues(own: DeclarationSource, answers: StateAnswers, level: str, above: Blue | None) -> Iterator[Blue]:
     """Yield the estimates of the geounits of a level, some at a time; above: those of the level above."""
     plan = answers.plan
     from spine.gls.blue import blue_level  # imports numba
@@ -212,7 +212,7 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
     return sums.T
 
 
-def describe_release(own: OfDeclaration, staged: Path) -> None:
+def describe_release(own: DeclarationSource, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
     declared, origin, truth = own.declared, own.origin, is_truth(own)
     spine, facts = declared.hierarchy.spine, explain(declared)
