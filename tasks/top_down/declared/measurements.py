@@ -37,7 +37,7 @@ from tasks.top_down.declared.description import (
     geounit_columns,
 )
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclaredRun, DeclarationSource, check_estimator
+from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclarationSource, DeclaredRun, check_estimator
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource

@@ -39,7 +39,7 @@ from tasks.top_down.declared.description import (
     released_levels,
 )
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import ALL, DeclaredRun, DeclarationSource
+from tasks.top_down.declared.measure import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared, PublicTables
 from tasks.top_down.estimate.estimators import estimate_from
