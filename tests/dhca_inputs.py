@@ -281,7 +281,7 @@ def valid_run(folder: Path, inputs: Inputs, jurisdiction: Jurisdiction = "us") -
 
 def cut_files(patch: pytest.MonkeyPatch, size: int) -> None:
     """Read files in chunks of so many bytes."""
-    for module in ("inputs.records", "lifecycle.digests"):
+    for module in ("records.records", "releases.digests"):
         patch.setattr(f"tasks.{module}.CHUNK_BYTES", size)
 
 
