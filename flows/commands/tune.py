@@ -24,7 +24,8 @@ COMMON = {"source", "margin", "delta", "form", "as_json"}  # what `das tune` tak
 def tune(
     context: typer.Context,
     source: Annotated[
-        Path | None, typer.Argument(help="A config.json or its directory, a release, its manifest.json, or a domain.")
+        Path | None,
+        typer.Argument(help="A config.json or its folder, a release, its manifest.json, or a declaration."),
     ] = None,
     level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None,
     exclude_level: Annotated[
@@ -65,9 +66,9 @@ def tune(
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
 
-    Of a config.json or a release of the S-DHC, or a domain of das bottom-up: the noise of every query and what a run
-    spends, at the sum --total (of a domain 1); with --margin the least budget of each query. --households: the same for
-    SafeTab-H, whose unit of privacy is a household.
+    Of a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
+    run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: the
+    same for SafeTab-H, whose unit of privacy is a household.
 
     --solve has the least budget for a margin, and what else it moves: "count of 500 within 10%", "total of a county,
     detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
@@ -79,7 +80,7 @@ def tune(
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
     from flows.reports.tuning.tuning import answers, tables
-    from tasks.bottom_up.domain import is_domain
+    from tasks.bottom_up.declared_histogram import is_declaration
     from tasks.s_dhc.budgets import is_of_s_dhc
 
     scale = None if total is None else fraction(total, "total")
@@ -89,8 +90,8 @@ def tune(
     if source is not None and is_of_s_dhc(source):
         _refuse_others(context, "a source of the S-DHC takes --total, ", {"total"})
         return _queries(queries.s_dhc(source, scale), margin, delta, form, as_json=as_json)
-    if source is not None and is_domain(source):
-        _refuse_others(context, "a domain of das bottom-up takes --total, its epsilon, ", {"total"})
+    if source is not None and is_declaration(source):
+        _refuse_others(context, "a declaration of das bottom-up takes --total, its epsilon, ", {"total"})
         return _queries(queries.bottom_up(source, scale or Fraction(1)), margin, delta, form, as_json=as_json)
 
     def changed(plan: BudgetPlan) -> BudgetPlan:
