@@ -1,4 +1,4 @@
-"""Time the bottom-up mechanism over a large synthetic table of four axes.
+"""Time the bottom-up mechanism over a large synthetic table of four factors.
 
     .venv/bin/python benchmarks/bottom_up.py                            # 10 million rows, Parquet, 612,000 cells
     .venv/bin/python benchmarks/bottom_up.py --rows 10000000 --text     # the same as text
@@ -50,7 +50,7 @@ def main() -> None:
         make_example(folder, chosen.rows)
         table = as_text(folder) if chosen.text else folder / TABLE
         inputs = table, folder / DECLARATION, folder / "out", "--calibrate", folder / TOTALS
-        options = "--epsilon", "1/2", "--workers", chosen.workers, "--state", folder / "state"
+        options = "--epsilon", "1/2", "--workers", chosen.workers, "--runs-folder", folder / "state"
         measured, said = measure_das("bottom-up", "run", *inputs, *options)
         print(
             f"{chosen.rows:,} rows ({table.stat().st_size / 2**20:.0f} MiB), {said['cells']:,} cells, "

@@ -74,7 +74,7 @@ def print_gammas(definition: Definition = "puredp", budget: str = "7.487", cells
 def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
     """The gains of T1 over some runs: mean and standard error over them, and what the law gives."""
     with tempfile.TemporaryDirectory() as folder:
-        places = {"params": params, "data": data, "out": f"{folder}/out", "state": folder}
+        places = {"params": params, "data": data, "out": f"{folder}/out", "runs_folder": folder}
         places |= {"ledger": f"{folder}/ledger.sqlite", "run_id": "run"}
         settings = DetailedDhcaSettings.new(**places, jurisdiction=jurisdiction, estimates=True, spine=False)
         run = settings.directory

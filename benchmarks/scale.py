@@ -41,8 +41,8 @@ def make(folder: Path, size: str, params: Path, form: str) -> Path:
     millions = int(size.removesuffix(ALL))
     out = folder / f"nation-{millions}-{form}"
     if not out.exists():
-        part = {1: ["--states", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
-        command = [DAS, "synth", "nation", str(out), "--params", str(params), "--format", form, *part]
+        part = {1: ["--only-state", ONE_STATE], 331: []}.get(millions, ["--persons", str(millions * 1_000_000)])
+        command = [DAS, "synth", "nation", str(out), "--params", str(params), "--record-format", form, *part]
         subprocess.run(command, check=True)
     settings = json.loads((out / "params/config.json").read_text())
     settings["run_pr"] = False  # a run of its own, of little size
@@ -57,7 +57,7 @@ def run(folder: Path, nation: Path, memory_limit: str) -> dict:
     """One `das run` from text files, measured as a whole."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         out, state = Path(scratch) / "out", Path(scratch) / "state"
-        words = "run", nation / "params", nation / "data", out, "--memory-limit", memory_limit, "--state", state
+        words = "run", nation / "params", nation / "data", out, "--memory-limit", memory_limit, "--runs-folder", state
         result, _ = measure_das(*words, "--no-spine", scratch=state)
         manifest = json.loads((out / "us/manifest.json").read_text())
         files = (out / "us/parquet").rglob("*.parquet")

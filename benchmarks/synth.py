@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measure import DATA, arguments, bytes_below, describe, machine, measure_das
 
-FORMS = {"persons alone, text": (), "every system, Parquet": ("--for", "all", "--format", "parquet")}
+FORMS = {"persons alone, text": (), "every system, Parquet": ("--for", "all", "--record-format", "parquet")}
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     print(machine())
     for name, form in FORMS.items():
         out = given.folder / "synth"
-        words = ("synth", "nation", out, "--states", given.state, "--params", given.params, *form)
+        words = ("synth", "nation", out, "--only-state", given.state, "--params", given.params, *form)
         measured, made = measure_das(*words)
         written = bytes_below(out) / 1e9
         shutil.rmtree(out)

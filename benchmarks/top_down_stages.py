@@ -1,8 +1,8 @@
 """Processor seconds of every stage of `das tda run`, one after the other in one process, kernels loaded before.
 
-    python benchmarks/top_down_stages.py DATA STATE [--only 06] [--measurements nmf]
+    python benchmarks/top_down_stages.py DATA RUNS [--only 06] [--measurements nmf]
 
-DATA as `das tda synth` makes it (nothing is charged), STATE a state directory that a run has used: it has the compiled
+DATA as `das tda synth` makes it (nothing is charged), RUNS a runs folder that a run has used: it has the compiled
 kernels. Fit for a busy machine: processor seconds hardly depend on who else uses it. Start-up is left out.
 Measurements in the layout of the Bureau's files are read back, up to the estimate.
 """
@@ -56,17 +56,17 @@ class Here:
 def main() -> None:
     words = arguments(__doc__)
     words.add_argument("data")
-    words.add_argument("state", type=Path)
+    words.add_argument("runs", type=Path)
     words.add_argument("--only", type=int, action="append", default=[])
     words.add_argument("--estimator", choices=("topdown", "gls"), default="topdown")
     words.add_argument("--measurements", choices=("parquet", "nmf", "none"), default="parquet")
     given = words.parse_args()
-    given.state.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=given.state) as folder:
+    given.runs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=given.runs) as folder:
         settings = TopDownSettings.new(
             data=given.data,
             out=f"{folder}/out",
-            state=str(given.state),
+            runs_folder=str(given.runs),
             ledger=f"{folder}/ledger.sqlite",
             run_id=f"stages-{Path(folder).name}",
             states=tuple(given.only),

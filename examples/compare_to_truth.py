@@ -29,7 +29,7 @@ def totals(releases: Path) -> pd.DataFrame:
 
 run_das("synth", folder / "made")
 params, data = folder / "made/params", folder / "made/data"
-small = ("--state", folder / "state", "--workers", 1)  # more workers would take longer to start than to work
+small = ("--runs-folder", folder / "state", "--workers", 1)  # more workers would take longer to start than to work
 run_das("truth", params, data, folder / "truth", *small)
 for number in range(runs):
     run_das("run", params, data, folder / f"run-{number}", "--no-spine", *small)

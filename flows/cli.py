@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -45,6 +45,23 @@ OF_A_PATH = (  # errors by which the system refuses a path that was given
     errno.EPERM,
     errno.EROFS,
 )
+RELEASE, LOOK, DECIDE, OPERATE, ANALYSE = "Release", "Look", "Decide", "Operate", "Analyse"  # panels of the commands
+RENAMED = {  # earlier names of options, and what replaces each in the commands that have it
+    "--state": ("--runs-folder",),
+    "--states": ("--only-state",),
+    "--only": ("--only-state",),
+    "--totals": ("--state-totals",),
+    "--margin": ("--marginal",),
+    "--mechanism": ("--definition",),
+    "--off": ("--exclude-level",),
+    "--part": ("--scope",),
+    "--text": ("--mdf-text", "--record-format"),
+    "--format": ("--record-format",),
+    "--method": ("--calibration",),
+    "--seeds": ("--runs",),
+    "--run": ("SOURCE",),
+    "--publisher": ("--published-by",),
+}
 
 
 def show_version(asked: bool) -> None:
@@ -55,14 +72,33 @@ def show_version(asked: bool) -> None:
 
 
 class _Commands(TyperGroup):
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of help, panel by panel."""
+        commands: Mapping[str, Any] = self.commands  # with the panel that typer adds to click's
+        panels = (RELEASE, LOOK, DECIDE, OPERATE, ANALYSE)
+        return sorted(commands, key=lambda name: panels.index(commands[name].rich_help_panel))
+
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a value that its option does not take is refused in our words, not in pydantic's."""
+        """Run a command; say what is wrong with its options in our words."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            if isinstance(error.__cause__, ValidationError):
+            if isinstance(error.__cause__, ValidationError):  # pydantic refused the value
                 error.message = first_fault(error.__cause__)
             raise
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":  # typer's class of it is private
+                _name_the_new_option(error)
+            raise
+
+
+def _name_the_new_option(error: Any) -> None:
+    """Make an error about an earlier name of an option say which one of the command replaces it."""
+    takes = {name for parameter in error.ctx.command.params for name in (*parameter.opts, parameter.name.upper())}
+    for new in RENAMED.get(error.option_name, ()):
+        if new in takes:
+            error.message, error.possibilities = f"{error.option_name} is now {new}", None
+            return
 
 
 app = typer.Typer(
@@ -84,38 +120,26 @@ def _start(
 ) -> None: ...
 
 
-def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
-    """Add commands by their names."""
+def _add(group: typer.Typer, panel: str | None = None, /, **commands: Callable[..., None]) -> None:
+    """Add commands by their names. panel: the heading in help that they are below."""
     for name, function in commands.items():
-        group.command(name.replace("_", "-"))(with_options(function))
+        group.command(name.replace("_", "-"), rich_help_panel=panel)(with_options(function))
 
 
-def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
+def _group(name: str, panel: str, about: str, **commands: Callable[..., None]) -> None:
     """Add the commands `das NAME COMMAND`."""
     group = typer.Typer(help=about, no_args_is_help=True)
     _add(group, **commands)
-    app.add_typer(group, name=name)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
-_add(
-    app,
-    demo=demo,
-    validate=validate(DETAILED_DHCA),
-    run=run(DETAILED_DHCA),
-    show=show,
-    check=check,
-    tabulate=tabulate,
-    truth=truth(DETAILED_DHCA),
-    accuracy=accuracy.accuracy,
-    synth=synth,
-    spine=spine,
-    compare=compare,
-    tune=tune,
-)
-
-
+_add(app, RELEASE, demo=demo, synth=synth, validate=validate(DETAILED_DHCA), run=run(DETAILED_DHCA))
+_add(app, LOOK, show=show, check=check, tabulate=tabulate)
+_add(app, DECIDE, tune=tune, compare=compare, accuracy=accuracy.accuracy)
+_add(app, ANALYSE, truth=truth(DETAILED_DHCA), spine=spine)
 _group(
     "ledger",
+    OPERATE,
     "Open budget accounts, show what was charged to them, and check, back up and restore the ledger.",
     open=ledger.open_account,
     show=ledger.show_ledger,
@@ -123,9 +147,10 @@ _group(
     backup=ledger.backup_ledger,
     restore=ledger.restore_ledger,
 )
-_group("runs", "List, show and discard runs.", list=runs.list_runs, show=runs.show_run, discard=runs.discard)
+_group("runs", OPERATE, "List, show and discard runs.", list=runs.list_runs, show=runs.show_run, discard=runs.discard)
 _group(
     "attribute-loss",
+    ANALYSE,
     "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=attribute_loss.s_dhc,
     dhc_a=attribute_loss.dhc_a,
@@ -134,6 +159,7 @@ _group(
 )
 _group(
     "ddhcb",
+    RELEASE,
     "The Detailed DHC-B: households by type and tenure, for detailed race and ethnicity groups (SafeTab-H).",
     validate=validate(DETAILED_DHCB),
     run=run(DETAILED_DHCB),
@@ -142,6 +168,7 @@ _group(
 )
 _group(
     "tda",
+    RELEASE,
     "The TopDown Algorithm: a private database of persons and housing units by block, or any table that you declare.",
     synth=inputs.synth,
     public=inputs.public,
@@ -158,6 +185,7 @@ _group(
 )
 _group(
     "sdhc",
+    RELEASE,
     "The Supplemental DHC: persons joined with their housing units, tables PH1 to PH8.",
     validate=validate(S_DHC),
     run=run(S_DHC),
@@ -166,6 +194,7 @@ _group(
 )
 _group(
     "bottom-up",
+    RELEASE,
     "The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).",
     run=run(BOTTOM_UP),
     example=bottom_up.example,

@@ -32,10 +32,10 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     age (step 2); then suppression. Algorithm 4: coterminous.
     """
     settings, workers = run.settings, run.workers
-    jurisdiction, options, estimates = settings.jurisdiction, settings.shaping_options, settings.estimates
+    jurisdiction, estimates = settings.jurisdiction, settings.estimates
     here = {"workers": workers, "jurisdiction": jurisdiction}
 
-    gate = authorized(run, options, **({"estimate_tables": make_estimators} if estimates else {}))
+    gate = authorized(run, **({"estimate_tables": make_estimators} if estimates else {}))
     if gate is None:
         return None
     configuration = settings.directory.parameters.configuration

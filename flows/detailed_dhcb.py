@@ -26,7 +26,7 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
     """
     settings, workers = run.settings, run.workers
     options, here = settings.shaping_options, {"workers": workers, "jurisdiction": settings.jurisdiction}
-    gate = authorized(run, options)
+    gate = authorized(run)
     if gate is None:
         return None
     directory = HouseholdRun(settings.directory.path)

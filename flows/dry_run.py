@@ -5,7 +5,8 @@ parameters and account -> the stages before the reservation -> what it would spe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
@@ -57,30 +58,38 @@ def dry_run(settings: AnySettings) -> Any:
         if settings.run_id:
             raise Refused(f"run_id is {settings.run_id!r}, but a dry run has an id of its own: leave it out")
         settings = under_policy(settings, settings.SYSTEM, DRY_RUN)
-        found = _try(settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}"))
+        settings = settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}")
+        found = _try(settings.parts)
     except Refused as error:
         return states.refused(error)
     create_table_artifact(
-        [found],
+        found,
         key=f"dry-run-{settings.SYSTEM}-{settings.folder}",
         description="What a run would spend; this one spent nothing",
     )
-    return states.tried(f"a run of {found['release']} would spend {found[SPEND]}")
+    return states.tried("; ".join(f"a run of {part['release']} would spend {part[SPEND]}" for part in found))
 
 
-def _try(settings: RunSettings) -> dict[str, str]:
-    """Do what a run does before its reservation, and remove the run directory."""
-    run, planned = settings.directory, list[Planned]()
+def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
+    """Do what a run does before its reservation, and remove the run directories; return what each part would spend."""
+    planned = list[Planned]()
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(locked(part.directory))
+            check_out(part.directory, Path(part.out), part.folder)
+        switched_on = run_check(parts)
+        run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
+        for part in parts:
+            end_run(part.directory)
+    plans = {plan.settings.folder: plan for plan in planned}
+    return [_found(part, plans.get(part.folder)) for part in parts]
+
+
+def _found(settings: RunSettings, plan: Planned | None) -> dict[str, str]:
+    """Return what a part would spend, as a row of the artifact."""
     found = {"system": settings.SYSTEM, "release": settings.folder.upper(), SPEND: "nothing: it has nothing to release"}
-    with locked(run):
-        check_out(run, Path(settings.out), settings.folder)
-        if run_check(settings):
-            run_stages(settings, planned)
-        for plan in planned:
-            charged = (
-                f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
-            )
-            found[SPEND] = f"{plan.spend.measure} {rounded_up(plan.spend.charged)}, charged to {charged}"
-            found |= {row.sentence: row.words for row in plan.spend.rows()}
-        end_run(run)
-    return found
+    if plan is None:
+        return found
+    charged = f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
+    spends = f"{plan.spend.measure} {rounded_up(plan.spend.charged)}, charged to {charged}"
+    return found | {SPEND: spends} | {row.sentence: row.words for row in plan.spend.rows()}

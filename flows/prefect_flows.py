@@ -18,18 +18,20 @@ from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 
 @flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))
 def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
-    """Run SafeTab-P over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
+    """Run SafeTab-P and release its tables; returns the release's path, of both jurisdictions a list of paths.
 
-    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
+    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing; returns None
+    where nothing is released.
     """
     return carry_out(settings)
 
 
 @flow(name=DetailedDhcbSettings.SYSTEM, **flow_options(4))
 def detailed_dhcb(settings: DetailedDhcbSettings) -> Any:
-    """Run SafeTab-H over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
+    """Run SafeTab-H and release its tables; returns the release's path, of both jurisdictions a list of paths.
 
-    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
+    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing; returns None
+    where nothing is released.
     """
     return carry_out(settings)
 

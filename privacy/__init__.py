@@ -1,46 +1,30 @@
 """The mathematics of privacy: the noise of a release, what it spends, and the ledger of what has been spent.
 
 The names below are those that a program outside this repository needs; docs/api.md shows each at work. Budgets are
-exact (`Fraction`), counts and margins are whole persons.
+exact (`Fraction`), counts and margins are whole persons. A name is imported when it is first asked for: the estimation
+imports `privacy.tables`, and must load nothing that draws noise.
 """
 
-from privacy.accounting.composition import Spend, disjoint, query_budgets, spend
-from privacy.accounting.conversions import epsilon, pure_to_rho, rho
-from privacy.accounting.ledger import Account, Ledger, LedgerError, Request, Row
-from privacy.accounting.stability import IterationCounts, stability
-from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric, law
-from privacy.noise.margins import coverage, margin_of_error, suppression_threshold
-from privacy.noise.measure import Measured, measure
-from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import RunSecret
-from privacy.noise.sampler import Sampler
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "Account",
-    "Definition",
-    "DiscreteGaussian",
-    "IterationCounts",
-    "Law",
-    "Ledger",
-    "LedgerError",
-    "Measured",
-    "QueryNoise",
-    "Request",
-    "Row",
-    "RunSecret",
-    "Sampler",
-    "Spend",
-    "TwoSidedGeometric",
-    "coverage",
-    "disjoint",
-    "epsilon",
-    "law",
-    "margin_of_error",
-    "measure",
-    "pure_to_rho",
-    "query_budgets",
-    "rho",
-    "spend",
-    "stability",
-    "suppression_threshold",
-]
+PLACES = {
+    "privacy.accounting.composition": ("Spend", "disjoint", "query_budgets", "spend"),
+    "privacy.accounting.conversions": ("epsilon", "pure_to_rho", "rho"),
+    "privacy.accounting.ledger": ("Account", "Ledger", "LedgerError", "Request", "Row"),
+    "privacy.accounting.stability": ("IterationCounts", "stability"),
+    "privacy.noise.laws": ("Definition", "DiscreteGaussian", "Law", "TwoSidedGeometric", "law"),
+    "privacy.noise.margins": ("coverage", "margin_of_error", "suppression_threshold"),
+    "privacy.noise.measure": ("Measured", "measure"),
+    "privacy.noise.query_noise": ("QueryNoise",),
+    "privacy.noise.randomness": ("RunSecret",),
+    "privacy.noise.sampler": ("Sampler",),
+}
+__all__ = sorted(name for names in PLACES.values() for name in names)
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in PLACES.items():
+        if name in names:
+            return getattr(import_module(place), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

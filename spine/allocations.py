@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from spine.settings import AS_WRITTEN, Definition
+from spine.settings import Definition
 
 # What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
 _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
@@ -41,7 +41,7 @@ class Allocation:
     def described(self) -> dict[str, object]:
         """Return the allocation as text with exact fractions; without its source, which shapes nothing."""
         return {
-            "mechanism": AS_WRITTEN[self.definition],
+            "mechanism": self.definition,
             "budget": str(self.budget),
             "levels": {level: str(share) for level, share in self.levels.items()},
             "queries": {

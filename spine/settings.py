@@ -14,8 +14,6 @@ from spine.geography import AIAN_CLASSES, PUERTO_RICO
 Jurisdiction = Literal["us", "pr"]
 Variant = Literal["production", "paper"]
 Definition = Literal["zcdp", "puredp"]  # the words of privacy.noise.laws, which this room does not import
-AS_WRITTEN: dict[Definition, str] = {"zcdp": "zcdp", "puredp": "pure"}  # in files
-AS_READ: dict[str, Definition] = {written: definition for definition, written in AS_WRITTEN.items()}
 
 STRONG_MCD_STATES = (9, 23, 25, 26, 27, 33, 34, 36, 42, 44, 50, 55)
 PRODUCTION_AIAN = (
@@ -103,8 +101,7 @@ class SpineSettings:
     def described(self) -> dict[str, Any]:
         """Return the fields as files have them: the jurisdiction is `region` there, the definition `mechanism`."""
         names = {"jurisdiction": "region", "definition": "mechanism"}
-        values = asdict(self) | {"definition": AS_WRITTEN[self.definition]}
-        return {names.get(name, name): value for name, value in values.items()}
+        return {names.get(name, name): value for name, value in asdict(self).items()}
 
     def covers(self, state: int) -> bool:
         """Return whether a state belongs to this run's jurisdiction."""

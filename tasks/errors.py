@@ -1,7 +1,10 @@
 """The two kinds of error that end a command, each with an exit code of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # of a run that met another
 
@@ -27,6 +30,27 @@ def refusing(what: str = "") -> Iterator[None]:
         yield
     except ValueError as error:
         raise Refused(f"{what}: {error}" if what else str(error)) from None
+
+
+def all_or_none(attempts: Mapping[str, Callable[[], T]]) -> list[T]:
+    """Make every attempt, each for a part of a run by the part's name, and return what each returned.
+
+    Raises Refused where any was refused. Unless all were for the same reason, the message says which, why, and then
+    what is not released for it.
+    """
+    results: dict[str, T] = {}
+    refusals: dict[str, Refused] = {}
+    for name, attempt in attempts.items():
+        try:
+            results[name] = attempt()
+        except Refused as error:
+            refusals[name] = error
+    if len(refusals) == len(attempts) and len(set(map(str, refusals.values()))) == 1:
+        raise next(iter(refusals.values()))
+    if refusals:
+        reasons = [f"{name} was refused: {reason}" for name, reason in refusals.items()]
+        raise Refused("; ".join([*reasons, *(f"so {name} is not released" for name in results)]))
+    return list(results.values())
 
 
 def not_imported(error: ImportError) -> str:

@@ -174,7 +174,7 @@ def settings_here(
         "data": str(data),
         "jurisdiction": jurisdiction,
         "out": str(folder / name / "out"),
-        "state": str(folder),
+        "runs_folder": str(folder),
         "ledger": str(folder / "runs/ledger.sqlite"),
         "run_id": f"{name}-{jurisdiction}",
     }

@@ -71,7 +71,7 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> Detail
         "jurisdiction": run_id[-2:],
         "account": ACCOUNT,
         "ledger": folder / "ledger.sqlite",
-        "state": folder / "state",
+        "runs_folder": folder / "state",
         "run_id": run_id,
         "spine": False,
     }
@@ -154,7 +154,7 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSett
     mark_synthetic(folder / "data")
     settings = settings_for(folder, run_id, account=None)
     aside = str(folder / "aside")
-    place = go(with_secret(settings.model_copy(update={"state": aside, "out": aside})), HERE)
+    place = go(with_secret(settings.model_copy(update={"runs_folder": aside, "out": aside})), HERE)
     assert place is not None
     return with_secret(settings), digest(place)
 

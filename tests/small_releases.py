@@ -47,7 +47,7 @@ def s_dhc(folder: Path, **options: Any) -> Path:
         jurisdiction="us",
         account="census",
         ledger=str(folder / "ledger.sqlite"),
-        state=str(folder / "state"),
+        runs_folder=str(folder / "state"),
         run_id="run",
         **options,
     )

@@ -13,7 +13,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings
 from flows.commands.options import ExactOptions
-from flows.commands.runner import planned_runs
+from flows.commands.runner import planned_run
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
 from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
@@ -35,7 +35,7 @@ def _measured(
     options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
     """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
-    for settings in planned_runs(options, kind, kind.new_id("accuracy"), chosen):
+    for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
         name = settings.jurisdiction.upper()
         with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
             if (found := measure(settings, workers)) is not None:
@@ -135,7 +135,7 @@ def accuracy_s_dhc(
     from flows.execution.repetitions import count_marked
     from tasks.s_dhc.accuracy import measure_errors
 
-    (settings,) = planned_runs(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
+    settings = planned_run(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
     settings.plan().configuration.spend()  # refuses infinite budgets
     with options.leaving_nothing("Accuracy", settings.directory) as workers:
         count_marked(settings, workers)

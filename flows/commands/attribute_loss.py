@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,12 +29,13 @@ BYPASSED = (
 ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
 Source = Annotated[
     Path | None,
-    typer.Argument(help="A config.json, or the directory of one with iteration files.  [default: production]"),
+    typer.Argument(
+        metavar="SOURCE", help="A config.json, or the directory of one with iteration files.  [default: production]"
+    ),
 ]
 People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
-Crossed = Annotated[
-    str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
-]
+Move = Literal["anywhere", "same state", "same county", "same tract"]  # the keys of CROSSED
+Crossed = Annotated[Move, typer.Option(help="How far the block may change.")]
 Sets = Annotated[list[str] | None, typer.Option(help="A set of attributes, `A,B,...`; may be repeated.")]
 ByQuery = Annotated[bool, typer.Option("--by-query", help="Each query of a level, or PH1 to PH8, by itself.")]
 Attacker = Annotated[
@@ -89,13 +90,11 @@ def dhc_b(source: Source = None, person: People = None, crossed: Crossed = "anyw
     _report_groups(households(source), person, crossed, shown)
 
 
-def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: str, shown: Shown) -> None:
+def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: Move, shown: Shown) -> None:
     """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
     from flows.reports.losses import Scale
     from tasks.attribute_loss.described import descriptions
 
-    if crossed not in CROSSED:
-        raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
     unit = Scale(read.definition, 4, shown.attacker)
     columns = attribute_sets(shown.attributes or read.sets, read.attributes)
     notes = [
@@ -157,7 +156,8 @@ def _levels(
 
 def tda(
     source: Annotated[
-        Path | None, typer.Argument(help="A declaration.  [default: production of the redistricting data]")
+        Path | None,
+        typer.Argument(metavar="SOURCE", help="A declaration.  [default: production of the redistricting data]"),
     ] = None,
     *,
     shown: Shown,
@@ -196,11 +196,13 @@ def tda(
 
 
 def s_dhc(
-    source: Annotated[Path | None, typer.Argument(help="A config.json.  [default: production]")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Argument(metavar="SOURCE", help="A config.json, or a release of das sdhc.  [default: production]"),
+    ] = None,
     person: People = None,
-    run: Annotated[Path | None, typer.Option(metavar="RELEASE", help="A release of das sdhc: its budgets.")] = None,
     slides: Annotated[bool, typer.Option("--slides", help="The slides' budgets in place of the production's.")] = False,
-    method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
+    method: Annotated[Method, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     *,
     shown: Shown,
 ) -> None:
@@ -218,15 +220,13 @@ def s_dhc(
     from tasks.attribute_loss.described import descriptions
     from tasks.attribute_loss.described import person as described
 
-    if method not in ("deck", "tight"):
-        raise Refused(f"unknown method {method!r}: deck or tight")
-    if slides + (run is not None) + (source is not None) > 1:
-        raise Refused("give a configuration, --run or --slides, one of them")
+    if slides and source is not None:
+        raise Refused("give SOURCE or --slides, not both")
     unit = Scale("zcdp", 3, shown.attacker)
-    tables, budgets = _tables(run or source, slides=slides)
+    tables, budgets = _tables(source, slides=slides)
     columns = attribute_sets(shown.attributes, ATTRIBUTES) if shown.attributes else SECRETS
     found = {
-        (member.name, label): loss_by_table(member, members, tables, cast(Method, method))
+        (member.name, label): loss_by_table(member, members, tables, method)
         for member in [described(values) for values in descriptions(person or ())] or PEOPLE
         for label, members in columns.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,11 +17,13 @@ from tasks.safetab.levels import named_level, one_jurisdiction
 
 def compare(
     source: Annotated[
-        Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
+        Path | None,
+        typer.Argument(metavar="SOURCE", help="A config.json or its directory, or a release or its manifest.json."),
     ] = None,
     target: Annotated[list[str] | None, typer.Option(help="`LEVEL=MARGIN`, in counts at 95%; may be repeated.")] = None,
     paper: Annotated[
-        str | None, typer.Option(help="`comparison` (its Tables 1, 2 and 4) or `production` (SafeTab-P, Table 7).")
+        Literal["comparison", "production"] | None,
+        typer.Option(help="The budgets of the comparison paper (Tables 1, 2 and 4) or of SafeTab-P (Table 7)."),
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
     stability: Annotated[
@@ -58,8 +60,6 @@ def compare(
 
 
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
-    if paper is not None and paper not in TABLES:
-        raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")
     if not texts:
         return TABLES[paper or "comparison"]
     if paper is not None:

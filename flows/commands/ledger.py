@@ -24,7 +24,7 @@ from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
 from privacy.accounting.together import charged_together, together
 from privacy.noise.exact import exact_number
-from privacy.noise.laws import UNITS
+from privacy.noise.laws import UNITS, Definition
 from tasks.errors import Refused, refusing
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.process import code_names
@@ -35,7 +35,7 @@ from tasks.releases.signature import read_publisher, signer
 
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
-    definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
+    definition: Annotated[Definition, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
     total: Annotated[
         str, typer.Option(help="The most that the charges of any state may sum to, exact: 4.944 or 618/125.")
     ],
@@ -63,8 +63,6 @@ def open_account(
         amount = exact_number(total)
     except ValueError as error:
         raise Refused(f"--total {total} {error}") from None
-    if definition not in UNITS:
-        raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     publisher = signer(sign) if sign else None
     with refusing():
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]

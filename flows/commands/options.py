@@ -31,23 +31,23 @@ Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data th
 
 
 @dataclass(frozen=True)
-class StateOptions:
+class FolderOptions:
     """Where confidential run directories are."""
 
-    state: Annotated[Path | None, option_of(RunSettings, "state")] = None
+    runs_folder: Annotated[Path | None, option_of(RunSettings, "runs_folder")] = None
 
     @property
     def home(self) -> Path:
-        """The state directory."""
-        return self.state or state_home()
+        """The runs folder."""
+        return self.runs_folder or state_home()
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""
-        return {"state": str(self.home)}
+        return {"runs_folder": str(self.home)}
 
 
 @dataclass(frozen=True)
-class LedgerOptions(StateOptions):
+class LedgerOptions(FolderOptions):
     """Where run directories and the ledger are."""
 
     ledger: Annotated[Path | None, option_of(RunSettings, "ledger")] = None
@@ -63,7 +63,7 @@ class LedgerOptions(StateOptions):
 
 
 @dataclass(frozen=True)
-class WorkOptions(StateOptions):
+class WorkOptions(FolderOptions):
     """The options of a command that computes on this machine, in a run directory that it removes."""
 
     workers: Annotated[int | None, option_of(ClusterSettings, "workers")] = None

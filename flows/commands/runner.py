@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,39 +32,31 @@ from flows.reports.curator import (
 from flows.reports.terminal import err, interruptible, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.records.findings import REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
-ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}  # next to --resume
+ALLOWED = {"resume", "ledger", "runs_folder", "as_json", *CLUSTER}  # next to --resume
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
-    """Run what was typed, or what --resume names, one after another.
+    """Run what was typed, or what --resume names.
 
-    A run that ends without release stops later ones only where all or none are charged, before the first charge.
-
-    Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was refused,
-    and none stopped.
+    Raises Failed where the run stopped; the message names the command that resumes it; Refused where it was refused.
     """
     again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
     _say_left_behind(options)
-    todo = _new_runs(options, kind, chosen) if again is None else [again]
-    sibling = again and _sibling(again)  # now: a released run has no directory that names it
-    outcomes = _outcomes(todo, as_json=options.as_json)
+    outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
-    if sibling and (waits := waiting(sibling)):
-        _warn(waits)
-    for warning in filter(None, (outcome.warning for outcome in outcomes)):
+    for warning in dict.fromkeys(outcome.warning for outcome in outcomes if outcome.warning):
         _warn(warning)
-    if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
-        worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
-        raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
+    if problem := next((outcome.problem for outcome in outcomes if outcome.problem), None):
+        raise problem
 
 
 def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
@@ -85,7 +78,7 @@ def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings
         raise Refused(f"run {run.id} was started by {command}: resume it with {command} --resume")
     if options.ledger and str(options.ledger.absolute()) != settings.ledger:
         refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
-    return settings.model_copy(update={"cluster": _cluster_of_resumed(context, settings.cluster)})
+    return settings.without_ended().model_copy(update={"cluster": _cluster_of_resumed(context, settings.cluster)})
 
 
 def _say_released(run: RunDirectory, options: RunOptions) -> None:
@@ -96,7 +89,9 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
         row = None
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
-        raise Refused(f"{no_directory(run)}{status}: it is over, in another folder (give its --state), or never was")
+        raise Refused(
+            f"{no_directory(run)}{status}: it is over, in another folder (give its --runs-folder), or never was"
+        )
     out.print(f"run {run.id} is released; there is nothing to resume")
 
 
@@ -115,28 +110,31 @@ def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Clust
     return saved.model_copy(update=changes)
 
 
-def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:
-    """Return the settings of the runs of a command. Raises Refused; findings in parameters are shown."""
+def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> S:
+    """Return the settings of a command's run. Raises Refused; findings in parameters are shown."""
     try:
-        return kind.new_runs(base, {**options.shared_settings(), **chosen})
+        return kind.new_run(base, {**options.shared_settings(), **chosen})
     except NotValid as refused:
         show_findings(refused.findings, as_json=options.as_json)
         raise
 
 
-def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Sequence[RunSettings]:
-    """Return the settings of new runs, kept in their directories, after what they will spend was shown."""
+def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> RunSettings:
+    """Return the settings of a new run, kept in the directory of each part, after what it will spend was shown."""
     check_needed(kind, chosen)
-    runs = planned_runs(options, kind, options.run_id or kind.new_id(), chosen)
-    todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
-    for settings in todo:
-        settings.check_out()
-    spends = [settings.spends() for settings in todo]
-    siblings = kind.siblings(todo)
-    _check_input(todo, spends, all_or_none=len(siblings) == len(todo))
+    settings = planned_run(options, kind, options.run_id or kind.new_id(), chosen)
+    settings = under_policy(settings, settings.SYSTEM)
+    for part in settings.parts:
+        part.check_out()
+    spends = [part.spends() for part in settings.parts]
+    checks = {
+        part.folder.upper(): partial(_check_input, part, spend)
+        for part, spend in zip(settings.parts, spends, strict=True)
+    }
+    all_or_none(checks)
     err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
-    _keep(todo, options, siblings)
-    return todo
+    _keep(settings.parts, options)
+    return settings
 
 
 def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
@@ -152,44 +150,58 @@ def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
             err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
 
-def _outcomes(todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
-    """Run all on one cluster, whose scratch files are in the last run's directory: it stays the longest."""
+def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
+    """Run the flow, and return how each part ended."""
     from flows.execution.cluster import OneCluster
+    from flows.execution.run import start_workers
 
-    outcomes: list[Outcome] = []
+    parts, outcomes = settings.parts, list[Outcome]()
     try:
-        with interruptible(interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
-            for settings in todo:
-                with interruptible(interrupted(left(todo, outcomes))):
-                    held = _held_back(settings, outcomes, as_json=as_json)
-                    outcomes.append(held or _outcome(settings, as_json=as_json))
+        with interruptible(interrupted(settings)), OneCluster(parts[-1].directory / "dask"):
+            problem: Refused | Failed | None = None
+            releases: list[str] = []
+            try:
+                with bars(f"Run {', '.join(part.directory.id for part in parts)}"):
+                    flow = settings.system.part("flow")
+                    start_workers(parts[-1])
+                    with served():
+                        result = flow(settings)
+                        releases = [result] if isinstance(result, str) else result or []
+            except Refused as refused:
+                problem = refused
+            except Exception as error:
+                problem = error if isinstance(error, Failed) else report_crash(error)
+            outcomes = _ended(parts, releases, problem, as_json=as_json)
     except Exception as error:
-        if len(outcomes) < len(todo):
+        if not outcomes:
             problem = error if isinstance(error, Refused | Failed) else report_crash(error)
-            raise type(problem)(f"{problem}; {_continue(left(todo, outcomes))}") from None
-        _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
+            raise type(problem)(f"{problem}; {_continue(settings)}") from None
+        _warn(f"the cluster did not end as it should: {report_crash(error)}")  # the run is over
     return outcomes
 
 
-def _outcome(settings: RunSettings, *, as_json: bool) -> Outcome:
-    """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
-    from flows.execution.run import start_workers
+def _ended(
+    parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None, *, as_json: bool
+) -> list[Outcome]:
+    """Return how each part ended. Of a part that is released all the same, the problem is only a warning."""
     from flows.execution.standing import released_place
 
-    try:
-        with bars(f"Run {settings.run_id}"):
-            flow = settings.system.part("flow")
-            start_workers(settings)
-            with served():
-                return Outcome(settings, release=flow(settings))
-    except Refused as refused:
-        return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
-    except Exception as error:
-        problem = error if isinstance(error, Failed) else report_crash(error)
-    if place := released_place(settings):
-        warning = f"run {settings.run_id} is released; after that, {problem}"
-        return Outcome(settings, release=str(place), warning=warning)
-    return Outcome(settings, problem=Failed(f"{problem}; {_go_on(settings)}"))
+    places = {Path(release).name: release for release in releases}
+    if problem:
+        places = {part.folder: str(place) for part in parts if (place := released_place(part))}
+        if len(places) == len(parts):
+            warning = f"run {parts[-1].run_id} is released; after that, {problem}"
+            return [Outcome(part, release=places[part.folder], warning=warning) for part in parts]
+    if isinstance(problem, Failed):
+        problem = Failed(f"{problem}; {_go_on(parts)}")
+    outcomes = []
+    for part in parts:
+        if part.folder in places:
+            outcomes.append(Outcome(part, release=places[part.folder]))
+        else:
+            findings = _findings(part, as_json=as_json) if isinstance(problem, Refused) else []
+            outcomes.append(Outcome(part, problem=problem, findings=findings))
+    return outcomes
 
 
 @dataclass(frozen=True)
@@ -247,40 +259,33 @@ def _say_left_behind(options: RunOptions) -> None:
     """Warn of confidential directories that earlier runs left."""
     if left := run_directories(options.home):
         what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
-        where = f" --state {options.home}" if options.home != state_home() else ""
+        where = f" --runs-folder {options.home}" if options.home != state_home() else ""
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
 
-def _check_input(todo: Sequence[RunSettings], spends: Sequence[Mapping[str, Spend]], *, all_or_none: bool) -> None:
-    """Refuse runs before a server and workers are there, or a directory.
+def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
+    """Refuse a run before a server and workers are there, or a directory.
 
-    Their data is not there; or it has no mark, and the account cannot pay: all runs, or one of all or none.
+    Its data is not there; or it has no mark, and the account cannot pay.
     """
     from tasks.lifecycle.reservation import check_account
     from tasks.records.files import exists
     from tasks.records.marks import read_mark
 
-    refusals = []
-    for settings, spend in zip(todo, spends, strict=True):
-        missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
-        if local := [place for place in missing if "://" not in place]:
-            raise Refused(f"there is no file or folder {local[0]}")
-        if not missing and read_mark(settings.marks) is None:  # of a URL, validation names what is not there
-            try:
-                with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
-                    check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
-            except Refused as refused:
-                refusals.append(refused)
-    if refusals and (all_or_none or len(refusals) == len(todo)):
-        raise refusals[0]
+    missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
+    if local := [place for place in missing if "://" not in place]:
+        raise Refused(f"there is no file or folder {local[0]}")
+    if not missing and read_mark(settings.marks) is None:  # of a URL, validation names what is not there
+        with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
+            check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
 
 
-def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:
-    """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
+def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:
+    """Save the settings of each part of a new run: from now on it can be resumed. Raises Refused."""
     try:
-        for settings in todo:
+        for settings in parts:
             with locked(settings.directory):
-                keep_settings(settings.directory, settings, siblings.get(str(settings.run_id)))
+                keep_settings(settings.directory, settings)
     except OSError as error:
         raise Refused(f"{options.home} cannot be written: {error.strerror}") from None
 
@@ -296,62 +301,20 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     return findings
 
 
-def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: bool) -> Outcome | None:
-    """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
-    from flows.execution.standing import charge_of, is_reserved
-    from tasks.lifecycle.commit import end_run
+def _go_on(parts: Sequence[RunSettings]) -> str:
+    from flows.execution.standing import charges_of, is_there
 
-    before = next((each for each in outcomes if each.problem and not is_reserved(each.settings)), None)
-    if not settings.all_or_none or before is None:
-        return None
-    if isinstance(before.problem, Refused):
-        findings = _findings(settings, as_json=as_json)
-        if not findings:
-            with suppress(Refused), locked(settings.directory):
-                end_run(settings.directory)  # it holds nothing of use
-        return Outcome(settings, problem=before.problem, findings=findings)
-    waiting = f"run {settings.run_id} did not begin, and {charge_of(settings)}; after that one, continue with: "
-    return Outcome(settings, problem=Failed(waiting + settings.resume))
+    kept = "nothing is lost; " if is_there(parts[-1]) else ""
+    return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"
 
 
-def _sibling(settings: RunSettings) -> RunSettings | None:
-    """Return the settings of a run's sibling; None too where its directory keeps another run, which the flow judges."""
-    with suppress(Refused):
-        return settings.sibling
-    return None
+def interrupted(settings: RunSettings) -> str:
+    """Return the message at a signal, which cannot wait for the ledger: the last part is there as long as any is."""
+    return f"interrupted; {_continue(settings)}"
 
 
-def waiting(sibling: RunSettings) -> str:
-    """Return that the sibling of a resumed run waits for a resume of its own, empty where it does not."""
-    from flows.execution.standing import charge_of, standing
-
-    with suppress(Refused):  # others may have its directory by now
-        if standing(sibling.directory, Path(sibling.ledger)).state == "stopped":
-            name = sibling.folder.upper()
-            return f"{name}, begun with this run, is not released yet, and {charge_of(sibling)}: {sibling.resume}"
-    return ""
-
-
-def _go_on(settings: RunSettings) -> str:
-    from flows.execution.standing import charge_of, is_there
-
-    kept = "nothing is lost; " if is_there(settings) else ""
-    return f"{charge_of(settings)}; {kept}continue with: {settings.resume}"
-
-
-def left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSettings]:
-    """Return the runs that a command would leave if it ended now: those that stopped, and those not yet over."""
-    return [each.settings for each in outcomes if isinstance(each.problem, Failed)] + [*todo[len(outcomes) :]]
-
-
-def interrupted(left: Sequence[RunSettings]) -> str:
-    """Return the message at a signal, which cannot wait for the ledger."""
-    return f"interrupted; {_continue(left)}"
-
-
-def _continue(left: Sequence[RunSettings]) -> str:
-    commands = ", then ".join(settings.resume for settings in left)
-    return f"nothing is lost; das runs list says what was charged; continue with: {commands}"
+def _continue(settings: RunSettings) -> str:
+    return f"nothing is lost; das runs list says what was charged; continue with: {settings.parts[-1].resume}"
 
 
 def _warn(text: str) -> None:

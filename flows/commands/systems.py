@@ -11,7 +11,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
-from flows.commands.runner import planned_runs, run_flow
+from flows.commands.runner import planned_run, run_flow
 from flows.commands.tda.declared import refuse_others
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.s_dhc_settings import SDhcSettings
@@ -30,7 +30,7 @@ Command = Callable[..., None]
 RUN = """{about}
 
 What a run will spend is shown before any noise is drawn. If a run stops, `{run} --resume ID` continues it without
-spending again; its id is printed at the start. With --resume, only these options are allowed: --state, --ledger,
+spending again; its id is printed at the start. With --resume, only these options are allowed: --runs-folder, --ledger,
 --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler, its certificates and --patience.
 
 **Example:** {example}"""
@@ -142,10 +142,10 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
 
     findings, reports = [], []
     try:
-        runs = kind.new_runs(kind.new_id("validate"), {**chosen, **options.shared_settings(), "out": "."})
+        parts = kind.new_run(kind.new_id("validate"), {**chosen, **options.shared_settings(), "out": "."}).parts
     except NotValid as refused:
-        runs, findings = [], [*refused.findings]
-    for settings in runs:
+        parts, findings = (), [*refused.findings]
+    for settings in parts:
         run, refusal = settings.directory, None
         name = settings.folder.upper()
         try:
@@ -177,12 +177,12 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
 
 
 def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chosen, *, curator: bool) -> None:
-    """Release the exact tables of each run that a command has, and show where they are."""
+    """Release the exact tables of each part of a run, and show where they are."""
     from flows.execution.runner import release_truth
 
     check_empty(Path(chosen["out"]))
     made = {}
-    for settings in planned_runs(options, kind, kind.new_id("truth"), {**kind.OF_TRUTH, **chosen}):
+    for settings in planned_run(options, kind, kind.new_id("truth"), {**kind.OF_TRUTH, **chosen}).parts:
         with options.leaving_nothing(f"Truth of {settings.folder.upper()}", settings.directory) as workers:
             made[settings.folder] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
@@ -197,8 +197,7 @@ DETAILED_DHCA = SystemCommands(
     settings=DetailedDhcaSettings,
     about="""Run SafeTab-P over the jurisdictions that config.json asks for, and release their tables.
 
-No jurisdiction is charged before all are validated: if one is refused, none is released, unless --each-alone is
-given.""",
+All are validated, then charged in one act: if one jurisdiction is refused, none is charged or released.""",
     example="`das ledger open census-2020 --definition zcdp --total 4.944`, then\n"
     "`das run params/ data/ out/ --account census-2020`",
     words="params/ data/",
@@ -234,7 +233,7 @@ With --declaration, DATA is a table of any records, and OUT gets histograms by t
     example="`das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`\n\n"
     "**Example:** `das tda run records.csv out/ --declaration districts.toml --account census-2024`",
     words="data/",
-    inputs=("data", "geography", "quarters", "totals", "jurisdiction", "states", "products"),
+    inputs=("data", "geography", "quarters", "state_totals", "jurisdiction", "states", "products"),
     exact=("spine", "microdata"),
     modules={
         "": ("tasks.top_down.input.validate_invariants", "tasks.top_down.release.stage_release"),

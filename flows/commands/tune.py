@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
 from flows.reports.terminal import Format, FormatOption, Json, err, out, report
+from spine.settings import Definition, Jurisdiction
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
@@ -19,44 +21,91 @@ if TYPE_CHECKING:
     from flows.reports.tuning.queries import Design
 
 COMMON = {"source", "margin", "delta", "form", "as_json"}  # what `das tune` takes for any system
+Source = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="SOURCE", help="A config.json or its folder, a release, its manifest.json, or a declaration."
+    ),
+]
+Households = Annotated[
+    bool, typer.Option("--households", help="Of the Detailed DHC-B, by SOURCE or of production (NMFv5).")
+]
+Against = Annotated[
+    Path | None, typer.Option(help="A second SOURCE: print the levels that differ, as `first → second`.")
+]
+Question = Annotated[
+    str | None,
+    typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
+]
+Page = Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")]
+Workbook = Annotated[Path | None, typer.Option(help="Write a workbook with live sums.")]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The parameters of SafeTab-P that a person varies."""
+
+    level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None
+    exclude_level: Annotated[list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")] = (
+        None
+    )
+    total: Annotated[str | None, typer.Option(help="Scale the budgets to this sum of rho or epsilon.")] = None
+    definition: Annotated[Definition | None, typer.Option(help="The measure of privacy.  [default: zcdp]")] = None
+    gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None
+    race_codes: Annotated[int | None, typer.Option(help="Race multiplicity, 1 to 8.  [default: 8]")] = None
+    margin: Annotated[int | None, typer.Option(help="Target margin of error, in counts at 95%.")] = None
+    relative_error: Annotated[
+        str | None, typer.Option(help="Target margin as a share of the average count.  [default: 0.1]")
+    ] = None
+    chance: Annotated[
+        str | None,
+        typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
+    ] = None
+    delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10"
+    jurisdiction: Annotated[Jurisdiction | None, typer.Option(help="Of a configuration with both.")] = None
+
+    @property
+    def scale(self) -> Fraction | None:
+        """The sum to which budgets are scaled, or None. Raises Refused."""
+        return None if self.total is None else fraction(self.total, "total")
+
+    def plan(self, source: Path | None) -> BudgetPlan:
+        """Return the plan of a source, of options or of production, with what the options change. Raises Refused."""
+        from flows.reports.tuning.plan import first_plan
+
+        return self.changed(first_plan(source, self.level, self.definition, self.jurisdiction))
+
+    def other(self, source: Path) -> BudgetPlan:
+        """Return the plan of the second source of a comparison, with the same changes. Raises Refused."""
+        from flows.reports.tuning.plan import first_plan
+
+        return self.changed(first_plan(source, None, None, self.jurisdiction))
+
+    def changed(self, plan: BudgetPlan) -> BudgetPlan:
+        """Return a plan with what the options change. Raises Refused."""
+        from flows.reports.tuning.plan import chance_of_zeros, targeted
+
+        plan = replace(targeted(plan, self.margin, self.relative_error), delta=delta_of(self.delta))
+        if self.gamma is not None:
+            plan = replace(plan, gamma=share(self.gamma, "gamma"))
+        if self.chance is not None:
+            plan = replace(plan, chance=chance_of_zeros(self.chance))
+        if self.race_codes is not None:
+            plan = plan.of_multiplicity(self.race_codes)
+        plan = plan.without(self.exclude_level or [])
+        return plan if self.scale is None else plan.scaled(self.scale)
 
 
 def tune(
     context: typer.Context,
-    source: Annotated[
-        Path | None,
-        typer.Argument(help="A config.json or its folder, a release, its manifest.json, or a declaration."),
-    ] = None,
-    level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None,
-    exclude_level: Annotated[
-        list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")
-    ] = None,
-    total: Annotated[str | None, typer.Option(help="Scale the budgets to this sum of rho or epsilon.")] = None,
-    definition: Annotated[str | None, typer.Option(help="`zcdp` or `puredp`.  [default: zcdp]")] = None,
-    gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
-    race_codes: Annotated[int | None, typer.Option(help="Race multiplicity, 1 to 8.  [default: 8]")] = None,
-    margin: Annotated[int | None, typer.Option(help="Target margin of error, in counts at 95%.")] = None,
-    relative_error: Annotated[
-        str | None, typer.Option(help="Target margin as a share of the average count.  [default: 0.1]")
-    ] = None,
-    chance: Annotated[
-        str | None,
-        typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
-    ] = None,
-    delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
-    households: Annotated[
-        bool, typer.Option("--households", help="Of the Detailed DHC-B, by SOURCE or of production (NMFv5).")
-    ] = False,
-    jurisdiction: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="A second SOURCE: print the levels that differ, as `first → second`.")
-    ] = None,
-    solve: Annotated[
-        str | None,
-        typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
-    xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live sums.")] = None,
+    source: Source = None,
+    *,
+    options: PlanOptions,
+    households: Households = False,
+    against: Against = None,
+    solve: Question = None,
+    html: Page = None,
+    xlsx: Workbook = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -67,8 +116,8 @@ def tune(
     levels: those of production (SafeTab-P, Table 7).
 
     Of a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
-    run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: the
-    same for SafeTab-H, whose unit of privacy is a household.
+    run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: for
+    SafeTab-H, whose unit of privacy is a household.
 
     --solve has the least budget for a margin, and what else it moves: "count of 500 within 10%", "total of a county,
     detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
@@ -77,47 +126,19 @@ def tune(
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
-    from flows.reports.tuning import queries
-    from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.tuning import answers, tables
-    from tasks.bottom_up.declared_histogram import is_declaration
-    from tasks.s_dhc.budgets import is_of_s_dhc
-
-    scale = None if total is None else fraction(total, "total")
-    if households:
-        _refuse_others(context, "--households takes SOURCE, ", {"households"})
-        return _queries(queries.households(source), margin, delta, form, as_json=as_json)
-    if source is not None and is_of_s_dhc(source):
-        _refuse_others(context, "a source of the S-DHC takes --total, ", {"total"})
-        return _queries(queries.s_dhc(source, scale), margin, delta, form, as_json=as_json)
-    if source is not None and is_declaration(source):
-        _refuse_others(context, "a declaration of das bottom-up takes --total, its epsilon, ", {"total"})
-        return _queries(queries.bottom_up(source, scale or Fraction(1)), margin, delta, form, as_json=as_json)
-
-    def changed(plan: BudgetPlan) -> BudgetPlan:
-        plan = replace(targeted(plan, margin, relative_error), delta=delta_of(delta))
-        if gamma is not None:
-            plan = replace(plan, gamma=share(gamma, "gamma"))
-        if chance is not None:
-            plan = replace(plan, chance=chance_of_zeros(chance))
-        if race_codes is not None:
-            plan = plan.of_multiplicity(race_codes)
-        plan = plan.without(exclude_level or [])
-        return plan if scale is None else plan.scaled(scale)
-
-    plan = changed(first_plan(source, level, definition, jurisdiction))
+    if other := _other_system(source, options.scale, households=households):
+        return _queries(context, other, options, form, as_json=as_json)
+    plan = options.plan(source)
     if against is not None:
-        from flows.reports.tuning.against import differences
-
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
-        table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
-        data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        return report(data, [table], form, as_json=as_json)
+        return _compare(plan, options.other(against), form, as_json=as_json)
+    from flows.reports.tuning.tuning import answers, tables
+
+    answered = answers(plan)
     if html is not None:
         from flows.reports.tuning.page import page
 
         _write(html, page(plan).encode())
-    answered = answers(plan)
     if xlsx is not None:
         from flows.reports.tuning.workbook import workbook
 
@@ -127,17 +148,47 @@ def tune(
     report(answered, tables(answered), form, as_json=as_json)
 
 
-def _refuse_others(context: typer.Context, takes: str, options: set[str]) -> None:
-    """Refuse options that a system has no use for."""
-    refuse(context, given(context).keys() - COMMON - options, f"{takes}--margin, --delta, --format and --json alone")
+class OtherSystem(NamedTuple):
+    """A system that is tuned by its queries. takes: its options in words; own: those that others lack, by name."""
+
+    design: Callable[[], Design]
+    takes: str
+    own: set[str]
 
 
-def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as_json: bool) -> None:
-    """Print what a run of another system spends and the noise of its queries."""
+def _other_system(source: Path | None, scale: Fraction | None, *, households: bool) -> OtherSystem | None:
+    """Return the system of a source by what the file is; None for SafeTab-P."""
+    from flows.reports.tuning import queries
+    from tasks.bottom_up.declared_histogram import is_declaration
+    from tasks.s_dhc.budgets import is_of_s_dhc
+
+    if households:
+        return OtherSystem(lambda: queries.households(source), "--households takes SOURCE", {"households"})
+    if source is not None and is_of_s_dhc(source):
+        return OtherSystem(lambda: queries.s_dhc(source, scale), "a source of the S-DHC takes --total", {"total"})
+    if source is not None and is_declaration(source):
+        takes = "a declaration of das bottom-up takes --total, its epsilon"
+        return OtherSystem(lambda: queries.bottom_up(source, scale or Fraction(1)), takes, {"total"})
+    return None
+
+
+def _queries(context: typer.Context, other: OtherSystem, options: PlanOptions, form: Format, *, as_json: bool) -> None:
+    """Print what a run of another system spends and the noise of its queries; refuse options that it has no use for."""
     from flows.reports.tuning.queries import answers, tables
 
-    answered = answers(design, margin, delta_of(delta))
+    alone = f"{other.takes}, --margin, --delta, --format and --json alone"
+    refuse(context, given(context).keys() - COMMON - other.own, alone)
+    answered = answers(other.design(), options.margin, delta_of(options.delta))
     report(answered, tables(answered), form, as_json=as_json)
+
+
+def _compare(first: BudgetPlan, second: BudgetPlan, form: Format, *, as_json: bool) -> None:
+    """Print the levels whose figures differ between two plans."""
+    from flows.reports.tuning.against import differences
+    from flows.reports.tuning.tuning import answers
+
+    table = differences(answers(first), answers(second))
+    report([dict(zip(table.columns, row, strict=True)) for row in table.rows], [table], form, as_json=as_json)
 
 
 def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
+from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.standing import ANSWER_IT
 from flows.execution.states import add_tags, best_effort
@@ -35,8 +36,8 @@ class Approval(RunInput):
     )
 
 
-def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> None:
-    """Suspend the flow run until a person approves its charge, and enter the approval in the ledger's journal.
+def await_approval(asks: Sequence[Ask]) -> None:
+    """Suspend the flow run until a person approves what its parts ask, and enter the approval of each in the journal.
 
     Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
 
@@ -45,11 +46,15 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
     """
     if runtime.deployment.id is None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
-    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
-    unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
-    asks = f"asks {unit} {rounded_up(amount)} of account {settings.account}"
-    best_effort(add_tags)(asks)  # Suspended takes no message of ours
-    form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
+    questions = []
+    for ask in asks:
+        settings, spend = ask.part.settings, ask.charge()
+        amount = precheck(settings.directory, settings.charging, tuple(ask.states), spend, ask.given)
+        unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
+        # Suspended takes no message of ours
+        best_effort(add_tags)(f"asks {unit} {rounded_up(amount)} of account {settings.account}")
+        questions.append(question(settings, ask.given, spend, ask.states))
+    form = Approval.with_initial_data(description="\n\n".join(questions), approve=False)
     try:
         answer = suspend_flow_run(
             wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
@@ -59,7 +64,8 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
     if not answer.approve:
         raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
     with ledger_errors("approval"):
-        settings.charging.book.note_approval(str(settings.run_id), answer.name, answer.reason)
+        for ask in asks:
+            ask.part.settings.charging.book.note_approval(ask.part.directory.id, answer.name, answer.reason)
 
 
 def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:

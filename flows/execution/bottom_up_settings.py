@@ -45,7 +45,7 @@ class BottomUpSettings(RunSettings):
     )
     epsilon: Exact = option(..., "Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
     totals: Location | None = option(None, "Published totals to calibrate to (CSV).", "--calibrate", typed=Path)
-    calibration: Literal["additive", "nonnegative"] = option("additive", "How to calibrate.", "--method")
+    calibration: Literal["additive", "nonnegative"] = option("additive", "How to calibrate.")
     tolerance: Exact = option("0", "How far a published total may be from the data and still count as consistent.")
     marginals: tuple[tuple[str, ...], ...] | None = option(
         None,

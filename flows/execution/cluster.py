@@ -161,7 +161,7 @@ def _close(client: Client) -> None:
 def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iterator[Workers | None]:
     """Give the workers that the settings name, None without settings: the work is done in this process.
 
-    For work on public data, which has no run directory: the cluster's scratch is in the state folder.
+    For work on public data, which has no run directory: the cluster's scratch is in the runs folder.
     """
     if settings is None:
         yield None

@@ -17,7 +17,7 @@ _state: Path | None = None
 
 
 def set_crash_folder(state: Path | None) -> Path | None:
-    """Remember the command's --state (an option's callback): errors from now on are kept there. Refuses a URL."""
+    """Remember the command's --runs-folder (an option's callback): errors from now on are kept there. Refuses a URL."""
     global _state
     if state:
         refuse_url(state)

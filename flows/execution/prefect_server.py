@@ -43,7 +43,7 @@ END_SECONDS = 1.0  # how long after its last connection closed a server's proces
 LAST_LINES = 5  # of the server's output that a failure shows
 LISTENING = 3  # the number of the file that the server answers on
 DATABASE = "prefect.db"  # where Prefect has it in its home
-TEMPLATES = "prefect"  # the folder with the installation, or below the state folder
+TEMPLATES = "prefect"  # the folder with the installation, or below the runs folder
 # No automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to this
 # server, and that asks for nothing but the states of the flow run.
 SERVER = {
@@ -70,7 +70,7 @@ CLIENT = {
 class TemporaryServer:
     """A server, forked off this process, which must have a single thread; its socket listens before it can answer.
 
-    state: the state folder, whose template is used where the installation's cannot be.
+    state: the runs folder, whose template is used where the installation's cannot be.
     """
 
     def __init__(self, state: Path) -> None:
@@ -218,7 +218,7 @@ def served() -> Iterator[None]:
 def serve(parent: int, home: Path, password: str, state: Path) -> NoReturn:
     """Be the server until a signal or the end of the parent process, then remove its home and exit.
 
-    home: an empty folder, open to its owner only. state: the state folder, where the database's template is kept unless
+    home: an empty folder, open to its owner only. state: the runs folder, where the database's template is kept unless
     it is with the installation.
     """
     try:

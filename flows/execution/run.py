@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -30,17 +30,16 @@ from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
-from flows.execution.runner import Runner, S, Stage, Stopped
+from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
-from tasks.errors import Failed, Refused
+from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import seen_elsewhere, staging
 from tasks.lifecycle.workers import Paths, Workers
@@ -88,40 +87,51 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
 
 @dataclass(frozen=True)
 class Planned:
-    """What a run would spend, and the mark of its data, for which nothing would be charged."""
+    """What a run, or a part of it, would spend, and the mark of its data, for which nothing would be charged."""
 
+    settings: RunSettings
     spend: Spend
     mark: MarkName | None
+
+
+@dataclass
+class Tasks:
+    """The tasks of a flow run, of all its parts.
+
+    over: set once the run has ended, whatever its stages do. needed: those of `begun` without which it fails.
+    """
+
+    over: Event = field(default_factory=Event)
+    begun: list[Future] = field(default_factory=list)
+    needed: list[Future] = field(default_factory=list)
 
 
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
 
-    planned: given in a dry run, which stops at the gate; it gets what the run would spend.
+    planned: given in a dry run, which stops at the gate; it gets what each part would spend.
     """
 
-    def __init__(self, settings: S, workers: Workers, planned: list[Planned] | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: list[Planned] | None = None) -> None:
         super().__init__(settings, workers)
         self.planned = planned
-        self.over = Event()  # set once the run has ended, whatever its stages do
-        self.begun: list[Future] = []
-        self.needed: list[Future] = []
+        self.tasks = tasks
 
     def submit(self, name: str, function: Callable[..., Any], /, *after: Any, **arguments: Any) -> Future:
         """Start the stage as a task; it ends as NotRun where one that it comes after failed."""
         future = self._start(name, partial(function, **arguments), after)
-        self.needed.append(future)
+        self.tasks.needed.append(future)
         return future
 
     def _start(self, name: str, call: Callable[..., Any], after: Sequence[Future] = ()) -> Future:
         def skip_reason() -> str | None:
             failed = not all(future.state.is_completed() for future in after)
-            return "the run ended in another stage" if failed or self.over.is_set() else None
+            return "the run ended in another stage" if failed or self.tasks.over.is_set() else None
 
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
         submit: Callable[..., Future] = named(name).submit
         future = submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
-        self.begun.append(future)
+        self.tasks.begun.append(future)
         return future
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
@@ -130,33 +140,32 @@ class PrefectRunner(Runner[S]):
 
     def wait(self) -> None:
         """Wait for all stages; raise the first failure, which has the reason: later stages were only not run."""
-        for future in self.needed:
+        for future in self.tasks.needed:
             future.result()
 
-    def gate(
-        self, function: Callable[..., Any], given: Input, charge: Callable[[], Spend], states: Sequence[str]
-    ) -> Callable[..., Any]:
+    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
         """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the gate.
 
-        Its artifact shows what it charged. A place that another run has filled meanwhile is refused: nothing is charged
+        Its artifacts show what it charged. A place that another run has filled meanwhile is refused: nothing is charged
         that could not be released.
         """
         if self.planned is not None:
             self.wait()
-            self.planned.append(Planned(charge(), given.mark))
+            self.planned += [Planned(ask.part.settings, ask.charge(), ask.given.mark) for ask in asks]
             raise Stopped
-        if self.settings.approval and given.mark is None:
+        new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
+        if self.settings.approval and (unmarked := [ask for ask in new if ask.given.mark is None]):
             self.wait()
-            if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
-                await_approval(self.settings, given, charge(), states)
+            await_approval(unmarked)
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
-            if not (directory / AUTHORIZATION).exists():
+            for ask in new:
                 self.workers.check()
-                check_out(directory, self.out, self.settings.folder)
+                check_out(ask.part.directory, ask.part.out, ask.part.settings.folder)
             function(directory, **arguments)
-            remember_charge(self.settings)
-            publish_reserved(self.settings)
+            for ask in asks:
+                remember_charge(ask.part.settings)
+                publish_reserved(ask.part.settings)
 
         return reserve
 
@@ -187,9 +196,10 @@ def start_workers(settings: RunSettings) -> None:
 def carry_out(settings: RunSettings) -> State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
 
-    From the state the flow's caller gets the path of the release, the exception where the run stopped or was refused,
-    or None where it was skipped because its stages found nothing to release. Started again under the same run id, a
-    flow continues its own run: the same noise, one charge, one release. Call it in a flow.
+    From the state the flow's caller gets the path of the release (of a run of several parts, the list of paths), the
+    exception where the run stopped or was refused, or None where it was skipped because its stages found nothing to
+    release. Started again under the same run id, a flow continues its own run: the same noise, one charge, one release
+    of each part. Call it in a flow.
 
     The system's `check` refuses a new run for what needs no worker, before a cluster is started. Where the run is
     released, whatever failed after that is only logged.
@@ -199,79 +209,110 @@ def carry_out(settings: RunSettings) -> State[Any]:
         settings = under_policy(settings, settings.SYSTEM).named(f"{runtime.flow_run.id}-{settings.folder}")
     except Refused as error:
         return states.refused(error)
-    get_run_logger().info("run %s", settings.run_id)
+    parts, log = settings.parts, get_run_logger()
+    log.info("run %s", ", ".join(part.directory.id for part in parts))
+    places: list[Path | None]
     try:
-        place = _carry_out(settings)
+        places = _carry_out(parts)
     except Refused as error:
         return states.refused(error)
     except Exception as error:
-        place = released_place(settings)
-        if place is None and isinstance(error, Failed):
-            return states.failed(error, settings)
-        if place is None:
+        places = [released_place(part) for part in parts]
+        if None in places and isinstance(error, Failed):
+            return states.failed(error, parts)
+        if None in places:
             raise
-        get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
-    if place is None:
-        return states.skipped(f"{settings.folder.upper()} has no block, or config.json switches it off")
-    publish_released(settings, place)
-    get_run_logger().info("released: %s", place)
-    return states.released(place)
+        log.warning("the run is released; after that, a %s was raised", type(error).__name__)
+    released = [place for place in places if place]
+    for part, place in zip(parts, places, strict=True):
+        if place:
+            publish_released(part, place)
+            log.info("released: %s", place)
+        elif released:
+            log.warning("%s", states.nothing_to_release([part]))
+    return states.released(released, one=len(parts) == 1) if released else states.skipped(parts)
 
 
-def _carry_out(settings: RunSettings) -> Path | None:
-    run, out = settings.directory, Path(settings.out)
-    with locked(run):
-        states.begin(settings)
-        if is_truth(run) or is_repetition(run):
-            raise Refused(
-                f"{run.id} is the directory of a truth or accuracy and is never released: give another run id"
-            )
-        asked = settings.configuration_digest, settings.differences
-        if there := finish_released(run, out, settings.folder, settings.charging, *asked):
-            return there
-        check_out(run, out, settings.folder)
-        keep_settings(run, settings)
-        begins = not (run / REPORT).exists()
-        try:
-            place = run_stages(settings) if run_check(settings) else None
-        except Refused:
-            if begins and not has_errors(load_findings(run)):
+def _carry_out(parts: Sequence[RunSettings]) -> list[Path | None]:
+    """Release every part that is not released yet; return the places, None of a part that has nothing to release."""
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(locked(part.directory))
+        states.begin(parts)
+        places = [_finished(part) for part in parts]
+        todo = [part for part, place in zip(parts, places, strict=True) if place is None]
+        made = iter(_release(todo))
+        return [place or next(made) for place in places]
+
+
+def _finished(settings: RunSettings) -> Path | None:
+    """Return the release of a part that is released or sealed, None where it is neither. Raises Refused, Failed."""
+    run = settings.directory
+    if is_truth(run) or is_repetition(run):
+        raise Refused(f"{run.id} is the directory of a truth or accuracy and is never released: give another run id")
+    asked = settings.configuration_digest, settings.differences
+    return finish_released(run, Path(settings.out), settings.folder, settings.charging, *asked)
+
+
+def _release(parts: Sequence[RunSettings]) -> list[Path | None]:
+    """Release these parts on one cluster, or none where one is refused before they are charged."""
+    for part in parts:
+        check_out(part.directory, Path(part.out), part.folder)
+        keep_settings(part.directory, part)
+    begin = [part for part in parts if not (part.directory / REPORT).exists()]
+    try:
+        switched_on = run_check(parts)
+        made = iter(run_stages([part for part, on in zip(parts, switched_on, strict=True) if on]))
+    except Refused:
+        for part in begin:
+            if not has_errors(load_findings(part.directory)):
                 with suppress(Refused):  # it is charged
-                    end_run(run, (out, settings.folder))  # it holds nothing of use
-            raise
+                    end_run(part.directory, (Path(part.out), part.folder))  # it holds nothing of use
+        raise
+    places = [next(made) if on else None for on in switched_on]
+    for part, place in zip(parts, places, strict=True):
         if place is None:
-            end_run(run)
-    return place
+            end_run(part.directory)
+    return places
 
 
-def run_check(settings: RunSettings) -> bool:
-    """Refuse what can be refused without workers; return whether the run has anything to do."""
-    check = settings.system.part("check")
-    any_work: bool = named(CHECK)(CHECK, settings.directory, lambda _directory: check(settings), lambda: None)
-    return any_work
+def run_check(parts: Sequence[RunSettings]) -> list[bool]:
+    """Refuse what can be refused without workers; return whether each part has anything to do."""
+
+    def check(part: RunSettings) -> bool:
+        own = part.system.part("check")
+        any_work: bool = named(CHECK)(CHECK, part.directory, lambda _directory: own(part), lambda: None)
+        return any_work
+
+    return all_or_none({part.folder.upper(): partial(check, part) for part in parts})
 
 
-def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> Path | None:
-    """Run the stages on a cluster; on return or exception, all of them have ended. planned: of a dry run."""
-    begun: list[Future] = []
-    cluster = settings.cluster
+def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = None) -> list[Path | None]:
+    """Run the stages of each part on one cluster; on return or exception, all of them have ended. planned: a dry run's.
+
+    The cluster's scratch files are in the last part's directory, which stays the longest.
+    """
+    if not parts:
+        return []
+    tasks, cluster = Tasks(), parts[-1].cluster
     try:
         with ExitStack() as stack:
-            paths = stack.enter_context(_must_see(settings))
-            client = stack.enter_context(open_cluster(cluster, settings.directory / "dask"))
-            workers = Workers(client, report, paths=paths, patience=cluster.patience)
+            paths = [path for part in parts for path in stack.enter_context(_must_see(part))]
+            client = stack.enter_context(open_cluster(cluster, parts[-1].directory / "dask"))
+            workers = Workers(client, report, paths=tuple(dict.fromkeys(paths)), patience=cluster.patience)
             workers.check()
-            runner = PrefectRunner(settings, workers, planned)
-            begun = runner.begun
+            runners = [PrefectRunner(part, workers, tasks, planned) for part in parts]
+            for runner in runners:
+                runner.parts = runners
             try:
-                place = runner.run()
+                places = [runner.run() for runner in runners]
             finally:
-                runner.over.set()
+                tasks.over.set()
     except Exception:  # not a signal, which is not to wait for stages
-        for future in begun:  # those still at work have lost their workers
+        for future in tasks.begun:  # those still at work have lost their workers
             future.wait()
         raise
-    return place
+    return places
 
 
 @contextmanager

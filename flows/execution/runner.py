@@ -50,13 +50,18 @@ class Stopped(Exception):
 
 
 class Runner(ABC, Generic[S]):
-    """Starts the stages of one run."""
+    """Starts the stages of one run, or of one part of it.
+
+    parts: the runners of all parts, in the order in which they run. reserved: the gate, once a part has started it.
+    """
 
     def __init__(self, settings: S, workers: Workers) -> None:
         self.settings = settings
         self.workers = workers
         self.directory: RunDirectory = settings.directory  # the first argument of every stage
         self.charged = False
+        self.parts: Sequence[Runner[S]] = (self,)
+        self.reserved: Stage | None = None
 
     @property
     def out(self) -> Path:
@@ -99,20 +104,19 @@ class Runner(ABC, Generic[S]):
         given: Input,
         charge: Callable[[], Spend],
         states: Sequence[str],
+        together: Sequence[Ask] = (),
         **arguments: Any,
     ) -> Stage:
         """Start the gate, which reserves what the run will spend and so lets it draw noise.
 
-        given: what validation returned. charge: returns what will be charged to each of the `states`, where a person
-        has to approve it.
+        The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
         """
-        self.charged = given.mark is None
-        gate = self.gate(function, given, charge, states)
-        return self.submit(GATE, gate, *after, charging=self.settings.charging, **arguments)
+        asks = [Ask(self, given, charge, states), *together]
+        for ask in asks:
+            ask.part.charged = ask.given.mark is None
+        return self.submit(GATE, self.gate(function, asks), *after, charging=self.settings.charging, **arguments)
 
-    def gate(
-        self, function: Callable[..., Any], given: Input, charge: Callable[[], Spend], states: Sequence[str]
-    ) -> Callable[..., Any]:
+    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
         """Do what comes before the gate, and return its function with what belongs to it in this runner."""
         return function
 
@@ -124,6 +128,20 @@ class Runner(ABC, Generic[S]):
         self.wait()
         place: Path = committed.result()
         return place
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a run, or a part of it, asks to be charged.
+
+    given: what validation returned. charge: returns what will be charged to each of the `states`, where a person has
+    to approve it.
+    """
+
+    part: Runner[Any]
+    given: Input
+    charge: Callable[[], Spend]
+    states: Sequence[str]
 
 
 @dataclass(frozen=True)

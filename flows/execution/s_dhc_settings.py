@@ -33,12 +33,12 @@ class SDhcSettings(RunSettings):
     )
 
     @classmethod
-    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
+    def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
         """Return the settings of the run of the jurisdiction that config.json is of."""
         from tasks.s_dhc.configuration import read_configuration
 
         jurisdiction = read_configuration(Path(values["config"])).jurisdiction
-        return [cls.new(**values, jurisdiction=jurisdiction, run_id=run_id)]
+        return cls.new(**values, jurisdiction=jurisdiction, run_id=run_id)
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Runner, Stage
+from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import AUTHORIZATION
-from tasks.lifecycle.commit import check_out
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.reserve_budget import planned_spend, reserve_budget
 from tasks.safetab.run import SafeTabRun, Validated
-from tasks.safetab.validation import Part, all_or_none, check_public, validate, validate_with_sibling
+from tasks.safetab.validation import Part, check_public, validate_parts
 
 
 def check(settings: SafeTabSettings) -> bool:
-    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off.
-
-    Of a command that is charged for all or none, it refuses what one of them could not end with.
-    """
-    attempts = {settings.jurisdiction: partial(_check, settings)}
-    if sibling := _not_charged_sibling(settings):
-        attempts[sibling.jurisdiction] = partial(_check_sibling, sibling)
-    return all_or_none(attempts)[settings.jurisdiction]
-
-
-def _not_charged_sibling(settings: SafeTabSettings) -> SafeTabSettings | None:
-    """Return the run that has to pass before this one is charged; None where one of them is charged already."""
-    sibling = settings.sibling if settings.all_or_none else None
-    if sibling is None or any((each.directory / AUTHORIZATION).exists() for each in (settings, sibling)):
-        return None
-    return sibling
-
-
-def _check_sibling(settings: SafeTabSettings) -> bool:
-    check_out(settings.directory, Path(settings.out), settings.folder)
-    return _check(settings)
-
-
-def _check(settings: SafeTabSettings) -> bool:
+    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off."""
     run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
     switched_on = check_public(run, *inputs, settings.charging)
     if settings.coterminous_list:
@@ -52,37 +27,69 @@ def _check(settings: SafeTabSettings) -> bool:
     return switched_on
 
 
-def authorized(run: Runner[Any], options: dict[str, object], **public: Callable[..., Any]) -> Stage | None:
+def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
     """Validate, count the population groups (Algorithm 1, lines 6 to 9) and reserve; None where nothing is released.
 
-    options: those that shape the release. public: further stages on public inputs, which the gate waits for, by name:
-    what could fail in them fails before anything is spent.
+    The first part does this for all. public: further stages on public inputs, which the gate waits for, by name: what
+    could fail in them fails before anything is spent.
     """
-    settings, workers = run.settings, run.workers
-    jurisdiction = settings.jurisdiction
-    here = {"workers": workers, "jurisdiction": jurisdiction}
-    validated = run.do("validate", _validate, settings=settings, workers=workers)
-    if validated is None:
-        return None
+    if run is run.parts[0]:
+        _authorize(run, public)
+    return run.reserved
+
+
+def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
+    """Start the gate of all parts that have a block: they are validated in one reading and charged together."""
+    own = run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
+    asks, ready, shaping = list[Ask](), list[Stage](), []
+    for part in run.parts:
+        settings = part.settings
+        validated = own if part is run else _validated(settings.directory)
+        if validated is not None:
+            options = settings.shaping_options
+            asks.append(_ask(part, validated))
+            ready += _prepare(part, validated, options, public)
+            shaping.append((settings.directory, settings.jurisdiction, options))
+    if not asks:
+        return
+    first, (_, jurisdiction, options) = asks[0], shaping[0]
+    asked: dict[str, Any] = {"given": first.given, "charge": first.charge, "states": first.states, "together": asks[1:]}
+    own_shaping = {"jurisdiction": jurisdiction, "options": options, "others": shaping[1:]}
+    gate = first.part.reserve(reserve_budget, *ready, **asked, **own_shaping)
+    for ask in asks:
+        ask.part.reserved = gate
+
+
+def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
+    """Validate the input of all parts in one reading; return what is known of the first's."""
+    first = parts[0]
+    inputs = [Part(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
+    return validate_parts(inputs, workers, first.params, first.data)[first.jurisdiction]
+
+
+def _validated(run: SafeTabRun) -> Validated | None:
+    return run.validated if (run / VALIDATED).exists() else None
+
+
+def _ask(part: Runner[Any], validated: Validated) -> Ask:
+    jurisdiction, configuration = part.settings.jurisdiction, part.settings.directory.parameters.configuration
+    charge = partial(planned_spend, configuration, jurisdiction)
+    return Ask(part, validated, charge, configuration.states(jurisdiction))
+
+
+def _prepare(
+    run: Runner[Any], validated: Validated, options: dict[str, object], public: dict[str, Callable[..., Any]]
+) -> list[Stage]:
+    """Start the stages of a part between its validation and the gate."""
+    settings = run.settings
     if changed := [each for each, digest in validated.other_digests.items() if digest not in options.values()]:
         raise Refused(f"{changed[0]} changed while it was read")
-    configuration = settings.directory.parameters.configuration
+    here = {"workers": run.workers, "jurisdiction": settings.jurisdiction}
     sets = {"listed": settings.coterminous_list, "digest": options["coterminous_list"]}
-    ready = [
+    return [
         run.submit("population groups", count_population_groups, **here, blocks_each=settings.blocks_each),
-        run.submit("coterminous sets", save_sets, jurisdiction=jurisdiction, enabled=settings.coterminous, **sets),
+        run.submit(
+            "coterminous sets", save_sets, jurisdiction=settings.jurisdiction, enabled=settings.coterminous, **sets
+        ),
         *(run.submit(name.replace("_", " "), stage, **here) for name, stage in public.items()),
     ]
-    charge = partial(planned_spend, configuration, jurisdiction)
-    approved = {"given": validated, "charge": charge, "states": configuration.states(jurisdiction)}
-    return run.reserve(reserve_budget, *ready, **approved, jurisdiction=jurisdiction, options=options)
-
-
-def _validate(run: SafeTabRun, settings: SafeTabSettings, workers: Workers) -> Validated | None:
-    """Validate the run's input, and, where all or none are charged, the input of its sibling run."""
-    inputs = (workers, settings.params, settings.data)
-    sibling = _not_charged_sibling(settings)
-    if sibling is None:
-        return validate(run, *inputs, settings.jurisdiction, settings.public_inputs)
-    own, other = (Part(each.directory, each.jurisdiction, each.public_inputs) for each in (settings, sibling))
-    return validate_with_sibling(own, other, *inputs, settings.charging)

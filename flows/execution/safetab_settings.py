@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 from pydantic import Field
 
 from flows.execution.option import argument, option
-from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
+from flows.execution.settings import Location, RunSettings, load_settings, run_directory
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
     from tasks.safetab.run import PublicInput, SafeTabRun
 
-SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
-
 
 class SafeTabSettings(RunSettings):
-    """What one run of a SafeTab reads, writes and may spend. It releases the US or Puerto Rico.
+    """What one run of a SafeTab reads, writes and may spend. It releases the US, Puerto Rico, or both.
 
     RUN: the class of its run directories, as `module:name`.
     """
 
     RUN: ClassVar[str]
-    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "each_alone"}
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "both"}
     VALIDATED = "population groups"
     SEVERAL = True
 
     params: Location = argument("PARAMS", "Parameters directory (path or URL): config.json, four iteration files.")
     data: Location = argument("DATA", "Data directory (path or URL): records (.txt or .parquet) and GRF-C.txt.")
     jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
+    both: bool = Field(
+        default=False, description="Release the US and Puerto Rico, whichever is named: both are charged or none."
+    )
     coterminous: bool = option(True, "Equate coterminous geographies (Algorithm 4).")
     coterminous_list: Location | None = option(None, "Further coterminous sets, a table: SET|REGION_TYPE|REGION_ID.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    each_alone: bool = option(False, "Charge and release the US or Puerto Rico even if the other is refused.")
 
     @classmethod
-    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
-        """Return the settings of a run of each jurisdiction that config.json asks for; its id ends with its name.
+    def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
+        """Return the settings of a run over the jurisdictions that config.json asks for; its id ends with the first's.
 
         Raises NotValid where the parameters have errors, with those that the data has alone.
         """
@@ -55,16 +55,27 @@ class SafeTabSettings(RunSettings):
         if parameters is None:
             why = f"the parameters in {params} do not pass validation"
             raise NotValid(why, gather(findings + check_data_alone(run.KIND, data)))
-        asked = parameters.configuration.jurisdictions
-        return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
+        first, *others = parameters.configuration.jurisdictions
+        return cls.new(**values, jurisdiction=first, both=bool(others), run_id=f"{run_id}-{first}")
 
-    @classmethod
-    def siblings(cls, runs: Sequence[Any]) -> dict[str, str]:
-        """Join both runs; one that is charged whatever becomes of the first has nothing to ask it."""
-        if len(runs) == 1:
-            return {}
-        ids = [str(each.run_id) for each in runs]
-        return dict([ids]) if runs[0].each_alone else dict([ids, ids[::-1]])
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The settings of each jurisdiction; of both, the run id ends with the jurisdiction's name."""
+        if not self.both:
+            return (self,)
+        base = str(self.run_id).removesuffix(f"-{self.jurisdiction}")
+        return tuple(
+            self.model_copy(update={"jurisdiction": name, "run_id": f"{base}-{name}"})
+            for name in get_args(Jurisdiction)
+        )
+
+    def without_ended(self) -> Self:
+        """Return the settings of a run that is resumed, without the other jurisdiction where that is over."""
+        for part in self.parts:
+            kept = load_settings(part.directory)
+            if kept is None or kept.SYSTEM != part.SYSTEM or part.differ_from(kept):
+                return self.model_copy(update={"both": False})
+        return self
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""
@@ -88,7 +99,7 @@ class SafeTabSettings(RunSettings):
         from tasks.lifecycle.commit import holds_other
 
         out, base = Path(self.out), str(self.run_id).removesuffix(self.jurisdiction)
-        runs = {name: run_directory(Path(self.state), f"{base}{name}") for name in get_args(Jurisdiction)}
+        runs = {name: run_directory(Path(self.runs_folder), f"{base}{name}") for name in get_args(Jurisdiction)}
         if out.exists() and (not out.is_dir() or holds_other(out, runs)):
             raise Refused(f"{out} is not empty: choose an empty or a new folder")
         super().check_out()
@@ -108,30 +119,6 @@ class SafeTabSettings(RunSettings):
     def public_inputs(self) -> tuple[PublicInput, ...]:
         """What it reads besides parameters, records and GRF-C."""
         return ()
-
-    @property
-    def sibling(self) -> Self | None:
-        """The settings of the sibling run, over the other jurisdiction of the same input; None where it is over.
-
-        Raises Refused where what its directory keeps is no such run.
-        """
-        sibling = sibling_run(self.directory)
-        kept = load_settings(run_directory(Path(self.state), sibling)) if sibling else None
-        if kept is None:
-            return None
-        differs = [name for name in SHARED if getattr(kept, name, None) != getattr(self, name)]
-        if isinstance(kept, type(self)) and kept.jurisdiction != self.jurisdiction and not differs:
-            return kept
-        what = f"another {', '.join(differs)}" if differs else "the same jurisdiction"
-        raise Refused(
-            f"run {sibling}, which was started together with run {self.run_id}, is now of {what}: give one of them up "
-            f"(das runs discard ID), then resume the other"
-        )
-
-    @property
-    def all_or_none(self) -> bool:
-        """Whether this run is charged only once its sibling run is known to pass too."""
-        return not self.each_alone and sibling_run(self.directory) is not None
 
     @property
     def shaping_options(self) -> dict[str, object]:
@@ -159,7 +146,7 @@ class SafeTabSettings(RunSettings):
 
 
 class DetailedDhcaSettings(SafeTabSettings):
-    """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
+    """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US, Puerto Rico, or both."""
 
     SYSTEM = "detailed-dhca"
     SHOWN = ("coterminous", "estimates", "spine")
@@ -182,7 +169,7 @@ class DetailedDhcaSettings(SafeTabSettings):
 
 
 class DetailedDhcbSettings(SafeTabSettings):
-    """What one run of the Detailed DHC-B reads, writes and may spend. It releases the US or Puerto Rico."""
+    """What one run of the Detailed DHC-B reads, writes and may spend. It releases the US, Puerto Rico, or both."""
 
     SYSTEM = "detailed-dhcb"
     SHOWN = ("coterminous", "estimates")

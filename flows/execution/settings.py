@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -129,7 +129,7 @@ class RunSettings(BaseModel, ABC):
     VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
     SHOWN: ClassVar[tuple[str, ...]] = ()  # that a manifest has under their names, or leaves out at their default
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
-    SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
+    SEVERAL: ClassVar[bool] = False  # whether a run may have several parts
 
     out: Folder = argument(
         "OUT", "Where the release goes, into a folder in OUT; {run} in it stands for the run id.", typed=Path
@@ -143,12 +143,12 @@ class RunSettings(BaseModel, ABC):
         lambda: str(state_home() / "ledger.sqlite"),
         "The ledger's file.",
         typed=Path,
-        show_default="STATE/ledger.sqlite",
+        show_default="RUNS/ledger.sqlite",
         callback=_regular,
     )
-    state: Location = option(
+    runs_folder: Location = option(
         lambda: str(state_home()),
-        "Folder of the confidential run directories.",
+        "Folder of the confidential run directories and of the ledger.",
         typed=Path,
         show_default="$XDG_STATE_HOME/das-flows",
         callback=set_crash_folder,
@@ -172,17 +172,26 @@ class RunSettings(BaseModel, ABC):
         return new_run_id(*SYSTEMS[cls.SYSTEM].command.split()[1:-1], *parts)
 
     @classmethod
-    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
-        """Return the settings of the runs that a command starts, from what a person typed.
+    def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
+        """Return the settings of the run that a command starts, from what a person typed.
 
         Raises Refused; NotValid for parameters that have findings.
         """
-        return [cls.new(**values, run_id=run_id)]
+        return cls.new(**values, run_id=run_id)
 
-    @classmethod
-    def siblings(cls, _runs: Sequence[Any]) -> dict[str, str]:
-        """Return the id of the run that each run of a command is joined with, by its own id."""
-        return {}
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The settings of each part, which has a directory, a charge and a release; all are charged together."""
+        return (self,)
+
+    @property
+    def title(self) -> str:
+        """What the run releases, in words."""
+        return " and ".join(part.folder.upper() for part in self.parts)
+
+    def without_ended(self) -> Self:
+        """Return the settings of a run that is resumed, without a part that is released or was discarded."""
+        return self
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release; several where it depends on the data."""
@@ -237,16 +246,6 @@ class RunSettings(BaseModel, ABC):
         return SYSTEMS[self.SYSTEM]
 
     @property
-    def sibling(self) -> RunSettings | None:
-        """The settings of the run that the same command began; None where there is none, or where it is over."""
-        return None
-
-    @property
-    def all_or_none(self) -> bool:
-        """Whether no run of its command is charged where one is refused."""
-        return False
-
-    @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
         from tasks.lifecycle.reservation import Charging
@@ -256,7 +255,7 @@ class RunSettings(BaseModel, ABC):
     @property
     def runs(self) -> Path:
         """The folder of the confidential run directories."""
-        return Path(self.state) / "runs"
+        return Path(self.runs_folder) / "runs"
 
     @property
     def directory(self) -> RunDirectory:
@@ -267,13 +266,18 @@ class RunSettings(BaseModel, ABC):
     def resume(self) -> str:
         """The command that resumes the run."""
         ledger = Path(self.ledger)
-        elsewhere = f" --ledger {ledger}" if ledger != Path(self.state) / "ledger.sqlite" else ""
-        return f"{self.system.command} --resume {self.run_id} --state {self.state}{elsewhere}"
+        elsewhere = f" --ledger {ledger}" if ledger != Path(self.runs_folder) / "ledger.sqlite" else ""
+        return f"{self.system.command} --resume {self.run_id} --runs-folder {self.runs_folder}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
         """Return the settings of a run with its id: the one it has, else the one given."""
         run_id = self.run_id or run_id
         return self.model_copy(update={"run_id": run_id, "out": self.out.replace("{run}", run_id)})
+
+    def differ_from(self, other: RunSettings) -> list[str]:
+        """Return the names of the settings that another run of the system has otherwise, and may not."""
+        names = type(self).model_fields.keys() - self.MAY_CHANGE
+        return sorted(name for name in names if getattr(other, name) != getattr(self, name))
 
     @classmethod
     def new(cls, **values: Any) -> Self:
@@ -284,12 +288,13 @@ class RunSettings(BaseModel, ABC):
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
-    Raises Refused where they are not of this run id and state folder, others could have changed them, or this version
+    Raises Refused where they are not of this run id and runs folder, others could have changed them, or this version
     has not all of them.
     """
-    kept = _kept(run)
-    if kept is None:
+    run.check()
+    if not (run / SETTINGS).exists():
         return None
+    kept = json.loads((run / SETTINGS).read_text("utf-8"))
     try:
         settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(kept["settings"])
     except ValidationError:  # its text holds the values
@@ -298,30 +303,14 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
         ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
-            f"{run / SETTINGS} is of run {settings.run_id} in the state folder {settings.state}: move it back there, "
-            f"or remove {run.path}"
+            f"{run / SETTINGS} is of run {settings.run_id} in the runs folder {settings.runs_folder}: move it "
+            f"back there, or remove {run.path}"
         )
     return settings
 
 
-def sibling_run(run: RunDirectory) -> str | None:
-    """Return the id of the run that the same `das run` started over the other jurisdiction; None where there is none.
-
-    Only that command writes it, into the run's directory: no setting names it, so no caller of Prefect's API does.
-    """
-    kept = _kept(run)
-    return kept["sibling_run"] if kept else None
-
-
-def _kept(run: RunDirectory) -> dict[str, Any] | None:
-    run.check()
-    return json.loads((run / SETTINGS).read_text("utf-8")) if (run / SETTINGS).exists() else None
-
-
-def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None = None) -> None:
+def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     """Write the settings that a run is resumed with.
-
-    sibling: the run that the same command starts over the other jurisdiction. A run that goes on keeps the one it has.
 
     Raises Refused where the directory is that of a run of another system, or the run may draw noise and began with
     other settings.
@@ -329,14 +318,12 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
     earlier = load_settings(run)
     if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")
-    names = type(settings).model_fields.keys() - settings.MAY_CHANGE
-    differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
+    differs = settings.differ_from(earlier) if earlier else []
     if differs and may_draw(run):
         again = f"{settings.system.command} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
-    kept = {"system": settings.SYSTEM, "sibling_run": sibling or (None if differs else sibling_run(run))}
     try:
-        text = json.dumps(kept | {"settings": json.loads(settings.model_dump_json())})
+        text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
     except ValueError:  # a byte of the command line that is not UTF-8
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: the run begins anew

@@ -1,4 +1,4 @@
-"""The status of runs: of every run of a state folder its kind, last stage, charge, and how to continue it.
+"""The status of runs: of every run of a runs folder its kind, last stage, charge, and how to continue it.
 
 Whatever else went wrong with a run, its ledger and its place in OUT have the last word on what it was charged and
 whether it is released.
@@ -6,7 +6,7 @@ whether it is released.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -152,7 +152,7 @@ def _in_use(run: RunDirectory) -> bool:
 
 
 def remember_charge(settings: RunSettings) -> None:
-    """Remember what a run was charged, for when its state folder is gone; called once it has passed its gate."""
+    """Remember what a run was charged, for when its runs folder is gone; called once it has passed its gate."""
     _charges[settings.directory.path] = charge_of(settings)
 
 
@@ -183,8 +183,16 @@ def charge_of(settings: RunSettings) -> str:
         return NOTHING
     if is_there(settings):
         return f"what was charged is not known: {why}"
-    look = f"das runs show {run.id} --state {settings.state} --ledger {settings.ledger}"
+    look = f"das runs show {run.id} --runs-folder {settings.runs_folder} --ledger {settings.ledger}"
     return f"what was charged is not known: {why}, and {run.path} is not there; once its volume is mounted: {look}"
+
+
+def charges_of(parts: Sequence[RunSettings]) -> str:
+    """Return what each part of a run was charged, as `charge_of` does, once where that is the same."""
+    charges = {part.folder.upper(): charge_of(part) for part in parts}
+    if len(set(charges.values())) == 1:
+        return next(iter(charges.values()))
+    return "; ".join(f"{name}: {charge}" for name, charge in charges.items())
 
 
 def is_there(settings: RunSettings) -> bool:
@@ -193,17 +201,6 @@ def is_there(settings: RunSettings) -> bool:
         return settings.directory.path.is_dir()
     except OSError:  # of a volume that does not answer
         return False
-
-
-def is_reserved(settings: RunSettings) -> bool:
-    """Return whether a run may have drawn noise: it passed its gate in this process, has an authorization or a row."""
-    if settings.directory.path in _charges or (settings.directory / AUTHORIZATION).exists():
-        return True
-    try:
-        books = Ledger(Path(settings.ledger)).books()
-    except LedgerError:
-        return False
-    return settings.run_id in books.runs or settings.run_id in books.marked
 
 
 def released_place(settings: RunSettings) -> Path | None:

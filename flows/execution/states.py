@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -24,7 +24,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings
-from flows.execution.standing import charge_of
+from flows.execution.standing import charges_of
 from flows.execution.systems import SYSTEMS
 from tasks.errors import Failed as RunFailed
 from tasks.errors import Refused
@@ -59,7 +59,7 @@ def best_effort(call: Callable[P, T]) -> Callable[P, T | None]:
 def run_name() -> str:
     """Return the name of the flow run: what it releases, and when it was to start, UTC."""
     settings: RunSettings = runtime.flow_run.parameters["settings"]
-    return f"{settings.folder.upper()} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
+    return f"{settings.title} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
@@ -78,23 +78,32 @@ def refused(error: Refused) -> State[Any]:
     return Failed(name="Refused", message=f"refused: {error}", data=error)
 
 
-def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
+def failed(error: RunFailed, parts: Sequence[RunSettings]) -> State[Any]:
     """Return the last state of a run that stopped and can be continued."""
-    return Failed(message=f"{error}; {how_to_go_on(settings)}", data=error)
+    return Failed(message=f"{error}; {how_to_go_on(parts)}", data=error)
 
 
-def released(place: Path) -> State[Any]:
-    """Return the last state of a run that was released; its result is the release's path."""
-    message = f"released: {place}"
-    with suppress(Refused):  # sealed by an earlier version
-        manifest = read_manifest(place)
-        message = f"spent {describe_spent(manifest['spent'], mark_of(manifest))}; {message}"
-    return Completed(message=message, data=str(place))
+def released(places: Sequence[Path], *, one: bool) -> State[Any]:
+    """Return the last state of a run that was released; its result is the release's path, or where not `one` a list."""
+    messages = []
+    for place in places:
+        message = f"released: {place}"
+        with suppress(Refused):  # sealed by an earlier version
+            manifest = read_manifest(place)
+            message = f"spent {describe_spent(manifest['spent'], mark_of(manifest))}; {message}"
+        messages.append(message)
+    return Completed(message="; ".join(messages), data=str(places[0]) if one else list(map(str, places)))
 
 
-def skipped(reason: str) -> State[Any]:
+def skipped(parts: Sequence[RunSettings]) -> State[Any]:
     """Return the last state of a run that had nothing to release."""
-    return Completed(name="Skipped", message=f"{reason}: skipped, nothing charged")
+    return Completed(name="Skipped", message=nothing_to_release(parts))
+
+
+def nothing_to_release(parts: Sequence[RunSettings]) -> str:
+    """Return why parts were skipped."""
+    names = " and ".join(part.folder.upper() for part in parts)
+    return f"{names} has no block, or config.json switches it off: skipped, nothing charged"
 
 
 def tried(found: str) -> State[Any]:
@@ -107,9 +116,9 @@ def not_run(reason: str) -> State[Any]:
     return Cancelled(name="NotRun", message=reason)
 
 
-def how_to_go_on(settings: RunSettings) -> str:
+def how_to_go_on(parts: Sequence[RunSettings]) -> str:
     """Return what a run that stopped was charged, by its ledger, and how to continue it."""
-    return f"{charge_of(settings)}; Retry continues with the same noise, or `{settings.resume}`"
+    return f"{charges_of(parts)}; Retry continues with the same noise, or `{parts[-1].resume}`"
 
 
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -130,7 +139,7 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
         if system and state.is_crashed():
             given: RunSettings = system.part("settings_class").model_validate(flow_run.parameters["settings"])
             settings = under_policy(given, system.name)
-            message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
+            message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}').parts)}"
             crashed = {"type": "CRASHED", "name": "Crashed", "message": message}
             body = {"flow_runs": ended, "state": crashed, "force": True}
             client.request("POST", "/flow_runs/bulk_set_state", json=body)  # type: ignore[arg-type] # its list lacks it
@@ -150,26 +159,26 @@ def _only(flow_run: UUID) -> FlowRunFilter:
 
 
 @best_effort
-def begin(settings: RunSettings) -> None:
-    """Tag the flow run with its run, under the run's lock, and as resumed where it resumes others.
+def begin(parts: Sequence[RunSettings]) -> None:
+    """Tag the flow run with its run, or each part of it, under their locks, and as resumed where it resumes others.
 
     No other process holds the run, so a flow run of it that the server believes to be running is dead, and is closed.
     """
-    tag = f"run:{settings.run_id}"
+    tags = {f"run:{part.run_id}" for part in parts}
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
-        filters = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
+        filters = FlowRunFilter(tags=FlowRunFilterTags(any_=sorted(tags)))
         earlier = [flow_run for flow_run in client.read_flow_runs(flow_run_filter=filters) if flow_run.id != own]
         for flow_run in earlier:
             if flow_run.state is not None and (flow_run.state.is_running() or flow_run.state.is_pending()):
                 message = f"its process ended; the run continues as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
                 close_tasks(client, _only(flow_run.id))
-        again = tag in runtime.flow_run.tags  # Prefect's count of runs leaves out one that was suspended
+        again = bool(tags & {*runtime.flow_run.tags})  # Prefect's count of runs leaves out one that was suspended
         if again:  # still open if the worker died with the earlier try, or the run was suspended
             close_tasks(client, _only(own))
         resumed = ["resumed"] if earlier or again else []
-        client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
+        client.update_flow_run(own, tags={*runtime.flow_run.tags, *tags, *resumed})
 
 
 def add_tags(*names: str) -> None:

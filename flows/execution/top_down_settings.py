@@ -29,7 +29,7 @@ class TopDownSettings(RunSettings):
     """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
 
     SYSTEM = "top-down"
-    DATA = ("data", "geography", "quarters", "totals")
+    DATA = ("data", "geography", "quarters", "state_totals")
     VALIDATED = "spine"
     SHOWN = ("estimator", "microdata")
     OF_TRUTH: ClassVar = {"measurements": "none"}
@@ -37,7 +37,7 @@ class TopDownSettings(RunSettings):
     data: Location = argument("DATA", "Folder of persons, units (.parquet or .txt), quarters.csv and states.csv.")
     geography: Location | None = option(None, "Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
     quarters: Location | None = option(None, "Declared living quarters by block.", show_default="DATA/quarters.csv")
-    totals: Location | None = option(None, "Declared population by state.", show_default="DATA/states.csv")
+    state_totals: Location | None = option(None, "Declared population by state.", show_default="DATA/states.csv")
     jurisdiction: Jurisdiction = option("us", "US or Puerto Rico: the release goes to OUT/us or OUT/pr.")
     states: tuple[int, ...] = option((), "Only this state, by FIPS code; may be repeated.", "--only-state")
     products: tuple[ProductName, ...] = option(
@@ -108,7 +108,7 @@ class TopDownSettings(RunSettings):
             records={name: _records(data, name) for name in self.products},
             geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
-            totals=self.totals or f"{data}/{TOTALS_FILE}",
+            totals=self.state_totals or f"{data}/{TOTALS_FILE}",
             marks=data,
         )
 

@@ -13,7 +13,17 @@ from fractions import Fraction
 from typing import Any
 
 from privacy.accounting.composition import Spend, rounded_down, rounded_up
-from privacy.accounting.journal import Account, Books, LedgerError, LedgerUnusable, Row, Status, line_of, replay
+from privacy.accounting.journal import (
+    TOGETHER,
+    Account,
+    Books,
+    LedgerError,
+    LedgerUnusable,
+    Row,
+    Status,
+    line_of,
+    replay,
+)
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.laws import UNITS
@@ -111,10 +121,14 @@ class Entries:
         runs = [run for run, row in self.books.runs.items() if row.account == account]
         return [row for run in runs if (row := self.row(run))]
 
-    def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> Row:
-        """Enter a reserved run and its digests, and return its row. Raises LedgerError as `note` does."""
+    def insert_run(self, request: Request, amount: Fraction, secret_digest: str, together: str | None = None) -> Row:
+        """Enter a reserved run and its digests, and return its row. Raises LedgerError as `note` does.
+
+        together: the run that the same transaction reserved just before.
+        """
         facts = {"amount": str(amount), "states": sorted(request.states), "spend": request.spend.as_json()}
-        self.note("reserved", run=request.run, account=request.account, **facts)
+        joined = {TOGETHER: together} if together else {}
+        self.note("reserved", run=request.run, account=request.account, **facts, **joined)
         digests = (request.input_digest, request.configuration_digest, request.noise_scheme, secret_digest)
         self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (request.run, *digests))
         self.insert_digests(request.run, request.digests)

@@ -39,6 +39,7 @@ TEXTS = ("account", "publisher", "run", "release")  # facts of acts that are tex
 UNBOOKED = ("approved", "refused", "restored")  # acts from which nothing follows
 SIGNATURE = "signature"
 LOST = "lost"  # in place of the digests of a run that was entered from the journal
+TOGETHER = "together"  # in the act of a run: the run before it, which the same transaction reserved
 MOVES: dict[Status, tuple[Status, ...]] = {  # from which status
     "sealed": ("reserved",),
     "released": ("sealed",),
@@ -243,7 +244,8 @@ def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
         check_states(states)
         amount = parse_exact(entry["amount"])
         books.spends[run] = spend = read_spend(entry["spend"])
-        follows = run not in books.runs and run not in books.marked and amount > 0 and bool(states)
+        follows = TOGETHER not in entry or entry[TOGETHER] in [*books.runs][-1:]
+        follows &= run not in books.runs and run not in books.marked and amount > 0 and bool(states)
         follows &= spend.unit == account.unit and spend.charged_in(account.definition) == amount
         books.runs[run] = Row(run, name, states, amount, "reserved", None, entry["when"], books.digests[-1])
     elif act in MOVES:
@@ -265,8 +267,16 @@ def make_file(path: Path) -> None:
     flush(path.parent)
 
 
+def last_transaction(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines that the last transaction wrote: one, or one of each run that was reserved together."""
+    first = len(lines) - 1
+    while first > 0 and f'"{TOGETHER}":' in lines[first]:  # no text of an act has it: its quotes are escaped
+        first -= 1
+    return lines[first:]
+
+
 def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
-    """Append to the file the last line, where the file lacks it or ends in a part of it; flush it.
+    """Append to the file what it lacks of the last transaction's lines, and flush it.
 
     Raises LedgerUnusable where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more,
     or is another's.
@@ -292,7 +302,7 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
             f"the ledger {ledger} is older than its journal: it lacks {lacking} of the acts in {path}. Put back the "
             "newest ledger; if it is lost, das ledger restore"
         )
-    last = len(lines[-1]) + 1 if lines else 0
+    last = sum(len(line) + 1 for line in last_transaction(lines)) if lines else 0
     if not text.startswith(held):
         raise LedgerUnusable(f"{path} is not the journal of the ledger {ledger}: put back the one that is")
     if len(held) < len(text) - last:

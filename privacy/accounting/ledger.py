@@ -34,6 +34,7 @@ from privacy.accounting.journal import (
     catch_up,
     flush,
     journal_path,
+    last_transaction,
     make_file,
     read_file,
     write_file,
@@ -158,17 +159,37 @@ class Ledger:
         has a row already; where the data was run under a mark, or charged to another account and the request does not
         say that it is meant.
         """
+        return self.reserve_together((request, make_secret))[0]
+
+    def reserve_together(self, *claims: tuple[Request, Callable[[], str]]) -> list[Row]:
+        """Charge all of these runs or none, in one transaction; each is charged and gets its secret as by `reserve`.
+
+        No two may charge the same state, so that what one is charged does not change whether another can be met.
+
+        Raises LedgerError as `reserve` does, naming the run where there are several.
+        """
+        states = [state for request, _ in claims for state in request.states]
+        if len(set(states)) < len(states):
+            raise LedgerError("runs that are reserved together may not charge the same state")
+        rows: list[Row] = []
         with self._transaction() as entries:
-            if entries.row(request.run):
-                raise LedgerError(f"run {request.run} is reserved already")
-            try:
-                amount = entries.admit(request)
-            except LedgerError as error:
-                refusal = error
-                entries.refuse(request, error)
-            else:
-                return entries.insert_run(request, amount, make_secret())
-        raise refusal
+            amounts, refusal = [], None
+            for request, _ in claims:
+                if entries.row(request.run):
+                    raise LedgerError(f"run {request.run} is reserved already")
+                try:
+                    amounts.append(entries.admit(request))
+                except LedgerError as error:
+                    entries.refuse(request, error)
+                    refusal = type(error)(f"run {request.run}: {error}") if len(claims) > 1 else error
+                    break
+            if refusal is None:
+                for (request, make_secret), amount in zip(claims, amounts, strict=True):
+                    together = rows[-1].run if rows else None
+                    rows.append(entries.insert_run(request, amount, make_secret(), together))
+        if refusal:
+            raise refusal
+        return rows
 
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
         """Enter a run on marked data by the data's digests, uncharged; make the ledger where there is none.
@@ -266,7 +287,8 @@ class Ledger:
             common = min(len(filed), len(entries.lines))
             if filed[:common] != entries.lines[:common]:
                 raise LedgerUnusable(f"{self.journal} is not the journal of the ledger {self.path}")
-            if held is not None and len(entries.lines) - 1 <= len(filed) <= len(entries.lines):
+            written = len(entries.lines) - len(last_transaction(entries.lines))
+            if held is not None and written <= len(filed) <= len(entries.lines):
                 raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
             known, missing = self._replayed(entries).runs.keys(), filed[common:]
             entries.enter(missing)

@@ -65,13 +65,13 @@ class Analysis:
     @property
     def is_epsilon_bound(self) -> bool:
         """Whether the mechanism is proved to guarantee this epsilon, whichever groups are TotalOnly."""
-        return self.standing == "bound" or self.name == "pure"
+        return self.standing == "bound" or self.name == "puredp"
 
 
 def analyses(definition: Definition, levels: Sequence[LevelBudget], gamma: Fraction, delta: Fraction) -> list[Analysis]:
     """Return every analysis of one mechanism; privacy-loss distributions only within the range of floats."""
     rows = _geometric(levels, gamma, delta) if definition == "puredp" else _gaussian(levels, delta)
-    scale = next(row.unbounded for row in rows if row.name in ("pure", "zcdp_analytic"))
+    scale = next(row.unbounded for row in rows if row.name in ("puredp", "zcdp_analytic"))
     if delta >= LEAST_DELTA and scale <= LARGEST_EPSILON:
         rows += _by_distributions(definition, levels, gamma, float(delta), scale)
     return rows
@@ -92,7 +92,7 @@ def _geometric(levels: Sequence[LevelBudget], gamma: Fraction, delta: Fraction) 
         return Analysis("puredp", name, label, standing, unbounded, bounded, order)
 
     return [
-        Analysis("puredp", "pure", "pure DP, delta = 0", "budget", spent, 2 * spent),
+        Analysis("puredp", "puredp", "pure DP, delta = 0", "budget", spent, 2 * spent),
         renyi("rdp_printed", "RDP, eq. (39) with Lemma 8 as printed", "paper", lemma_8, PAPER_ORDERS),
         renyi("rdp_exact", "RDP, eq. (39), exact discrete law", "bound", two_sided_geometric, ORDERS),
     ]

@@ -69,5 +69,5 @@ PRODUCTION = PrintedTable(
 )
 TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
 
-LOSSES = {"pure": "15.3", "rdp_printed": "13.2", "zcdp_analytic": "12.8", "zcdp_numeric": "12.2"}
+LOSSES = {"puredp": "15.3", "rdp_printed": "13.2", "zcdp_analytic": "12.8", "zcdp_numeric": "12.2"}
 """A's Table 2. No reading that A states gives its 13.2: eq. (39) as written gives 13.57."""

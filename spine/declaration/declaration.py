@@ -17,7 +17,7 @@ from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
 from spine.declaration.form import OF_BOTTOM_UP, Fault, Form, Level, PassForm, read_form, record_faults
 from spine.declaration.product import COLUMNS, read_product
-from spine.settings import AS_READ, Definition
+from spine.settings import Definition
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
 from spine.top_down.queries import query_group
@@ -47,7 +47,7 @@ class Declaration:
     @property
     def definition(self) -> Definition:
         """Return the privacy definition."""
-        return AS_READ[self.form.mechanism]
+        return self.form.mechanism
 
     @property
     def records(self) -> str:
@@ -90,7 +90,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
         faults.append(Fault("passes.cells", "levels have one weight of the cells: give the same in every pass"))
     if faults:
         return None, faults
-    allocation = Allocation(AS_READ[form.mechanism], form.budget, shares, queries, form.name)
+    allocation = Allocation(form.mechanism, form.budget, shares, queries, form.name)
     passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier, *_kept(form, earlier))
     return Declaration(form, product, allocation, passes), []
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from privacy.noise.exact import exact_number
 from spine.fault_words import fault_words
+from spine.settings import Definition
 
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
@@ -228,7 +229,7 @@ class Form(TableForm):
 
     name: Annotated[str, StringConstraints(pattern=SMALL)]
     records: Annotated[str, StringConstraints(pattern=RECORDS)]
-    mechanism: Literal["zcdp", "pure"] = "zcdp"
+    mechanism: Definition = "zcdp"
     budget: Exact
     leaves: Leaves
     levels: tuple[Level, ...] = Field(min_length=2)

@@ -79,7 +79,7 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
         raise ValueError(f"there are {len(form.labels)} labels for {number} parts")
     labels = form.labels or tuple(_part_label(axis, part, at) for at in range(number))
     if not all(map(is_writable, labels)) or len({*labels}) < len(labels):
-        raise ValueError("labels are distinct, not empty, and without |, \", line ends and formulas")
+        raise ValueError('labels are distinct, not empty, and without |, ", line ends and formulas')
     return Recode(name, axis.name, tuple(part), labels)
 
 

@@ -203,7 +203,7 @@ def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes |
 
 def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:
     """Write the blocks of one chunk, and return the chunk's digest; nothing and "" where a line has a fault."""
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     chunk = read_chunk(grf_c, number)
     parsed = parse_text(RecordLayout(FIELDS), grf_c.header, chunk.text or b"")
     if parsed is None:

@@ -1,4 +1,4 @@
-"""Folders that belong to the user who runs das and are open to nobody else (0700): the state folder and all in it.
+"""Folders that belong to the user who runs das and are open to nobody else (0700): the runs folder and all in it.
 
 Whoever may write such a folder could replace what a run reads back from it. So one is checked before anything in it is
 read, and is never opened or closed to others after it was made.
@@ -25,7 +25,7 @@ def make_private(folder: Path, *, may_be_link: bool = False) -> None:
 def check_private(folder: Path, *, may_be_link: bool = False) -> None:
     """Raise Refused for a folder that another user owns or may open, or that is no folder; accept one not yet there.
 
-    may_be_link: follow a link, as for a state folder that a person names.
+    may_be_link: follow a link, as for a runs folder that a person names.
     """
     try:
         status = folder.stat(follow_symlinks=may_be_link)
@@ -35,16 +35,16 @@ def check_private(folder: Path, *, may_be_link: bool = False) -> None:
         raise Refused(f"{folder}: {error.strerror}") from None
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISDIR(status.st_mode):
-        raise Refused(f"{folder} is not a folder, or is a link to one: remove it, or choose another state folder")
+        raise Refused(f"{folder} is not a folder, or is a link to one: remove it, or choose another runs folder")
     if status.st_uid != os.geteuid():
         raise Refused(
             f"{folder} belongs to another user (uid {status.st_uid}): run das as that user, or choose another state "
-            f"folder (--state)"
+            f"folder (--runs-folder)"
         )
     if mode & 0o077:
         raise Refused(
             f"{folder} is open to other users (mode {mode:04o}), who could read or replace what is in it: close it "
-            f"(chmod 700 {folder}), or choose another state folder (--state)"
+            f"(chmod 700 {folder}), or choose another runs folder (--runs-folder)"
         )
 
 

@@ -6,10 +6,11 @@ new run and a new spend. Marked data is charged nothing: `register_if_marked` al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from privacy.accounting.composition import Spend
@@ -52,6 +53,15 @@ class Charging:
     def book(self) -> Ledger:
         """The ledger; its journal will name this code, and be signed. Raises Refused where the key is none."""
         return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a run asks of the ledger, and the mark of its data."""
+
+    run: RunDirectory
+    request: Request
+    mark: MarkName | None
 
 
 @contextmanager
@@ -130,29 +140,63 @@ def authorize(
     *,
     entered_as: str | None = None,
 ) -> None:
-    """Charge the run's whole spend and make its secret; marked data is charged nothing.
+    """Charge the run's whole spend and make its secret, as `authorize_together` does.
 
-    Called again for a run that has both, it changes nothing and checks everything.
+    The arguments are those of `claim`.
+    """
+    authorize_together(
+        charging, [claim(run, charging, states, spend, configuration_digest, given, entered_as=entered_as)]
+    )
+
+
+def claim(
+    run: RunDirectory,
+    charging: Charging,
+    states: tuple[str, ...],
+    spend: Spend,
+    configuration_digest: str,
+    given: Input,
+    *,
+    entered_as: str | None = None,
+) -> Claim:
+    """Return what a run asks of the ledger.
 
     states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
     entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
+    """
+    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
+    return Claim(run, request, given.mark)
+
+
+def authorize_together(charging: Charging, claims: Sequence[Claim]) -> None:
+    """Charge the whole spend of all these runs or of none, and make their secrets; marked data is charged nothing.
+
+    Called again for runs that have both, it changes nothing and checks everything.
 
     Raises Refused where the account is missing or has too little left; the run's row has other inputs, another
     configuration or noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark. Failed
     where the ledger cannot be read or written now.
     """
-    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
     try:
-        if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
-            secret_digest, journal = _marked_secret(run, request), None
-        else:
-            row = _reserve(run, charging.book, request)
-            secret_digest, journal = row.secret_digest, row.journal
+        marked = [each for each in claims if _is_marked(each, charging.ledger)]
+        secrets: dict[RunDirectory, tuple[str, str | None]]
+        secrets = {each.run: (_marked_secret(each.run, each.request), None) for each in marked}
+        rows = _reserve(charging, [each for each in claims if each not in marked])
+        secrets |= {run: (row.secret_digest, row.journal) for run, row in rows.items()}
     except Refused:
-        if may_draw(run):  # else, with its own input and configuration put back, it would go on from these stages
-            run.drop_stages()
+        for each in claims:  # else, with its own input and configuration put back, it would go on from these stages
+            if may_draw(each.run):
+                each.run.drop_stages()
         raise
-    save_authorization(run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal))
+    for each in claims:
+        request, (secret_digest, journal) = each.request, secrets[each.run]
+        save_authorization(
+            each.run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal)
+        )
+
+
+def _is_marked(claim: Claim, ledger: Path) -> bool:
+    return register_if_marked(claim.request.run, ledger, claim.request.digests, claim.mark)
 
 
 def _request(
@@ -206,21 +250,34 @@ def check_named(request: Request) -> None:
         raise Refused(NO_ACCOUNT)
 
 
-def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
-    check_named(request)
-    if is_repetition(run):
-        raise Refused(f"{run.id} is the directory of a measurement of errors and is never charged: give another run id")
-    with ledger_errors("reserve budget"):
-        row = ledger.row(request.run)
-        if row is None and (run / AUTHORIZATION).exists():
+def _reserve(charging: Charging, claims: Sequence[Claim]) -> dict[RunDirectory, Row]:
+    """Return the rows of runs; those that have none are charged together."""
+    if not claims:
+        return {}
+    ledger, rows = charging.book, dict[RunDirectory, Row]()
+    for each in claims:
+        check_named(each.request)
+        if is_repetition(each.run):
             raise Refused(
-                f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have been "
-                "drawn: put back the ledger that has the row, or start a new run, which spends budget again"
+                f"{each.run.id} is the directory of a measurement of errors and is never charged: give another run id"
             )
-        if row is None:
-            row = ledger.reserve(request, lambda: make_secret(run))
-    check_row(run, row, request)
-    return row
+    with ledger_errors("reserve budget"):
+        for each in claims:
+            if row := ledger.row(each.request.run):
+                rows[each.run] = row
+            elif (each.run / AUTHORIZATION).exists():
+                raise Refused(
+                    f"run {each.run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may "
+                    "have been drawn: put back the ledger that has the row, or start a new run, which spends budget "
+                    "again"
+                )
+        new = [each for each in claims if each.run not in rows]
+        if new:
+            reserved = ledger.reserve_together(*((each.request, partial(make_secret, each.run)) for each in new))
+            rows |= {each.run: row for each, row in zip(new, reserved, strict=True)}
+    for each in claims:
+        check_row(each.run, rows[each.run], each.request)
+    return rows
 
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:

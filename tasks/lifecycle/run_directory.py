@@ -2,7 +2,7 @@
 
 ```
 RUN/            0700
-  settings.json   its system, the settings it was started with, and its sibling run
+  settings.json   its system, and the settings it was started with
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
@@ -58,21 +58,21 @@ class RunDirectory:
         return self.path / name
 
     @property
-    def state_folder(self) -> Path:
+    def runs_folder(self) -> Path:
         """The folder that holds the run directories, and what runs share."""
         return self.path.parent.parent
 
     def create(self) -> None:
         """Make the directory and those above it, open to their owner only. Raises Refused as `check_private`."""
         self.check()
-        make_private(self.state_folder, may_be_link=True)
+        make_private(self.runs_folder, may_be_link=True)
         make_private(self.path.parent)
         (self.path.parent / RUNS_HERE).touch()
         make_private(self.path)
 
     def check(self) -> None:
         """Raise Refused where another user owns or may open the directory or those above it. Call it before reading."""
-        check_private(self.state_folder, may_be_link=True)
+        check_private(self.runs_folder, may_be_link=True)
         check_private(self.path.parent)
         check_private(self.path)
 

@@ -89,7 +89,7 @@ def encode_chunk(run: RunDirectory, name: str, number: int) -> None:
     at = run / f"rows/{name}/{number:05d}.report"
     if at.exists():
         return
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     sources = load_object(run / SOURCES, Sources)
     kind, file = KINDS[name], sources.files[name]
     rows, report = read_rows(kind, file, read_chunk(file, number))

@@ -99,7 +99,7 @@ def _findings(
 
 def tabulate_bucket(run: RunDirectory, bucket: int) -> None:
     """Count one bucket: counts/NUMBER with `counts`, int64 states x groups x cells, `faults` and `sums`."""
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     unless_done(run / f"counts/{bucket:05d}", lambda: _tabulate_bucket(run, bucket))
 
 

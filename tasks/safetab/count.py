@@ -73,7 +73,7 @@ def count_partition(run: SafeTabRun, number: int) -> None:
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
         return
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     records = read_records(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     regions: dict[str, Regions] = {}

@@ -33,7 +33,7 @@ def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
     for which the chunk is read at the same time.
     """
     if not _report_path(run, number).exists():
-        use_kernels(run.state_folder)
+        use_kernels(run.runs_folder)
         runs = [run, *(other for other in others if not _report_path(other, number).exists())]
         files = [each.records for each in runs]
         states = {state for file in files for state in file.states}

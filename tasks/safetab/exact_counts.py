@@ -86,7 +86,7 @@ class ExactCounts:
 
 def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> ExactCounts:
     """Return the exact counts of a level's groups in the regions first ... last - 1."""
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     domain = load_domain(run, level)
     width = len(domain.iterations)
     position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Charging, authorize_together, claim
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.parameters import configuration_digest
 from tasks.safetab.run import SafeTabRun
@@ -28,15 +30,21 @@ def reserve_budget(
     jurisdiction: Jurisdiction,
     charging: Charging,
     options: dict[str, object],
+    others: Sequence[tuple[SafeTabRun, Jurisdiction, dict[str, object]]] = (),
     *,
     entered_as: str | None = None,
 ) -> None:
     """Reserve the run's whole spend and make its secret.
 
-    Raises Refused, Failed as `authorize` does; Refused for a budget that is infinite.
+    others: the runs over the other jurisdiction that are charged in the same transaction, with their options.
+
+    Raises Refused, Failed as `authorize_together` does; Refused for a budget that is infinite.
     """
-    parameters = run.parameters
-    total = planned_spend(parameters.configuration, jurisdiction)
-    states = parameters.configuration.states(jurisdiction)
-    digest = configuration_digest(parameters.digests, options)
-    authorize(run, charging, states, total, digest, run.validated, entered_as=entered_as)
+    claims = []
+    for each, name, shaping in ((run, jurisdiction, options), *others):
+        parameters = each.parameters
+        total = planned_spend(parameters.configuration, name)
+        states = parameters.configuration.states(name)
+        digest = configuration_digest(parameters.digests, shaping)
+        claims.append(claim(each, charging, states, total, digest, each.validated, entered_as=entered_as))
+    authorize_together(charging, claims)

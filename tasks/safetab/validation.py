@@ -1,35 +1,32 @@
 """Validate: check every row of every file, encode the records, digest the input (paper 5.1).
 
 All findings are gathered before a run is refused. They go to the curator's report in the confidential directory. Of a
-command over US and Puerto Rico one reading validates both, before either is charged: neither is, if one is refused.
+run over US and Puerto Rico one reading validates both, before either is charged: neither is, if one is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.errors import PUT_BACK, Failed, Refused
+from tasks.errors import PUT_BACK, Refused, all_or_none
 from tasks.geography.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
 from tasks.geography.public_regions import keep_regions
-from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
-from tasks.lifecycle.run_directory import VALIDATED, locked
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, unchanged, why
 from tasks.records.findings import Finding, has_errors, keep_findings, refuse
 from tasks.records.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
 from tasks.records.record_digests import digests
 from tasks.records.records import STATE, digest_by_workers, join_reports
-from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.encode import encode_chunk
 from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.parameters import Parameters, digest_parameters, read_parameters
@@ -38,9 +35,6 @@ from tasks.safetab.reserve_budget import planned_spend
 from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, Validated
 
 PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
-NAMES: dict[Jurisdiction, str] = {"us": "US", "pr": "Puerto Rico"}
-T = TypeVar("T")
-_validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
 
 
 @dataclass(frozen=True)
@@ -50,6 +44,11 @@ class Part:
     run: SafeTabRun
     jurisdiction: Jurisdiction
     others: Sequence[PublicInput] = ()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.jurisdiction.upper()
 
 
 @dataclass(frozen=True)
@@ -64,67 +63,6 @@ class _Opened:
     @property
     def has_no_block(self) -> bool:
         return self.geography is not None and not len(self.geography.blocks)
-
-
-def all_or_none(attempts: Mapping[Jurisdiction, Callable[[], T]]) -> dict[Jurisdiction, T]:
-    """Make every attempt and return what each returned.
-
-    Raises Refused where any was refused; of two the message says which, why, and then which is not released for it.
-    """
-    if len(attempts) == 1:
-        return {jurisdiction: attempt() for jurisdiction, attempt in attempts.items()}
-    results: dict[Jurisdiction, T] = {}
-    refusals: dict[Jurisdiction, str] = {}
-    for jurisdiction, attempt in attempts.items():
-        try:
-            results[jurisdiction] = attempt()
-        except Refused as error:
-            refusals[jurisdiction] = str(error)
-    if len(set(refusals.values())) < len(refusals):
-        raise Refused(f"{' and '.join(NAMES[each] for each in refusals)} were refused: {next(iter(refusals.values()))}")
-    if refusals:
-        reasons = [f"{NAMES[jurisdiction]} was refused: {reason}" for jurisdiction, reason in refusals.items()]
-        raise Refused("; ".join([*reasons, *(f"so {NAMES[each]} is not released" for each in results)]))
-    return results
-
-
-def validate_with_sibling(
-    own: Part, sibling: Part, workers: Workers, params: str, data: str, charging: Charging
-) -> Validated | None:
-    """Validate a run, and the sibling run of the same command unless it is charged already, before the gate of either.
-
-    When the sibling begins, it finds itself validated. Nothing is charged.
-
-    Raises Refused as `validate` does, and where the sibling's account has too little left; Failed where another process
-    holds the sibling.
-    """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(sibling.run))
-        except Refused as error:
-            if not (sibling.run / AUTHORIZATION).exists():
-                raise Failed(f"validate: {error}; both are charged or none") from None
-        if (sibling.run / AUTHORIZATION).exists():
-            return validate_parts([own], workers, params, data)[own.jurisdiction]
-        validated = validate_parts([own, sibling], workers, params, data)
-        if validated[sibling.jurisdiction] is not None:
-            _validated_here.add(sibling.run.path)
-            run, jurisdiction = sibling.run, sibling.jurisdiction
-            reserve = partial(_precheck, run, run.parameters.configuration, jurisdiction, charging, run.validated)
-            checks: dict[Jurisdiction, Callable[[], object]] = {own.jurisdiction: lambda: None, jurisdiction: reserve}
-            all_or_none(checks)
-    return validated[own.jurisdiction]
-
-
-def _precheck(
-    run: SafeTabRun,
-    configuration: SafeTabConfiguration,
-    jurisdiction: Jurisdiction,
-    charging: Charging,
-    validated: Validated | None = None,
-) -> None:
-    total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total, validated)
 
 
 def validate(
@@ -162,8 +100,8 @@ def validate_parts(
         remove(part.run / "prepared", part.run / "records")
     if parameters is None:
         findings += check_data_alone(todo[0].run.KIND, data)
-        refusals: dict[Jurisdiction, Callable[[], Any]]
-        refusals = {part.jurisdiction: partial(refuse, part.run, findings, PUBLIC) for part in todo}
+        refusals: dict[str, Callable[[], Any]]
+        refusals = {part.name: partial(refuse, part.run, findings, PUBLIC) for part in todo}
         all_or_none(refusals)
     jurisdictions = parameters.configuration.jurisdictions if parameters else ()
     asked = [part for part in todo if part.jurisdiction in jurisdictions]
@@ -176,15 +114,16 @@ def validate_parts(
     read = [f"{data.rstrip('/')}/{file}" for file in (*files.needs, *files.records, *MARK_FILES.values())]
     with unchanged([*read, *(file for part in asked for other in part.others for file in other.files)]):
         validated = all_or_none(_read(asked, workers, parameters, findings, data))
-    for part in asked:
-        if (facts := validated[part.jurisdiction]) is not None:
+    for part, facts in zip(asked, validated, strict=True):
+        results[part.jurisdiction] = facts
+        if facts is not None:
             save_object(part.run / VALIDATED, facts)
-    return results | validated
+    return results
 
 
 def _read(
     parts: Sequence[Part], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
-) -> dict[Jurisdiction, Callable[[], Validated | None]]:
+) -> dict[str, Callable[[], Validated | None]]:
     """Read the data files once for all parts; return what makes each one's result. findings: of the parameters."""
     grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
     parsed = parse_blocks(parts[0].run, workers, grf_c)
@@ -199,7 +138,7 @@ def _read(
             public = beside.submit(_read_others, to_encode)
             workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
         public.result()
-    return {each.part.jurisdiction: partial(_conclude, each, workers, data, digest) for each in opened}
+    return {each.part.name: partial(_conclude, each, workers, data, digest) for each in opened}
 
 
 def _open(
@@ -270,9 +209,6 @@ def _validated_before(part: Part, workers: Workers, params: str, data: str) -> V
     """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
     run = part.run
     validated: Validated = run.validated
-    if run.path in _validated_here:
-        _validated_here.remove(run.path)
-        return validated
     path = run.records.path
     try:
         with suppress(FileNotFoundError):
@@ -304,7 +240,8 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
     if not validated and (parameters is None or (asked and missing)):
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     if parameters is not None and asked and not missing and read_mark(data) is None:
-        _precheck(run, parameters.configuration, jurisdiction, charging)
+        configuration = parameters.configuration
+        precheck(run, charging, configuration.states(jurisdiction), planned_spend(configuration, jurisdiction))
     return asked or validated
 
 

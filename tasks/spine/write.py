@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from spine.noise import Noise, noise, record_cost
-from spine.settings import AS_WRITTEN, SpineSettings
+from spine.settings import SpineSettings
 from spine.variance import Root
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
@@ -173,7 +173,7 @@ def _summary(
         product=settings.product,
         region=settings.jurisdiction,
         variant=settings.variant,
-        mechanism=AS_WRITTEN[settings.definition],
+        mechanism=settings.definition,
         states=tuple(f"{state:02d}" for state in prepared.states),
         blocks=sum(state.blocks for state in states),
         geounits=geounits,

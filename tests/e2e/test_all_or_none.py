@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure, settings_for
 
 import flows.detailed_dhca
-from flows.execution import safetab
+from flows.dry_run import dry_run
+from flows.execution import approval, safetab
+from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
 from tasks.safetab import validation
 
@@ -35,7 +38,7 @@ class Home:
 
     @property
     def where(self) -> tuple[object, ...]:
-        return ("--ledger", self.ledger.path, "--state", self.folder / "state")
+        return ("--ledger", self.ledger.path, "--runs-folder", self.folder / "state")
 
     def released(self, run: str) -> list[str]:
         """The jurisdictions that were released."""
@@ -72,8 +75,7 @@ def home(example: Path, tmp_path: Path) -> Home:
 
 
 @pytest.mark.parametrize(
-    ("bad", "name", "other"),
-    [("us", "US", "Puerto Rico"), pytest.param("pr", "Puerto Rico", "US", marks=pytest.mark.ci)],
+    ("bad", "name", "other"), [("us", "US", "PR"), pytest.param("pr", "PR", "US", marks=pytest.mark.ci)]
 )
 def test_faults_of_one_leave_neither_released_nor_charged(
     home: Home, capfd: pytest.CaptureFixture[str], bad: str, name: str, other: str
@@ -105,14 +107,16 @@ def test_persons_are_known_again_when_those_of_the_other_jurisdiction_were_mende
     home: Home, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home.change(False, "QAGE", "9Q7Z")
-    assert home.run("a", "--each-alone") == 1
+    reconfigure(home.folder / "params", run_us=False)
+    assert home.run("a") == 0
     assert (home.released("a"), home.charged()) == (["pr"], ["a-pr"])
+    reconfigure(home.folder / "params", run_us=True)
     home.change(False, "QAGE", "40")
     open_account(home.folder, name="other")
     capfd.readouterr()
     assert home.run("b", account="other") == 1
     err = capfd.readouterr().err.replace("\n", " ")
-    assert f"refused: Puerto Rico was refused: this data was charged to another account before, {ACCOUNT}" in err
+    assert f"refused: run b-pr: this data was charged to another account before, {ACCOUNT}" in err
     assert (home.released("b"), home.charged()) == ([], ["a-pr"])
     assert home.run("c", "--second-account", account="other") == 0
     assert home.charged() == ["a-pr", "c-us", "c-pr"]
@@ -129,45 +133,43 @@ def failing(monkeypatch: pytest.MonkeyPatch, stage: str) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(safetab, stage, whole)
 
 
-def test_a_run_that_stops_before_its_charge_holds_the_other_back(
+def test_a_run_that_stops_before_its_charge_resumes_with_both(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mend = failing(monkeypatch, "count_population_groups")
     assert home.run("a") == 3
     err = capfd.readouterr().err.replace("\n", " ")
-    assert "nothing was charged; nothing is lost; continue with: das run --resume a-us" in err
-    assert (
-        "run a-pr did not begin, and nothing was charged; after that one, continue with: das run --resume a-pr" in err
-    )
+    assert "nothing was charged; nothing is lost; continue with: das run --resume a-pr" in err
     assert (home.charged(), home.directories()) == ([], ["a-pr", "a-us"])
     mend()
-    assert home.resume("a-pr") == 0  # the US is known to pass
     assert home.resume("a-us") == 0
-    assert (home.released("a"), home.directories()) == (["pr", "us"], [])
-
-
-def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
-    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reconfigure(home.folder / "params", run_us=True)
-    calls: list[Any] = []
-    equate = flows.detailed_dhca.equate_coterminous
-
-    def fail_once(run: Any, **arguments: Any) -> Any:
-        calls.append(run.id)
-        if run.id == "a-us":
-            raise ValueError
-        return equate(run, **arguments)
-
-    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", fail_once)
-    assert home.run("a") == 3
-    err = capfd.readouterr().err.replace("\n", " ")
-    assert f"was charged to account {ACCOUNT}; nothing is lost; continue with: das run --resume a-us" in err
-    assert (home.released("a"), home.charged()) == (["pr"], ["a-us", "a-pr"])
+    assert (home.released("a"), home.charged(), home.directories()) == (["pr", "us"], ["a-us", "a-pr"], [])
 
 
 @pytest.mark.ci
-def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charged(
+@pytest.mark.parametrize(("fails", "released"), [("a-us", []), ("a-pr", ["us"])])
+def test_a_run_that_stops_after_its_charge_resumes_with_what_is_not_released(
+    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, fails: str, released: list[str]
+) -> None:
+    equate = flows.detailed_dhca.equate_coterminous
+
+    def fail(run: Any, **arguments: Any) -> Any:
+        if run.id == fails:
+            raise ValueError
+        return equate(run, **arguments)
+
+    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", fail)
+    assert home.run("a") == 3
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert f"was charged to account {ACCOUNT}; nothing is lost; continue with: das run --resume a-pr" in err
+    assert (home.released("a"), home.charged()) == (released, ["a-us", "a-pr"])
+    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", equate)
+    assert home.resume("a-pr") == 0
+    assert (home.released("a"), home.charged(), home.directories()) == (["pr", "us"], ["a-us", "a-pr"], [])
+
+
+@pytest.mark.ci
+def test_a_run_whose_runs_folder_goes_away_after_its_charge_is_said_to_be_charged(
     home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when its volume, which has the ledger too, is unmounted."""
@@ -193,7 +195,7 @@ def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charg
     assert (home.released("a"), home.charged()) == (["pr"], ["a-pr"])
 
 
-def test_resumed_alone_a_run_is_not_charged_where_the_other_is_refused(
+def test_resumed_by_either_part_a_run_is_not_charged_where_the_other_is_refused(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mend = failing(monkeypatch, "_validate")
@@ -201,6 +203,44 @@ def test_resumed_alone_a_run_is_not_charged_where_the_other_is_refused(
     mend()
     home.change(False, "QAGE", "9Q7Z")
     assert home.resume("a-pr") == 1
-    assert home.charged() == []
+    assert (home.charged(), home.directories()) == ([], ["a-us"])
     assert das("runs", "discard", "a-us", *home.where) == 0
     assert home.directories() == []
+
+
+def test_without_a_part_that_was_discarded_a_run_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    mend = failing(monkeypatch, "count_population_groups")
+    assert home.run("a") == 3
+    mend()
+    assert das("runs", "discard", "a-us", *home.where) == 0
+    assert home.resume("a-pr") == 0
+    assert (home.released("a"), home.charged(), home.directories()) == (["pr"], ["a-pr"], [])
+
+
+def test_one_approval_is_asked_for_both(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(*, wait_for_input: Any, **_: Any) -> Any:
+        asked.append(wait_for_input._description)
+        return wait_for_input(approve=True, name="A. Curator", reason="as decided")
+
+    monkeypatch.setattr(approval, "suspend_flow_run", answer)
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "a-deployment")
+    settings = settings_for(home.folder, "a-us", both=True, approval=True)
+    assert detailed_dhca(settings) == [f"{home.folder}/out/us", f"{home.folder}/out/pr"]
+    (question,) = asked
+    assert [line for line in question.splitlines() if "release:" in line] == [
+        f"* release: {home.folder}/out/us",
+        f"* release: {home.folder}/out/pr",
+    ]
+    approved = [(act["act"], act["run"]) for act in home.ledger.acts()[1:5]]
+    assert approved == [("approved", "a-us"), ("approved", "a-pr"), ("reserved", "a-us"), ("reserved", "a-pr")]
+
+
+def test_a_dry_run_of_both_says_what_each_would_spend_and_leaves_nothing(home: Home) -> None:
+    settings = settings_for(home.folder, "a-us", both=True).model_copy(update={"run_id": None})
+    message = dry_run(settings, return_state=True).message
+    assert message is not None
+    charged = rf"would spend rho [\d.]+, charged to account {ACCOUNT}; "
+    assert re.fullmatch(f"a run of US {charged}a run of PR {charged}nothing was charged", message)
+    assert (home.charged(), home.directories(), home.released("")) == ([], [], [])

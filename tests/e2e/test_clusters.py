@@ -81,7 +81,7 @@ def test_a_worker_that_does_not_see_a_place_is_named_before_anything_is_charged(
     """One that is there from the start, and one that joins just before the reservation, which gives it no piece."""
     real_data(example, tmp_path)
     reconfigure(tmp_path / "params", run_us=False)
-    ledger, out, state = open_account(tmp_path), tmp_path / "out", ("--state", tmp_path)
+    ledger, out, state = open_account(tmp_path), tmp_path / "out", ("--runs-folder", tmp_path)
     out.mkdir()
     where, scheduler = blind(out), ClusterSettings.model_validate(cluster.settings)
     named = rf"worker tls://127\.0\.0\.2:\d+ on host {socket.gethostname()} does not see {out}/\.pr-far-pr\S*: mount"

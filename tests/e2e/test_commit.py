@@ -35,13 +35,14 @@ from flows.execution.safetab import check as detailed_check
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
 from tasks.errors import Failed, Refused
-from tasks.lifecycle import commit, manifest, reservation
+from tasks.lifecycle import commit, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.commit import move_into_place
 from tasks.lifecycle.files import stamp
 from tasks.lifecycle.run_directory import STAGES
 from tasks.lifecycle.staging import staging
 from tasks.records.marks import MARK_FILE
+from tasks.releases import manifest
 from tasks.releases.manifest import release_digest
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.persons.run import DetailedRun
@@ -277,10 +278,10 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
     real_data(example, home)
     reconfigure(home / "params", run_us=False, **FEW_LEVELS)
     ledger, settings = open_account(home), settings_for(home)
-    run, state = directory(settings), Path(settings.state)
-    where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run")
+    run, state = directory(settings), Path(settings.runs_folder)
+    where = ("--account", ACCOUNT, "--runs-folder", state, "--ledger", settings.ledger, "--run-id", "run")
     where += ("--no-spine", "--workers", 1)
-    resume = ("run", "--resume", run.id, "--state", state)
+    resume = ("run", "--resume", run.id, "--runs-folder", state)
 
     def dies_at(function: str, *words: object) -> None:
         first = "import os, flows.detailed_dhca as f, flows.execution.safetab as s, tasks.lifecycle.commit as c\n"
@@ -575,7 +576,7 @@ def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
     again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})
     home.go(settings=again, before="commit")
     home.ledger.seal("again-us", release_digest(staging(directory(again), Path(again.out), "us")))
-    assert das("run", "--resume", "again-us", "--state", again.state) == 0
+    assert das("run", "--resume", "again-us", "--runs-folder", again.runs_folder) == 0
     output, logged = capfd.readouterr()
     assert "warning: the data of run again-us is not that of run-us, charged to the same account" in output
     assert "is not that of" not in logged
@@ -644,16 +645,16 @@ def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFi
     with worked_on(home):
         with pytest.raises(Refused, match="in use by another process"):
             home.go()
-        assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 1
+        assert das("runs", "discard", home.run.id, "--runs-folder", home.settings.runs_folder) == 1
         assert "in use by another process" in capfd.readouterr().err
     assert home.go() == home.place, "the lock of a process that died holds nobody up"
 
 
 def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     home.come_to("commit")
-    assert das("runs", "list", "--state", home.settings.state) == 0
+    assert das("runs", "list", "--runs-folder", home.settings.runs_folder) == 0
     assert "detailed-dhca" in capfd.readouterr().out
-    assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 0
+    assert das("runs", "discard", home.run.id, "--runs-folder", home.settings.runs_folder) == 0
     assert not home.run.path.exists()
     assert list(home.place.parent.iterdir()) == []
     assert home.charges() == 1

@@ -51,7 +51,7 @@ def country(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings_in(folder: Path, country: Path, **changes: Any) -> DetailedDhcaSettings:
-    places = {"out": folder / "out", "state": folder / "state", "account": None}
+    places = {"out": folder / "out", "runs_folder": folder / "state", "account": None}
     return settings_for(country, "run-us", **places, **changes)
 
 

@@ -38,7 +38,7 @@ class Disks:
 
     def run(self) -> int:
         """Start the run."""
-        where = ("--account", ACCOUNT, "--ledger", self.ledger.path, "--state", self.state, "--run-id", "run")
+        where = ("--account", ACCOUNT, "--ledger", self.ledger.path, "--runs-folder", self.state, "--run-id", "run")
         return das("run", self.params, self.data, self.out, *where, "--no-spine")
 
     def full(self, name: str) -> None:
@@ -123,12 +123,12 @@ def test_a_run_goes_on_once_there_is_space(
         assert disks.run() == 3
     out, err = capfd.readouterr()
     assert says.format(disks.ledger.path) in err.splitlines()[-1]
-    assert f"continue with: das run --resume run-us --state {disks.state}" in err.splitlines()[-1]
+    assert f"continue with: das run --resume run-us --runs-folder {disks.state}" in err.splitlines()[-1]
     assert "Traceback" not in out + err
     assert not (disks.out / "us").exists()
     disks.mend(name)
     assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "reserve_budget"))
-    assert das("run", "--resume", "run-us", "--state", disks.state) == 0
+    assert das("run", "--resume", "run-us", "--runs-folder", disks.state) == 0
     assert [row.status for row in disks.ledger.rows(ACCOUNT)] == ["released"]
     assert [path.name for path in disks.out.iterdir()] == ["us"]
     assert not (disks.state / "runs/run-us").exists()

@@ -144,7 +144,16 @@ class Runs:
         (self.folder / "state").mkdir(mode=0o700)
         unit = "household" if words[0] == "ddhcb" else "person"
         self.ledger = open_account(self.folder, unit=unit)  # type: ignore[arg-type]
-        where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
+        where = (
+            "--ledger",
+            self.ledger.path,
+            "--runs-folder",
+            self.folder / "state",
+            "--run-id",
+            "run",
+            "--workers",
+            "1",
+        )
         return [*words, "--account", ACCOUNT, *where]
 
 
@@ -177,7 +186,7 @@ def test_a_run_that_is_stopped_in_every_stage_goes_on_each_time(
     home = runs(system)
     words = home.prepare()
     command = words[: 1 if words[0] == "run" else 2]
-    resume = [*command, "--resume", home.run_id, "--state", home.folder / "state", "--ledger", home.ledger.path]
+    resume = [*command, "--resume", home.run_id, "--runs-folder", home.folder / "state", "--ledger", home.ledger.path]
     for at, stage in enumerate([CHECK, *SYSTEMS[system][1]], start=SIGNALS.index(number)):
         moment = MOMENTS[at % len(MOMENTS)]
         ended = home.das(*words, first=STOP.format(stage=stage, moment=moment, number=int(number)))

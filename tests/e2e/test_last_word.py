@@ -53,7 +53,7 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
     words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
-    where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
+    where = ("--ledger", ledger.path, "--runs-folder", tmp_path / "state", "--workers", 1, "--no-spine")
     process = das_process("run", *words, *where, first=KILL.format(place=place, after=after), environment=environment)
     result, _ = process.communicate(timeout=240)
     assert process.returncode == 0, result
@@ -85,7 +85,7 @@ def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "TMPDIR": str(short_folder)}
     words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
-    where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
+    where = ("--ledger", ledger.path, "--runs-folder", tmp_path / "state", "--workers", 1, "--no-spine")
     stops = (
         "import os, signal, time, flows.detailed_dhca as stages, flows.execution.safetab as safetab\n"
         f"{place} = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(600))\n"

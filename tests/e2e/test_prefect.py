@@ -133,11 +133,11 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "DAS_PARAMS": str(folder / "params"),
         **{f"DAS_INPUT_{name}": str(folder / "data") for name in ("US", "PR")},
         **{f"DAS_TDA_INPUT_{name}": str(folder / "top-down") for name in ("US", "PR")},
-        **{f"DAS_BOTTOM_UP_{name}": "1" for name in ("TABLE", "DOMAIN", "EPSILON")},
+        **{f"DAS_BOTTOM_UP_{name}": "1" for name in ("TABLE", "DECLARATION", "EPSILON")},
         **{f"DAS_DECLARED_{name}": "1" for name in ("DATA", "DECLARATION")},
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,
-        "DAS_STATE": str(folder),
+        "DAS_RUNS_FOLDER": str(folder),
         "DAS_MEMORY": "auto",
     }
     if DATABASE:
@@ -180,7 +180,7 @@ def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
     """The policy of deploy/ for the places of an environment; approval is a caller's to ask for or not."""
     own, example = environment, json.loads((ROOT / "deploy/policy.json").read_text())
     account = {"account": own["DAS_ACCOUNT"]}
-    fixed = {"state": own["DAS_STATE"], "ledger": f"{own['DAS_STATE']}/ledger.sqlite"}
+    fixed = {"runs_folder": own["DAS_RUNS_FOLDER"], "ledger": f"{own['DAS_RUNS_FOLDER']}/ledger.sqlite"}
     fixed |= {"out": f"{own['DAS_OUT']}/{{run}}", "cluster.memory_limit": own["DAS_MEMORY"]}
     del example["all"]["fixed"]["approval"]
     assert fixed.keys() == example["all"]["fixed"].keys()
@@ -263,7 +263,7 @@ def failures(office: Office) -> dict[str, str]:
     params = office.folder / "params-pr"
     shutil.copytree(office.folder / "params", params)
     reconfigure(params, run_us=False)
-    words = ("--account", ACCOUNT, "--state", office.folder)
+    words = ("--account", ACCOUNT, "--runs-folder", office.folder)
     code, result["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words, "--run-id", "invalid")
     assert code == 1, result["invalid"]
     leak = (
@@ -404,7 +404,7 @@ def test_the_server_says_how_a_run_ended(
 
 
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
-    data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
+    data, words = office.folder / "data", ("--runs-folder", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
     run_with = ("run", office.folder / "params", data, nowhere, *words, "--run-id", "none", "--account")
     code, result = office.das(*run_with, "x")
@@ -425,7 +425,7 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
         f"def hang(run, **_): open({str(tmp_path / 'there')!r}, 'w'); time.sleep(600)\n"
         "f.equate_coterminous = hang"
     )
-    words = ("--account", ACCOUNT, "--state", office.folder, "--run-id", "killed", "--no-spine")
+    words = ("--account", ACCOUNT, "--runs-folder", office.folder, "--run-id", "killed", "--no-spine")
     params, data, out = office.folder / "params-pr", office.folder / "data", tmp_path / "out"
     if not params.exists():
         shutil.copytree(office.folder / "params", params)
@@ -434,7 +434,7 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     wait_for((tmp_path / "there").exists, "the run to hang")
     process.kill()
     process.communicate()
-    code, result = office.das("run", "--resume", "killed-pr", "--state", office.folder)
+    code, result = office.das("run", "--resume", "killed-pr", "--runs-folder", office.folder)
     assert code == 0, result
     last, first = flow_runs_of(office, "killed-pr")
     assert (first["state_type"], last["state_type"]) == ("CRASHED", "COMPLETED")
@@ -559,14 +559,14 @@ def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp
     planted, sprung = tmp_path / "runs/planted", tmp_path / "sprung"
     (planted / "prepared").mkdir(parents=True)
     settings = office.get(f"deployments/{office.deployment('pr')}")["parameters"]["settings"]
-    (planted / "settings.json").write_text(json.dumps(settings | {"state": str(tmp_path), "run_id": "planted"}))
+    (planted / "settings.json").write_text(json.dumps(settings | {"runs_folder": str(tmp_path), "run_id": "planted"}))
     for name in ("validated", "plan", "tabulated"):
         (planted / "prepared" / name).write_bytes(pickle.dumps(Trap(sprung)))
     before = {path: (path.stat().st_mode, path.stat().st_mtime_ns) for path in [tmp_path, *tmp_path.rglob("*")]}
     rows = office.ledger.rows(ACCOUNT)
     attacks: list[dict[str, Any]] = [
-        *({name: str(planted)} for name in ("beside", "sibling_run", "run_id", "state", "out", "data", "params")),
-        {"run_id": "planted", "state": str(tmp_path)},
+        *({name: str(planted)} for name in ("beside", "run_id", "runs_folder", "out", "data", "params")),
+        {"run_id": "planted", "runs_folder": str(tmp_path)},
         {"run_id": f"../../{tmp_path}/runs/planted"},
         {"ledger": str(tmp_path / "ledger.sqlite")},
         {"sign": str(planted / "settings.json")},
@@ -610,7 +610,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
         assert words in asked
     assert found(counts(), asked) == []
     assert f"asks rho 2 of account {ACCOUNT}" in office.get(f"flow_runs/{run}")["tags"]
-    code, said = office.das("run", "--resume", f"{run}-pr", "--state", office.folder)
+    code, said = office.das("run", "--resume", f"{run}-pr", "--runs-folder", office.folder)
     assert code == 1
     assert "asks for a person's approval: Resume or Retry its flow run in Prefect's UI" in " ".join(said.split())
     assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
@@ -688,7 +688,16 @@ def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "tls-pr")
-    words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "tls", "--no-spine")
+    words = (
+        settings.params,
+        settings.data,
+        settings.out,
+        "--runs-folder",
+        settings.runs_folder,
+        "--run-id",
+        "tls",
+        "--no-spine",
+    )
     cluster.note.write_text("leak")
     code, result = office.das("run", *words, *cluster.options)
     assert code == 3, result
@@ -696,7 +705,7 @@ def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     errors = directory(settings) / "errors"
     assert any(ALARM in path.read_text() for path in errors.iterdir())
     cluster.note.write_text("")
-    code, result = office.das("run", "--resume", "tls-pr", "--state", settings.state)
+    code, result = office.das("run", "--resume", "tls-pr", "--runs-folder", settings.runs_folder)
     assert code == 0, result
     assert digest(Path(settings.out) / "pr") == expected
     assert bytes(range(32)).hex() not in cluster.log.read_text()
@@ -706,7 +715,16 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "dies-pr")
-    words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "dies", "--no-spine")
+    words = (
+        settings.params,
+        settings.data,
+        settings.out,
+        "--runs-folder",
+        settings.runs_folder,
+        "--run-id",
+        "dies",
+        "--no-spine",
+    )
     cluster.note.write_text("hang")
     impatient = "import flows.execution.cluster as c\nc.QUIET['distributed.comm.timeouts.connect'] = '2s'"
     process = das_process("run", *words, *cluster.options, first=impatient, environment=office.environment)
@@ -717,6 +735,6 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     assert "the workers did not return all pieces" in result
     assert "das run --resume dies-pr" in result
     assert "Traceback" not in result
-    code, result = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")
+    code, result = office.das("run", "--resume", "dies-pr", "--runs-folder", settings.runs_folder, "--workers", "2")
     assert code == 0, result
     assert digest(Path(settings.out) / "pr") == expected

@@ -45,7 +45,7 @@ def test_a_run_gives_the_bytes_of_its_secret(
 ) -> None:
     settings, expected = prepared(example, tmp_path, "run-pr")
     keep_settings(settings.directory, settings.model_copy(update={"blocks_each": 1}))
-    words = ["--resume", str(settings.run_id), "--state", settings.state]
+    words = ["--resume", str(settings.run_id), "--runs-folder", settings.runs_folder]
     das = [*hosts[0].enter, str(Path(sys.executable).with_name("das")), "run", *words]
     environment = os.environ | {
         "PREFECT_HOME": str(tmp_path.parent / "prefect")

@@ -119,7 +119,7 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
             release, {"release": "a test", "run": "x", **manifest, "queries": dict(queries_in_manifest(plan))}
         )
         _, of_file, _ = das("s-dhc", path, *person, "--by-query")
-        _, of_run, _ = das("s-dhc", "--run", release, *person, "--by-query")
+        _, of_run, _ = das("s-dhc", release, *person, "--by-query")
         assert of_file == of_run
         found.append(float(rows(of_run)[0]["PH7"]))
     assert found[1] == pytest.approx(found[0] * 22**2 / 200, rel=0.01)
@@ -127,15 +127,14 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
 
 def test_other_releases_have_no_such_budgets(refused, tmp_path):
     write_manifest(tmp_path, {"release": "a test", "run": "x", "spent": {}})
-    refused("is not a release of the Supplemental DHC with noise", "s-dhc", "--run", tmp_path)
-    refused("give a configuration, --run or --slides, one of them", "s-dhc", "--run", tmp_path, "--slides")
+    refused("is not a release of the Supplemental DHC with noise", "s-dhc", tmp_path)
+    refused("give SOURCE or --slides, not both", "s-dhc", tmp_path, "--slides")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--attributes", "Income"), "no attribute 'Income'"),
-        (("--method", "loose"), "unknown method"),
         (("/nowhere",), "cannot be read"),
         (("--person", "Ana"), "key=value"),
         (("--person", "name=A,age=x,relation=parent,size=2"), "age is a whole number"),
@@ -180,7 +179,6 @@ def test_any_configuration_of_the_detailed_dhca(das, tmp_path):
         ({"max_race_codes": None}, (), "missing required keys ['max_race_codes']"),
         ({"privacy_budget_p_level_1_usa": -1}, (), "must not be negative"),
         ({}, ("--attributes", "Income"), "no attribute 'Income'"),
-        ({}, ("--crossed", "street"), "unknown move 'street'"),
         ({}, ("--person", "name=A"), "either races"),
         ({}, ("--person", "name=A,races=9"), "from 1 to max_race_codes"),
         ({}, ("--person", "name=A,codes=1010,ethnicity=2010"), "iteration files"),

@@ -144,7 +144,7 @@ def test_bad_options_of_a_run_are_refused_before_it_starts(refused, made, tmp_pa
 
 def test_usage_is_exit_2(das):
     assert das("curve")[0] == 2
-    assert das("run", "table.csv", "declaration.toml", "out", "--epsilon", "1", "--method", "magic")[0] == 2
+    assert das("run", "table.csv", "declaration.toml", "out", "--epsilon", "1", "--calibration", "magic")[0] == 2
 
 
 def test_example_writes_what_a_run_needs(das, tmp_path):
@@ -168,7 +168,7 @@ def settings(made: Example, tmp_path: Path, shared_cluster: None) -> BottomUpSet
         totals=str(made.totals),
         account="long-form",
         ledger=str(open_account(tmp_path, 1, "puredp", "long-form").path),
-        state=str(tmp_path / "state"),
+        runs_folder=str(tmp_path / "state"),
         run_id="r1",
     )
 
@@ -234,7 +234,7 @@ def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(
 @pytest.mark.e2e
 def test_a_run_that_lost_its_secret_gets_no_other_and_is_discarded(settings, stop_at):
     def runs(*words: str) -> Any:
-        return json.loads(printed("runs", *words, "--state", settings.state, "--json"))
+        return json.loads(printed("runs", *words, "--runs-folder", settings.runs_folder, "--json"))
 
     stop_at("flows.execution.runner.commit")
     (settings.directory / "secret").unlink()
@@ -252,10 +252,9 @@ def test_a_run_that_lost_its_secret_gets_no_other_and_is_discarded(settings, sto
 def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, tmp_path, monkeypatch):
     given: list[BottomUpSettings] = []
     monkeypatch.setattr("flows.prefect_flows.bottom_up", lambda settings: given.append(settings) or stops())
-    at = ("--state", tmp_path / "state")
-    das(
-        "run", made.table, made.declaration, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at
-    )
+    at = ("--runs-folder", tmp_path / "state")
+    inputs = made.table, made.declaration
+    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
     assert das("run", "--resume", "r1", "--scheduler", "tcp://127.0.0.1:9", *at)[0] == 1
     first, second = given
     assert first.cluster == ClusterSettings(workers=3)
@@ -270,15 +269,16 @@ def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, 
 def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
     state = tmp_path / "state"
-    das("run", made.table, made.declaration, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
-    assert das_here("run", "--resume", "r1", "--state", state) == 1  # of the Detailed DHC-A
+    inputs = made.table, made.declaration
+    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
+    assert das_here("run", "--resume", "r1", "--runs-folder", state) == 1  # of the Detailed DHC-A
     ledger = open_account(state, 1, "puredp")
     request = Request("done", ACCOUNT, ("01",), spend("puredp", [Fraction(1)]), "d", "c", 1, "r")
     ledger.reserve(request, lambda: "secret")
     ledger.seal("done", "digest")
-    assert das("run", "--resume", "done", "--state", state)[0] == 1
+    assert das("run", "--resume", "done", "--runs-folder", state)[0] == 1
     ledger.release("done", "digest")
-    code, out, _ = das("run", "--resume", "done", "--state", state)
+    code, out, _ = das("run", "--resume", "done", "--runs-folder", state)
     assert (code, out) == (0, "run done is released; there is nothing to resume\n")
 
 
@@ -287,11 +287,11 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     state, out = tmp_path / "state", tmp_path / "out"
     first = "import os, signal, flows.prefect_flows as flow\n"
     first += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)"
-    options = ("--epsilon", "1", "--run-id", "r1", "--state", state)
+    options = ("--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
     process = das_process("bottom-up", "run", made.table, made.declaration, out, *options, first=first)
     result, _ = process.communicate()
     assert process.returncode == 3
-    assert f"continue with: das bottom-up run --resume r1 --state {state}" in result
+    assert f"continue with: das bottom-up run --resume r1 --runs-folder {state}" in result
     assert (state / "runs/r1/settings.json").is_file()
 
 

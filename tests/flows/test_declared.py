@@ -36,7 +36,9 @@ def tda(das: Das, tmp_path: Path) -> Das:
     """Call `das tda ARGUMENTS` on the example; returns exit code, standard output and standard error."""
 
     def call(command: str, *words: object) -> tuple[int, str, str]:
-        return das("tda", command, *words, "--declaration", EXAMPLE, "--workers", 1, "--state", tmp_path / "state")
+        return das(
+            "tda", command, *words, "--declaration", EXAMPLE, "--workers", 1, "--runs-folder", tmp_path / "state"
+        )
 
     return call
 
@@ -93,7 +95,16 @@ def test_estimates_over_the_tree_of_the_example_country_are_made_again_from_thei
     das: Das, tmp_path: Path
 ) -> None:
     records = synthesize_records("example-districts", tmp_path / "records", seed=1)["data"]
-    words = ("--declaration", "example-districts", "--estimator", "gls", "--workers", 1, "--state", tmp_path / "state")
+    words = (
+        "--declaration",
+        "example-districts",
+        "--estimator",
+        "gls",
+        "--workers",
+        1,
+        "--runs-folder",
+        tmp_path / "state",
+    )
     assert das("tda", "run", records, tmp_path / "out", *words)[0] == 0
     release = tmp_path / "out/declared"
     assert das("check", release)[0] == 0
@@ -118,7 +129,7 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
         out=str(tmp_path / "out"),
         account=ACCOUNT,
         ledger=str(ledger.path),
-        state=str(tmp_path / "state"),
+        runs_folder=str(tmp_path / "state"),
         run_id="run",
     )
 
@@ -164,7 +175,7 @@ def test_options_of_the_redistricting_data_and_records_of_another_table_are_refu
 ) -> None:
     code, _, err = tda("run", records, tmp_path / "out", "--spine", "aian")
     assert (code, "a declaration says it" in " ".join(err.replace("│", "").split())) == (2, True)
-    state = ("--state", tmp_path / "state")
+    state = ("--runs-folder", tmp_path / "state")
     refused(
         "P02",
         "tda",
@@ -197,13 +208,13 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
 def test_errors_of_marked_records_are_reported_and_of_others_refused(
     tda: Das, refused: Refuse, records: Path, tmp_path: Path
 ) -> None:
-    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--seeds", 1, "--json")
+    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--runs", 1, "--json")
     rows = json.loads(out)["errors"]
     assert (code, {row["level"] for row in rows}) == (0, set(LEVELS))
     assert {row["mae"] for row in rows if row["level"] == "comuna" and row["quantity"] == "total"} == {0}
     assert "ocupacion" in (tmp_path / "errors/error.html").read_text()
-    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--seeds", 1, "--estimator", "gls", "--json")
+    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--runs", 1, "--estimator", "gls", "--json")
     assert (code, {row["level"] for row in json.loads(out)["errors"]}) == (0, set(LEVELS))
     (records.parent / MARK_FILE).unlink()
-    words = ("--declaration", EXAMPLE, "--workers", 1, "--state", tmp_path / "new")
+    words = ("--declaration", EXAMPLE, "--workers", 1, "--runs-folder", tmp_path / "new")
     refused("would reveal its exact counts", "tda", "accuracy", records, tmp_path / "more", *words)

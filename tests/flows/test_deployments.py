@@ -107,7 +107,7 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
     else:
         data = country(tmp_path / "country")
         (data / MARK_FILE).unlink()
-        names = {"out": "out", "ledger": "ledger.sqlite", "state": "state", "data": data}
+        names = {"out": "out", "ledger": "ledger.sqlite", "runs_folder": "state", "data": data}
         places = {name: tmp_path / place for name, place in names.items()}
         settings = TopDownSettings.new(account=ACCOUNT, **{name: str(place) for name, place in places.items()})
         spends = "a run of US would spend rho 2.56595, charged to account census"

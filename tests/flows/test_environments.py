@@ -86,8 +86,8 @@ def environment_of(name: str, folder: Path) -> dict[str, str]:
 def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSettings, str], tmp_path: Path) -> None:
     known, expected = settled
     folder = tmp_path / "Île données"
-    settings = with_secret(known.model_copy(update={"state": str(folder / "state"), "out": str(folder / "out")}))
-    words = ["das", "run", settings.params, settings.data, settings.out, "--state", settings.state]
+    settings = with_secret(known.model_copy(update={"runs_folder": str(folder / "state"), "out": str(folder / "out")}))
+    words = ["das", "run", settings.params, settings.data, settings.out, "--runs-folder", settings.runs_folder]
     words += ["--run-id", "run", "--no-spine", "--workers", "1"]
     environment = environment_of(name, tmp_path)
     done = subprocess.run(

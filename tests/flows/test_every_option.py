@@ -84,7 +84,7 @@ GOOD = {
     "tda import": "EX/tda OUT --workers 1",
     "tda inventory": "EX/tda",
     "tda areas": "EX/tda EX/blocks.csv OUT --workers 1",
-    "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
+    "tda accuracy": "EX/tda OUT --runs 1 --product units --workers 1",
     "tda public": "EX/tda/persons.parquet EX/tda/units.parquet OUT --yes",
     "tda synth": "EX/tda/GRF-C.txt OUT",
     "ledger open": "name --definition zcdp --total 1",

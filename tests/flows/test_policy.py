@@ -207,7 +207,7 @@ def test_the_example_names_every_flow_and_every_parameter_of_a_flow_is_under_it(
 
 
 def settings_of(folder: Path) -> dict[Any, Any]:
-    common: dict[str, Any] = {"out": str(folder / "out"), "state": str(folder / "state"), "account": "mine"}
+    common: dict[str, Any] = {"out": str(folder / "out"), "runs_folder": str(folder / "state"), "account": "mine"}
     detailed = settings_for(folder, account="mine").model_copy(update={"run_id": None})
     return {
         detailed_dhca: detailed,

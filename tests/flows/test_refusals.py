@@ -498,8 +498,8 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("run params data s3://b/out", "give a path, on this machine"),
         ("truth params data s3://b/out", "give a path, on this machine"),
         ("bottom-up run table declaration s3://b/out --epsilon 1", "is a URL"),
-        ("run params data out --state s3://bucket/state", "s3://bucket/state is a URL"),
-        ("runs list --state s3://bucket/state", "s3://bucket/state is a URL"),
+        ("run params data out --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
+        ("runs list --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
         ("run params data out --ledger=", "--ledger .: it is no file"),
         ("accuracy params data out --ledger=", "--ledger .: it is no file"),
         ("bottom-up noise --epsilon 1e-9", "the noise is too wide"),
@@ -521,9 +521,8 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("ledger open a --definition zcdp --total -1", "must be positive, not -1"),
         ("ledger open a --definition zcdp --total 1e400", "--total 1e400 must have at most 100"),
         ("ledger open a --definition zcdp --total 1e999999999", "and an exponent to 100"),
-        ("ledger open a --definition rho --total 1", "neither zcdp nor puredp"),
         ("runs discard no-such-run", "has no confidential directory"),
-        ("run --resume no-such-run", "it is over, in another folder (give its --state), or never was"),
+        ("run --resume no-such-run", "it is over, in another folder (give its --runs-folder), or never was"),
         ("runs show 20260101-000000-abcd", "(did you mean 20260101-000000-abcd-us?) and no row in the ledger"),
         ("run --resume 20260110-000000-abcd-us", "(did you mean 20260101-000000-abcd-us?)"),
         *((f"runs discard {run}", "is not a run id") for run in ("", ".", "..", "../ledger", "a/b")),
@@ -586,7 +585,7 @@ def test_the_report_of_a_crash_is_kept_below_the_given_state(
         raise ZeroDivisionError("a value of person 4711")
 
     monkeypatch.setattr("flows.execution.standing.run_directories", breaks)
-    for home, given in ((tmp_path / "given", ("--state", tmp_path / "given")), (state_home, ())):
+    for home, given in ((tmp_path / "given", ("--runs-folder", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)
             assert code == 3

@@ -32,7 +32,7 @@ def state(tmp_path: Path) -> Path:
     """A refused run with a person's value in its findings, a stopped one that was charged, and one that is released."""
     ledger: Ledger = open_account(tmp_path)
     for run in ("refused-pr", "stopped-pr"):
-        settings = settings_for(tmp_path, run, state=tmp_path)
+        settings = settings_for(tmp_path, run, runs_folder=tmp_path)
         with locked(directory(settings)):
             keep_settings(directory(settings), settings)
     faults = [Finding("person-records.txt", "Invalid values found", "QAGE", 12, (7, 9), ("9Q7Z",))]
@@ -45,7 +45,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_runs_are_listed_with_their_state_and_charge(das: Das, state: Path) -> None:
-    code, out, _ = das("runs", "list", "--state", state, "--all", "--json")
+    code, out, _ = das("runs", "list", "--runs-folder", state, "--all", "--json")
     assert code == 0
     charge = f"rho 2 of {ACCOUNT}"
     assert {row["run"]: (row["state"], row["charge"]) for row in json.loads(out)} == {
@@ -53,44 +53,44 @@ def test_runs_are_listed_with_their_state_and_charge(das: Das, state: Path) -> N
         "stopped-pr": ("stopped", charge),
         "over-pr": ("released", charge),
     }
-    code, out, _ = das("runs", "list", "--state", state, "--json")
+    code, out, _ = das("runs", "list", "--runs-folder", state, "--json")
     assert {row["run"] for row in json.loads(out)} == {"refused-pr", "stopped-pr"}
 
 
 def test_a_run_that_a_process_holds_is_at_work(das: Das, state: Path) -> None:
     process = hold(state / "runs/stopped-pr")
     try:
-        assert json.loads(das("runs", "show", "stopped-pr", "--state", state, "--json")[1])["state"] == "at work"
+        assert json.loads(das("runs", "show", "stopped-pr", "--runs-folder", state, "--json")[1])["state"] == "at work"
     finally:
         process.kill()
         process.join()
-    result = json.loads(das("runs", "show", "stopped-pr", "--state", state, "--json")[1])
+    result = json.loads(das("runs", "show", "stopped-pr", "--runs-folder", state, "--json")[1])
     assert (result["state"], result["stage"]) == ("stopped", "reserved")
     assert "das run --resume stopped-pr" in result["go_on"]
 
 
 def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, state: Path) -> None:
     for as_json in ((), ("--json",)):
-        code, out, err = das("runs", "show", "refused-pr", "--state", state, *as_json)
+        code, out, err = das("runs", "show", "refused-pr", "--runs-folder", state, *as_json)
         assert code == 0
         assert "Invalid values found" in out
         assert "9Q7Z" not in out + err
-        out = das("runs", "show", "refused-pr", "--state", state, "--values", *as_json)[1]
+        out = das("runs", "show", "refused-pr", "--runs-folder", state, "--values", *as_json)[1]
         assert "9Q7Z" in out
         assert as_json or "person-records.txt QAGE line 7, 9 and 10 more: '9Q7Z'" in out
 
 
 def test_refused_runs_are_discarded_together_and_no_other(das: Das, state: Path) -> None:
-    code, out, _ = das("runs", "discard", "--refused", "--state", state, "--json")
+    code, out, _ = das("runs", "discard", "--refused", "--runs-folder", state, "--json")
     assert (code, json.loads(out)) == (0, [{"run": "refused-pr", "charged": False}])
     assert (state / "runs/stopped-pr").is_dir()
-    assert das("runs", "discard", "--state", state)[0] == 2
+    assert das("runs", "discard", "--runs-folder", state)[0] == 2
 
 
 def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> None:
-    refused("no row in the ledger", "runs", "show", "nobody", "--state", state)
+    refused("no row in the ledger", "runs", "show", "nobody", "--runs-folder", state)
     Ledger(state / "ledger.sqlite").enter_marked("made-up-us", {"0" * 64})
-    refused("das ledger show lists it", "runs", "show", "made-up-us", "--state", state)
+    refused("das ledger show lists it", "runs", "show", "made-up-us", "--runs-folder", state)
 
 
 # The settings of a run
@@ -99,7 +99,7 @@ def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> Non
 def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
-    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "r1"}
+    common = {"out": str(tmp_path / "out"), "runs_folder": str(tmp_path), "run_id": "r1"}
     first = BottomUpSettings(table="table", declaration="declaration", epsilon="1", **common)
     keep_settings(run, first)
     (run / "counts").mkdir()
@@ -120,7 +120,7 @@ def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
 def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
-    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "r1"}
+    common = {"out": str(tmp_path / "out"), "runs_folder": str(tmp_path), "run_id": "r1"}
     keep_settings(run, BottomUpSettings(table="table", declaration="declaration", epsilon="1", **common))
     kept = json.loads((run / SETTINGS).read_text())
     kept["settings"] |= {"rounding": "program"} if name == "rounding" else {}
@@ -132,7 +132,7 @@ def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> N
 
 def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
     """Two systems would take each other's stages for their own."""
-    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "run"}
+    common = {"out": str(tmp_path / "out"), "runs_folder": str(tmp_path), "run_id": "run"}
     detailed = DetailedDhcaSettings(params="params", data="data", jurisdiction="us", **common)
     others = [
         TopDownSettings(data="data", **common),
@@ -150,7 +150,7 @@ def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
 
 def test_the_command_that_goes_on_names_a_ledger_that_lies_elsewhere(tmp_path: Path) -> None:
     """A run that is stopped once it is released has no directory any more: only its ledger tells that it is done."""
-    common = {"data": "data", "out": "out", "state": str(tmp_path), "run_id": "run"}
+    common = {"data": "data", "out": "out", "runs_folder": str(tmp_path), "run_id": "run"}
     usual, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
-    assert TopDownSettings(ledger=str(usual), **common).resume == f"das tda run --resume run --state {tmp_path}"
+    assert TopDownSettings(ledger=str(usual), **common).resume == f"das tda run --resume run --runs-folder {tmp_path}"
     assert TopDownSettings(ledger=str(other), **common).resume.endswith(f" --ledger {other}")

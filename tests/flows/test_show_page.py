@@ -91,7 +91,7 @@ def written(released, top_down_released, tmp_path_factory):
     kinds = ["conventional", "optimized"]
     sums = pd.concat([made_up_sums().assign(spine=kind) for kind in kinds], ignore_index=True)
     errors, coverage, target = averaged(sums), covered(sums), targeted(sums)
-    about = {"Seeds": "2", "truth": "errors of a test"}
+    about = {"Runs": "2", "truth": "errors of a test"}
     write_errors(folder, errors, coverage, kinds, ["topdown", "gls"], about, target)
     (folder / "areas.html").write_text(areas_page(answered(top_down_released, folder)))
     params, data = inputs().write(folder / "small")

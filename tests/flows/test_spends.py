@@ -118,7 +118,7 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
     known = spend_of_release(release)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", known.definition, 10 * known.charged))
-    places = {"data": str(tmp_path), "out": str(tmp_path / "out"), "state": str(tmp_path)}
+    places = {"data": str(tmp_path), "out": str(tmp_path / "out"), "runs_folder": str(tmp_path)}
     settings = ToySettings(**places, ledger=str(ledger.path), account="census", run_id="run")
     asked = question(settings, Input("1" * 64, ("1" * 64,), None), known, ["44"])
     assert_tells(asked, known)
@@ -172,16 +172,16 @@ def test_an_account_is_opened_for_a_unit_and_shown_with_it(das: Das, tmp_path: P
         Ledger(file).precheck(Request("r", "b", ("44",), spend("zcdp", [Fraction(1)]), "", "", 1, ()))
 
 
-def test_an_account_is_opened_in_a_state_folder_of_one_s_own(das: Das, refused: Refuse, tmp_path: Path) -> None:
-    """As a run demands it; --state alone finds the ledger again."""
+def test_an_account_is_opened_in_a_runs_folder_of_one_s_own(das: Das, refused: Refuse, tmp_path: Path) -> None:
+    """As a run demands it; --runs-folder alone finds the ledger again."""
     state = tmp_path / "state"
-    words = ("ledger", "open", "a", "--definition", "zcdp", "--total", "9", "--state", state)
+    words = ("ledger", "open", "a", "--definition", "zcdp", "--total", "9", "--runs-folder", state)
     state.mkdir(mode=0o755)
     refused(f"{state} is open to other users (mode 0755)", *words)
     assert list(state.iterdir()) == []
     state.chmod(0o700)
     assert das(*words)[0] == 0
-    assert "Account a: " in das("ledger", "show", "--state", state)[1]
+    assert "Account a: " in das("ledger", "show", "--runs-folder", state)[1]
 
 
 def test_signatures_that_were_taken_off_are_found(

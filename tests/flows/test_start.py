@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.runner import Outcome, interrupted, left
+from flows.commands.runner import interrupted
 from flows.commands.systems import DETAILED_DHCA
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.errors import Failed
 
 ONE_WORKER = ClusterSettings(workers=1)
 
@@ -79,8 +78,12 @@ def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
     [
         ("", "this data needs an account"),
         ("--account homes", "account homes is for households"),
-        ("--account small", "account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3"),
-        ("--account tiny --each-alone", "account tiny has too little budget left"),
+        (
+            "--account small",
+            "US was refused: account small has too little budget left: the run needs rho 3.35; state 31 has 3 of 3; so "
+            "PR is not released",
+        ),
+        ("--account tiny", "US was refused: account tiny has too little budget left"),
     ],
 )
 def test_two_jurisdictions_that_are_refused_alike_say_it_once(
@@ -107,13 +110,11 @@ def test_two_jurisdictions_that_are_refused_alike_say_it_once(
     assert "\nRun " not in said
 
 
-def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -> None:
-    """Also one that stopped before, while the next went on."""
-    common = {"params": "p", "data": "d", "out": "o", "state": str(tmp_path)}
-    us, pr = (DetailedDhcaSettings.new(**common, jurisdiction=name, run_id=f"a-{name}") for name in ("us", "pr"))
-    stopped = Outcome(us, problem=Failed("the disk is full"))
-    for outcomes, named in (([], ["us", "pr"]), ([stopped], ["us", "pr"]), ([Outcome(us, release="o/us")], ["pr"])):
-        assert re.findall(r"das run --resume a-(\w+)", interrupted(left([us, pr], outcomes))) == named
+@pytest.mark.parametrize(("both", "named"), [(True, "pr"), (False, "us")])
+def test_an_interrupted_command_names_the_part_whose_directory_stays_the_longest(both: bool, named: str) -> None:
+    asked = {"params": "p", "data": "d", "out": "o", "runs_folder": "s", "both": both}
+    settings = DetailedDhcaSettings.new(**asked, jurisdiction="us", run_id="a-us")
+    assert re.findall(r"das run --resume a-(\w+)", interrupted(settings)) == [named]
 
 
 def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:

@@ -45,7 +45,18 @@ def test_a_block_table_as_json(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_nation(example: Path, tmp_path: Path) -> None:
-    options = ["--params", example / "params", "--persons", "100000", "--states", "44,72", "--format", "parquet"]
+    options = [
+        "--params",
+        example / "params",
+        "--persons",
+        "100000",
+        "--only-state",
+        "44",
+        "--only-state",
+        "72",
+        "--record-format",
+        "parquet",
+    ]
     code, text = das("nation", tmp_path / "out", *options)
     assert code == 0
     assert "in states 44, 72" in text
@@ -53,7 +64,7 @@ def test_the_nation(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_nation_needs_no_files(tmp_path: Path) -> None:
-    code, text = das("nation", tmp_path / "out", "--persons", "30000", "--states", "11")
+    code, text = das("nation", tmp_path / "out", "--persons", "30000", "--only-state", "11")
     assert code == 0
     assert "made-up shares" in text
     assert (tmp_path / "out" / "params" / "config.json").is_file()
@@ -118,10 +129,10 @@ def test_a_mark_without_anybody_to_ask_is_refused(mine: Path) -> None:
         ([], "das synth nation OUT"),
         (["a", "b"], "das synth nation OUT"),
         (["nation"], "das synth nation OUT"),
-        (["out", "--persons", "5"], "--persons cannot be used with das synth OUT"),
-        (["a", "b", "c", "--states", "44"], "--states cannot be used with das synth BLOCKS PARAMS OUT"),
+        (["out", "--persons", "5"], "--persons: not an option of das synth OUT"),
+        (["a", "b", "c", "--only-state", "44"], "--only-state: not an option of das synth BLOCKS PARAMS OUT"),
         (["--mark", "data", "out"], "das synth nation OUT"),
-        (["--mark", "data", "--shares", "x"], "--shares cannot be used with --mark DATA"),
+        (["--mark", "data", "--shares", "x"], "--shares: not an option of das synth --mark DATA"),
         (["out", "--seed", "-1"], "greater than or equal to 0"),
         (["nation", "out", "--persons", "0"], "greater than or equal to 1"),
         (["nation", "out", "--persons", "9" * 20], "less than or equal to 1000000000"),
@@ -141,7 +152,7 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
         (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "is not a table of published counts"),
         (["{blocks}", "{params}", "{params}"], "is not empty"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
-        (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is not a state code"),
+        (["nation", "{out}", "--params", "{params}", "--only-state", "43"], "43 is not a state code"),
         (["--mark", "{out}"], "holds no records"),
     ],
 )

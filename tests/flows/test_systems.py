@@ -38,7 +38,7 @@ def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
     assert system.part("settings_class").SYSTEM == system.name == name
     parts = {part for part, value in asdict(system).items() if ":" in value} - {"data_files", "published"}
-    assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "description", "page"}
+    assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "statements", "description", "page"}
     assert all(callable(system.part(part)) for part in parts)
     assert das(*system.command.split()[1:], "--help")[0] == 0
     flow = system.part("flow")

@@ -53,7 +53,7 @@ def settings_for(folder: Path, data: Path, **changes: Any) -> TopDownSettings:
         "data": str(data),
         "out": str(folder / "out"),
         "ledger": str(folder / "ledger.sqlite"),
-        "state": str(folder / "state"),
+        "runs_folder": str(folder / "state"),
         "run_id": "run",
     }
     return TopDownSettings(**(known | changes))
@@ -201,7 +201,7 @@ def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
         files = sorted(path.relative_to(place) for path in (place / folder).rglob("*.parquet"))
         assert files
         assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
-    options = ("--state", tmp_path / "state", "--workers", 1)
+    options = ("--runs-folder", tmp_path / "state", "--workers", 1)
     message = "holds no noisy measurements: name a TopDown release, its folder measurements/"
     refused(message, "tda", "estimate", data, tmp_path / "none", *options)
     refused("is not empty", "tda", "estimate", place, again, *options)

@@ -248,7 +248,6 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--exclude-level", "pr-state-1"), "a level to switch off has no budget"),
         (("--level", "usa-1=1", "--exclude-level", "usa-1"), "all levels are off"),
         (("--total", "-1"), "total is a positive number"),
-        (("--definition", "rdp"), "unknown definition 'rdp'"),
         (("--gamma", "1"), "gamma is a number strictly between 0 and 1"),
         (("--race-codes", "9"), "from 1 to 8"),
         (("--race-codes", "0"), "from 1 to 8"),

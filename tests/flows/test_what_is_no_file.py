@@ -44,7 +44,7 @@ INPUTS = {
     "files to mark": ("synth --mark EX/data --yes", "data/GRF-C.txt"),
     "TopDown geography": ("tda validate EX/tda --geography EX/x", "x"),
     "quarters": ("tda validate EX/tda --quarters EX/x", "x"),
-    "state totals": ("tda validate EX/tda --totals EX/x", "x"),
+    "state totals": ("tda validate EX/tda --state-totals EX/x", "x"),
     "TopDown allocation": ("tda run EX/tda EX/out --persons-allocation EX/x", "x"),
     "names": ("validate EX/params EX/data", "data/names.csv"),
     "release": ("check EX/released", "released/manifest.json"),

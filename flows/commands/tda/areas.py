@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,78 +11,98 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import WorkOptions
-from flows.commands.tda.published import Totals
+from flows.commands.tda.published import StateTotals
 from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, report
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
+    from tasks.geography.blocks.area_file import AreaFile
     from tasks.top_down.published.places import Published
+    from tasks.top_down.user_areas.area_estimates import AreaEstimates
     from tasks.top_down.user_areas.kept import KeptState
 
 
 LIMITS = (Fraction(0), Fraction(200))  # of a plan's range, typed as a share or in per cent
+Source = Annotated[
+    Path,
+    typer.Argument(help="A TopDown release with measurements/, that folder, or the Census Bureau's measurement files."),
+]
+Blocks = Annotated[
+    str,
+    typer.Argument(
+        metavar="AREAS",
+        help="Blocks and their areas: a CSV, block assignment or equivalency file, list of blocks, zip of one.",
+    ),
+]
+Out = Annotated[Path | None, typer.Argument(metavar="OUT", help="Folder for the tables and areas.html.")]
+Count = Annotated[
+    str | None,
+    typer.Option(help="Counts, as `total,voting age`.", show_default="all; on the terminal the main ones"),
+]
+PublishedCounts = Annotated[
+    str | None,
+    typer.Option(
+        help="Published counts to show as well: P.L. 94-171 files (ri2020.pl.zip) or a release.",
+        show_default="those of SOURCE, if it is a release",
+    ),
+]
+Within = Annotated[
+    str, typer.Option(help="The limit that is asked of a plan's range: a share of the ideal, `10%` or `0.1`.")
+]
 
 
-def areas(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A TopDown release with measurements/, that folder, or the Census Bureau's noisy measurement files.",
-        ),
-    ],
-    blocks: Annotated[
-        str,
-        typer.Argument(
-            metavar="AREAS",
-            help="Blocks and their areas: a CSV, block assignment or equivalency file, list of blocks, zip of one.",
-        ),
-    ],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Folder for the tables and areas.html.")] = None,
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file of areas is read."""
+
     area_column: Annotated[
         str | None,
         typer.Option(
             help="The column of the areas, or columns as COUNTYFP+DISTRICT.",
             show_default="DISTRICT, CD..., SLDU..., ...",
         ),
-    ] = None,
+    ] = None
     block_column: Annotated[
         str | None, typer.Option(help="The column of the blocks.", show_default="GEOID20, GEOID, BLOCKID, ...")
-    ] = None,
+    ] = None
     unassigned: Annotated[
         str | None,
         typer.Option(
             help="A further mark of blocks in no area, as `0`; `''`: only blank cells are marks.",
             show_default="ZZ, ZZZ, NA, nan, -1, ...",
         ),
-    ] = None,
+    ] = None
     pad: Annotated[
         bool, typer.Option("--pad", help="Put back the leading zero of codes with 14 digits (states 01 to 09).")
-    ] = False,
-    count: Annotated[
-        str | None,
-        typer.Option(help="Counts, as `total,voting age`.", show_default="all; on the terminal the main ones"),
-    ] = None,
-    published: Annotated[
-        str | None,
-        typer.Option(
-            help="Published counts to show as well: P.L. 94-171 files (ri2020.pl.zip) or a release.",
-            show_default="those of SOURCE, if it is a release",
-        ),
-    ] = None,
-    totals: Totals = None,
-    within: Annotated[
-        str, typer.Option(help="The limit that is asked of a plan's range: a share of the ideal, `10%` or `0.1`.")
-    ] = "10%",
-    form: FormatOption = Format.table,
+    ] = False
+
+    def read(self, blocks: str) -> AreaFile:
+        """Read a file of areas. Raises Refused."""
+        from tasks.geography.blocks.area_file import read_areas
+
+        return read_areas(
+            blocks, self.area_column, block_column=self.block_column, pad=self.pad, unassigned=self.unassigned
+        )
+
+
+def areas(
+    source: Source,
+    blocks: Blocks,
+    out: Out = None,
     *,
+    reading: FileOptions,
+    count: Count = None,
+    published: PublishedCounts = None,
+    state_totals: StateTotals = None,
+    within: Within = "10%",
+    form: FormatOption = Format.table,
     options: WorkOptions,
 ) -> None:
     """Estimate the counts of any areas, with standard errors and intervals: towns, districts, lists of blocks.
 
-    The first question reads the measurements; what further ones need is kept in the state folder. No record, secret or
+    The first question reads the measurements; what further ones need is kept in the runs folder. No record, secret or
     account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
     given, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
 
@@ -90,28 +110,16 @@ def areas(
 
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
-    from tasks.geography.blocks.area_file import read_areas
     from tasks.geography.points import points_in
     from tasks.records.files import file_name
-    from tasks.top_down.published.nmf.source import Request
-    from tasks.top_down.published.places import find_published
-    from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
     from tasks.top_down.user_areas.hearing import tract_points
-    from tasks.top_down.user_areas.published import is_estimate, published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
     limit = limit_of(within)
     if out is not None:
         check_empty(out)
-    file = read_areas(blocks, area_column, block_column=block_column, pad=pad, unassigned=unassigned)
-    measured = find_published(source, Request(totals))
-    states = check_states(file, sorted(state for each in measured for state in each.states))
-    first = next(each for each in measured if states[0] in each.states)
-    shown = published or (str(first.release) if first.release else None)
-    counts_shown = published_counts(shown) if shown else None
-    kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
-    own = shown is not None and is_estimate(shown)
-    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners, published_is_estimate=own)
+    file = reading.read(blocks)
+    found, shown = _estimate(source, file, published, state_totals, options)
     found = replace(found, within=float(limit), file=file_name(blocks), published_file=file_name(published or ""))
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
@@ -122,6 +130,25 @@ def areas(
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))
+
+
+def _estimate(
+    source: Path, file: AreaFile, published: str | None, state_totals: str | None, options: WorkOptions
+) -> tuple[AreaEstimates, str | None]:
+    """Return the estimates of a file's areas, and the place of the published counts next to them, if there are any."""
+    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.places import find_published
+    from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
+    from tasks.top_down.user_areas.published import is_estimate, published_counts
+
+    measured = find_published(source, Request(state_totals))
+    states = check_states(file, sorted(state for each in measured for state in each.states))
+    first = next(each for each in measured if states[0] in each.states)
+    shown = published or (str(first.release) if first.release else None)
+    counts = published_counts(shown) if shown else None
+    kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
+    own = shown is not None and is_estimate(shown)
+    return estimate_file(kept, file, first.origin.name, counts, first.banners, published_is_estimate=own), shown
 
 
 def limit_of(text: str) -> Fraction:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from flows.commands.fields import option_of
-from flows.commands.synth import confirm_mark, prepare_kernels
+from flows.commands.synth import RecordFormat, Seed, confirm_mark, prepare_kernels
 from flows.commands.tda.declared import StateOption
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import Json, counting, show
@@ -21,8 +21,8 @@ def synth(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
     jurisdiction: Annotated[Literal["us", "pr"], option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
-    text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
+    seed: Seed = 0,
+    record_format: RecordFormat = "parquet",
     as_json: Json = False,
 ) -> None:
     """Make synthetic input: persons and units on the blocks of a real geography, as `das synth --for tda` does.
@@ -42,7 +42,7 @@ def synth(
             seed=seed,
             jurisdiction=jurisdiction,
             states=only_state or (),
-            form="text" if text else "parquet",
+            form=record_format,
             progress=progress,
         )
     units = made.counts["units"]
@@ -60,7 +60,7 @@ def public(
         ),
     ],
     only_state: StateOption = None,
-    publisher: Annotated[str, typer.Option(help="Who published the records.")] = "the U.S. Census Bureau",
+    published_by: Annotated[str, typer.Option(help="Who published the records.")] = "the U.S. Census Bureau",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -91,7 +91,7 @@ def public(
         made = make_inputs(
             sources,
             Path(data),
-            publisher=publisher,
+            publisher=published_by,
             states=only_state or (),
             progress=progress,
         )

@@ -35,7 +35,7 @@ AS_RELEASED = "that of the release; else as the 2020 program"
 Files = Annotated[
     Path, typer.Argument(metavar="NMF", help="The Census Bureau's noisy measurement files, as downloaded.")
 ]
-Totals = Annotated[
+StateTotals = Annotated[
     str | None,
     typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
 ]
@@ -49,31 +49,30 @@ Geography = Annotated[
 class FileOptions:
     """What may be said about the Census Bureau's noisy measurement files."""
 
-    states: StateOption = None
-    totals: Totals = None
+    only_state: StateOption = None
+    state_totals: StateTotals = None
     geography: Geography = None
     check_spine: Annotated[
-        str | None,
+        bool,
         typer.Option(
-            metavar="GEOGRAPHY",
-            help="Compare the Bureau's geocodes with those of the spine that das-flows makes of these block tables.",
+            "--check-spine",
+            help="Compare the Bureau's geocodes with those of the spine that das-flows makes of --geography.",
         ),
-    ] = None
+    ] = False
 
     @property
     def request(self) -> Request:
-        """What is asked of the files. Raises Refused where options contradict each other."""
+        """What is asked of the files. Raises typer.BadParameter where there is no geography to check a spine of."""
         from tasks.top_down.published.nmf.source import Request
 
-        if None not in (self.geography, self.check_spine) and self.geography != self.check_spine:
-            raise Refused("--check-spine names the geography: leave out --geography, or name the same")
-        geography = self.geography or self.check_spine
-        return Request(self.totals, geography, self.check_spine is not None)
+        if self.check_spine and self.geography is None:
+            raise typer.BadParameter("--check-spine needs the block tables of the spine: --geography GEOGRAPHY")
+        return Request(self.state_totals, self.geography, self.check_spine)
 
 
 def inventory(
     files: Files,
-    states: StateOption = None,
+    only_state: StateOption = None,
     as_json: Json = False,
 ) -> None:
     """Show which noisy measurement files of the Census Bureau are there, and their columns; no data is read.
@@ -85,7 +84,7 @@ def inventory(
 
     if not is_published_files(files):
         raise Refused(f"{files}: {NO_FILES}")
-    found, faults = take_inventory(files, tuple(states or ()))
+    found, faults = take_inventory(files, tuple(only_state or ()))
     rows, findings = described(found), gather(faults.findings())
     show(
         {"files": rows, "findings": findings_data(findings)}, lambda: _inventory_tables(rows, findings), as_json=as_json
@@ -117,8 +116,8 @@ def _inventory_tables(rows: list[dict[str, Any]], findings: list[Finding]) -> Re
 def import_(
     files: Files,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the measurements go, as DIR/us, DIR/pr.")],
-    states: StateOption = None,
-    totals: Totals = None,
+    only_state: StateOption = None,
+    state_totals: StateTotals = None,
     geography: Geography = None,
     *,
     options: WorkOptions,
@@ -134,7 +133,7 @@ def import_(
     from tasks.top_down.published.places import find_published
     from tasks.top_down.release.measurements import write_own_layout
 
-    published = find_published(files, Request(totals, geography, as_measured=True), states or ())
+    published = find_published(files, Request(state_totals, geography, as_measured=True), only_state or ())
     readers = {str(each.jurisdiction): each.reader({}) for each in published}
     places = write_published(options, "Import", readers, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
@@ -187,7 +186,7 @@ def estimate(
         if count and changes.get("estimator") != "gls":
             raise Refused("--count is about margins of error, which only --estimator gls makes")
         changes |= {"pl94": True} if count else {}
-        published = find_published(measurements, files.request, files.states or ())
+        published = find_published(measurements, files.request, files.only_state or ())
         readers = {str(each.jurisdiction): each.reader(changes) for each in published}
         places = write_published(options, "Estimate", readers, out, write_estimate)
     named = [{"release": place, "report": place / "report.html"} for place in places]

@@ -77,14 +77,15 @@ class BudgetPlan:
 
 
 def first_plan(
-    source: Path | None, levels: Sequence[str] | None, definition: str | None, jurisdiction: str | None
+    source: Path | None,
+    levels: Sequence[str] | None,
+    definition: Definition | None,
+    jurisdiction: Jurisdiction | None,
 ) -> BudgetPlan:
     """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
     Raises Refused where two of these are given, or one is invalid.
     """
-    if definition not in (None, "zcdp", "puredp"):
-        raise Refused(f"unknown definition {definition!r}: zcdp or puredp")
     if source is not None:
         if levels or definition:
             raise Refused(
@@ -94,7 +95,7 @@ def first_plan(
         return _of_file(source, jurisdiction)
     if jurisdiction is not None:
         raise Refused("--jurisdiction needs a configuration")
-    chosen: Definition = "puredp" if definition == "puredp" else "zcdp"
+    chosen = definition or "zcdp"
     return _of_levels(levels, chosen) if levels else _of_production(chosen)
 
 
@@ -117,7 +118,7 @@ def chance_of_zeros(text: str) -> Fraction:
     return chance
 
 
-def _of_file(path: Path, jurisdiction: str | None) -> BudgetPlan:
+def _of_file(path: Path, jurisdiction: Jurisdiction | None) -> BudgetPlan:
     settings = {setting.jurisdiction: setting for setting in read_settings(path)}
     if jurisdiction not in (None, *settings):
         raise Refused(f"{path} has the jurisdictions {', '.join(settings)}, not {jurisdiction!r}")

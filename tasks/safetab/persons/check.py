@@ -48,7 +48,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
             levels[str(level)] = _level(database, manifest, configuration, level, tabulated)
     made = "estimates are not made again"
     return {
-        **safetab_statements(manifest, configuration),
+        **safetab_statements(manifest, configuration, **({"spine": False} if "spine" in manifest["options"] else {})),
         "levels": levels,
         **({"estimates": dict.fromkeys(levels, Unshown(dict[str, Any], made))} if estimated else {}),
         "statements": statements_of(truth="NOT_PRIVATE" in manifest, estimated=estimated),

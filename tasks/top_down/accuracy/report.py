@@ -149,7 +149,7 @@ def _verdict(target: pd.DataFrame) -> str:
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
     """Return what is known of how far the errors of other draws would be."""
     if errors["sd"].isna().all():
-        return "From one seed, so one draw of the noise: differences of some per cent may be chance (--seeds 3)."
+        return "From one run, so one draw of the noise: differences of some per cent may be chance (--runs 3)."
     return f"Means of {about['Seeds']} draws of the noise; a whisker is the standard deviation from draw to draw."
 
 

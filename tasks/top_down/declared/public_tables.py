@@ -353,5 +353,5 @@ def declared_of(run: RunDirectory) -> Declared:
 
 @lru_cache(maxsize=2)
 def _declared(_digest: str, run: RunDirectory) -> Declared:
-    use_kernels(run.state_folder)
+    use_kernels(run.runs_folder)
     return assemble(load_object(run / PUBLIC, PublicTables))

@@ -308,7 +308,7 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
         of_counts = "The error of a published count has no formula."
     sure = [
         f"{of_counts} The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published "
-        "counts combine several answers. das synth --for and das tda accuracy show errors on made-up records."
+        "counts combine several answers. das synth --declaration and das tda accuracy show errors on made-up records."
     ]
     rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]

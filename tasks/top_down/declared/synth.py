@@ -46,7 +46,9 @@ def synthesize_records(
     else:
         options = pa.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
         pa.csv.write_csv(table, path, options)
-    mark_table(path, generator=f"das synth --for {declared.declaration.form.name}", version=version("das-flows"))
+    mark_table(
+        path, generator=f"das synth --declaration {declared.declaration.form.name}", version=version("das-flows")
+    )
     return {"records": len(table), "leaves": len(declared.hierarchy.keys), "data": path}
 
 

@@ -129,7 +129,7 @@ def plan_of(source: Source, product: ProductName, state: str) -> Plan:
 @lru_cache(maxsize=4)
 def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
     source = Source(path)
-    use_kernels(source.state_folder)
+    use_kernels(source.runs_folder)
     from spine.top_down import Plan
 
     design = source.design

@@ -31,7 +31,7 @@ from tasks.top_down.source import Origin
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
 OF_DECLARATION = "declared.json"  # next to a declaration's measurements
-OF_FILES = "--only-state, --totals, --geography and --check-spine are for such files"
+OF_FILES = "--only-state, --state-totals, --geography and --check-spine are for such files"
 
 
 @dataclass(frozen=True)

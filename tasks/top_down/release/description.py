@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from privacy.noise.exact import parse_exact
 from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
-from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
+from spine.settings import Definition, Jurisdiction, SpineSettings, settings_for
 from tasks.errors import Refused
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.records.arrow import text
@@ -47,7 +47,6 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
     "region": tuple(STATES),
     "kind": SPINES,
     "estimator": ESTIMATORS,
-    "rounding": ("program",),
     "microdata": ("parquet", "text"),
     "us_level": (True, False),
 }
@@ -96,7 +95,7 @@ def described_measurements(
         "state_totals": dict(totals),
         **{name: described[name] for name in names},
         "asked_states": described["states"],
-        **{name: described[name] for name in ("estimator", "rounding", "microdata")},
+        **{name: described[name] for name in ("estimator", "microdata")},
         "public_files": validated.digests,
     }
 
@@ -207,9 +206,16 @@ def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdictio
     if (values.pop("product"), values.pop("region")) != (SCHEMAS[product].name, jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
     values["tract_group_share"] = parse_exact(values["tract_group_share"])
-    values["definition"] = AS_READ[values.pop("mechanism")]
+    values["definition"] = _definition(values.pop("mechanism"))
     del values["levels"]  # they follow from the others
     return settings_for(SCHEMAS[product].name, jurisdiction, values.pop("variant"), **values)
+
+
+def _definition(word: str) -> Definition:
+    """Return the privacy definition that a received file names. Raises Refused for another word."""
+    if word not in get_args(Definition):
+        raise Refused(f"mechanism is {word!r:.50}, not one of {', '.join(get_args(Definition))}")
+    return cast(Definition, word)
 
 
 def _read_allocation(content: Mapping[str, Any]) -> Allocation:
@@ -218,7 +224,8 @@ def _read_allocation(content: Mapping[str, Any]) -> Allocation:
         level: {query: parse_exact(alpha) for query, alpha in alphas.items()}
         for level, alphas in content["queries"].items()
     }
-    return Allocation(AS_READ[content["mechanism"]], parse_exact(content["budget"]), levels, queries, content["source"])
+    definition = _definition(content["mechanism"])
+    return Allocation(definition, parse_exact(content["budget"]), levels, queries, content["source"])
 
 
 def write_blocks(source: Source, state: str, staged: Path) -> None:

@@ -26,8 +26,8 @@ from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusab
 STATES = ("01", "02")
 
 
-def request(run: str, amount: str = "1") -> Request:
-    return Request(run, "census", STATES, spend("zcdp", [Fraction(amount)]), "1" * 64, "2" * 64, 1, ("4" * 64,))
+def request(run: str, amount: str = "1", states: tuple[str, ...] = STATES) -> Request:
+    return Request(run, "census", states, spend("zcdp", [Fraction(amount)]), "1" * 64, "2" * 64, 1, ("4" * 64,))
 
 
 def secret() -> str:
@@ -200,6 +200,36 @@ def test_a_file_that_lacks_the_end_of_the_last_line_is_mended(ledger: Ledger, ke
     assert ledger.journal.read_bytes() == whole
 
 
+def reserve_both(ledger: Ledger) -> None:
+    asked = request("us", "1/4"), request("pr", "1/4", ("72",))
+    ledger.reserve_together(*((each, secret) for each in asked))
+
+
+@pytest.mark.parametrize(("lost", "mended"), [(1, True), (2, True), (3, False)])
+def test_a_file_that_lacks_lines_of_the_last_transaction_is_mended(ledger: Ledger, lost: int, mended: bool) -> None:
+    reserve_both(ledger)
+    whole = ledger.journal.read_bytes()
+    ledger.journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-lost]))
+    if not mended:
+        with pytest.raises(LedgerUnusable, match="is older than the ledger"):
+            ledger.rows("census")
+        assert ledger.restore() == (0, [])
+        assert len(ledger.journal.read_bytes().splitlines()) == 8
+        return
+    with pytest.raises(LedgerError, match="there is nothing to restore"):
+        ledger.restore()
+    ledger.rows("census")
+    assert ledger.journal.read_bytes() == whole
+
+
+@pytest.mark.parametrize("together", [None, "", "a", "us", ["pr"]])
+def test_an_act_that_names_another_run_than_the_one_before_is_refused(ledger: Ledger, together: object) -> None:
+    lines = ledger.journal.read_text().splitlines()
+    last = json.loads(lines[-1]) | {"run": "c", "number": 6, "previous": digest_of(lines[-1]), "together": together}
+    with pytest.raises(LedgerUnusable, match="act 6 of its journal does not follow"):
+        replay([*lines, json.dumps(last, separators=(",", ":"))])
+
+
 def test_an_act_whose_line_cannot_be_written_holds_up_the_next(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full after the commit: what was entered stays, and nothing more is until its line is in the file."""
 
@@ -217,8 +247,9 @@ def test_an_act_whose_line_cannot_be_written_holds_up_the_next(ledger: Ledger, m
 
 
 def act(path: Path) -> None:
-    """Open an account, charge a run and be refused another."""
+    """Open an account, charge two runs in one transaction and another, and be refused one."""
     ledger = opened(path)
+    reserve_both(ledger)
     ledger.reserve(request("a", "4"), secret)
     with suppress(LedgerError):
         ledger.reserve(request("b", "4"), never)
@@ -243,14 +274,17 @@ def test_killed_at_any_step_the_next_opening_mends_it(tmp_path: Path, every: int
         died = die(point, ledger.path)
         with suppress(LedgerError):
             ledger.open_account(Account("census", "zcdp", Fraction("4.944")))
+        assert [row.run for row in ledger.rows("census")] in ([], ["us", "pr"], ["us", "pr", "a"]), f"killed at {point}"
+        with suppress(LedgerError):
+            reserve_both(ledger)
         with suppress(LedgerError):
             ledger.reserve(request("a", "4"), secret)
         ledger.seal("a", "5" * 64)
         acts = [entry["act"] for entry in ledger.acts()]
-        assert [each for each in acts if each != "refused"] == ["opened", "reserved", "sealed"], f"killed at {point}"
+        assert [each for each in acts if each != "refused"] == ["opened", *["reserved"] * 3, "sealed"], f"at {point}"
         lines = ledger.journal.read_text().splitlines()
         assert [json.loads(line) for line in lines] == ledger.acts()
-        assert len(replay(lines).runs) == 1
+        assert list(replay(lines).runs) == ["us", "pr", "a"]
         assert sorted(os.listdir(ledger.path.parent)) == ["ledger.sqlite", "ledger.sqlite.journal"]
         if not died:
             break

@@ -184,6 +184,54 @@ def test_the_us_and_puerto_rico_share_an_account(ledger: Ledger) -> None:
         ledger.reserve(request("again-pr", "0.001", ("72",)), never)
 
 
+def both(us: str = "1", pr: str = "1", **changes: Any) -> list[Request]:
+    return [request("a-us", us, **changes), request("a-pr", pr, ("72",), **changes)]
+
+
+def test_runs_are_reserved_together(ledger: Ledger) -> None:
+    secrets = iter(["5" * 64, "6" * 64])
+    rows = ledger.reserve_together(*((asked, lambda: next(secrets)) for asked in both("2", "3")))
+    assert [(row.run, row.amount, row.secret_digest) for row in rows] == [("a-us", 2, "5" * 64), ("a-pr", 3, "6" * 64)]
+    assert rows == ledger.rows("census")
+    assert [act.get("together") for act in ledger.acts()] == [None, None, "a-us"]
+
+
+@pytest.mark.parametrize(("us", "pr", "named"), [("5", "1", "a-us"), ("1", "5", "a-pr")])
+def test_of_runs_that_are_reserved_together_none_is_charged_where_one_is_refused(
+    ledger: Ledger, us: str, pr: str, named: str
+) -> None:
+    with pytest.raises(LedgerError, match=f"run {named}: account census has too little budget left"):
+        ledger.reserve_together(*((asked, never) for asked in both(us, pr)))
+    assert ledger.rows("census") == []
+    assert [(act["act"], act.get("run")) for act in ledger.acts()] == [("opened", None), ("refused", named)]
+
+
+def test_where_the_second_secret_cannot_be_made_neither_run_is_charged(ledger: Ledger) -> None:
+    def full() -> str:
+        raise OSError(28, "No space left on device")
+
+    us, pr = both()
+    with pytest.raises(OSError, match="No space left"):
+        ledger.reserve_together((us, secret), (pr, full))
+    assert ledger.rows("census") == []
+    assert len(ledger.reserve_together((us, secret), (pr, secret))) == 2
+
+
+def test_runs_that_are_reserved_together_charge_no_state_twice(ledger: Ledger) -> None:
+    """Else two that an account can pay one by one, but not both, would be admitted."""
+    asked = request("a", "4"), request("b", "4", (TWO[1], "72"))
+    with pytest.raises(LedgerError, match="may not charge the same state"):
+        ledger.reserve_together(*((each, never) for each in asked))
+
+
+def test_a_run_that_has_a_row_is_not_reserved_together_with_another(ledger: Ledger) -> None:
+    us, pr = both()
+    ledger.reserve(pr, secret)
+    with pytest.raises(LedgerError, match="a-pr is reserved already"):
+        ledger.reserve_together((us, never), (pr, never))
+    assert [row.run for row in ledger.rows("census")] == ["a-pr"]
+
+
 def test_a_row_never_gets_a_second_secret(ledger: Ledger) -> None:
     ledger.reserve(request("a"), secret)
     with pytest.raises(LedgerError, match="is reserved already"):

@@ -70,7 +70,7 @@ def test_printed_sums_and_bounded_figures_of_table_7():
 @pytest.mark.parametrize(
     ("definition", "name", "figure", "order"),
     [
-        pytest.param("puredp", "pure", 15.314, None, id="A-Table-2-pure-15.3"),
+        pytest.param("puredp", "puredp", 15.314, None, id="A-Table-2-puredp-15.3"),
         pytest.param("puredp", "rdp_printed", 13.574, 7.36, id="A-eq-39-as-written-13.57-where-Table-2-prints-13.2"),
         pytest.param("puredp", "rdp_exact", 14.194, 8.785, id="exact-RDP-14.194"),
         pytest.param("puredp", "pld_two_stage", 12.742, None, id="PLD-two-stage-12.74"),
@@ -245,7 +245,7 @@ def test_arguments_are_checked():
 
 def test_beyond_the_floats_there_are_no_loss_distributions():
     names = {analysis.name for analysis in analyses("puredp", [LevelBudget(Fraction(10**4), 9)], GAMMA, DELTA)}
-    assert names == {"pure", "rdp_printed", "rdp_exact"}
+    assert names == {"puredp", "rdp_printed", "rdp_exact"}
     names = {analysis.name for analysis in analyses("zcdp", [LevelBudget(Fraction(1), 9)], GAMMA, Fraction(1, 10**30))}
     assert "pld_two_stage" not in names
     assert "zcdp_best" in names

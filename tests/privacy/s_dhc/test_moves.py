@@ -140,7 +140,7 @@ def farthest(of: np.ndarray) -> tuple[int, int]:
     return squared, max(int(np.abs(of - one).sum(axis=1).max()) for one in of)
 
 
-MOVED = {  # the largest squared L2 where a person moves, at tau 1 and 2: docs/privacy.md states these
+MOVED = {  # the largest squared L2 where a person moves, at tau 1 and 2
     "PH1": (8, 24),
     "PH2": (8, 32),
     "PH3": (8, 32),

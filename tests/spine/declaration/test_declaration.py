@@ -216,7 +216,8 @@ def test_a_bad_declaration_is_refused_by_its_key(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda raw: raw.update(mechanism="gauss"), ("mechanism", "'gauss' should be 'zcdp' or 'pure'")),
+        (lambda raw: raw.update(mechanism="gauss"), ("mechanism", "'gauss' should be 'zcdp' or 'puredp'")),
+        (lambda raw: raw.update(mechanism="pure"), ("mechanism", "'pure' should be 'zcdp' or 'puredp'")),
         (
             lambda raw: raw.update(levels=[{"name": "a"}]),
             ("levels", "[{'name': 'a'}] should have at least 2 items"),

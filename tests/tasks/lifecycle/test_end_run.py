@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from e2e_runs import settings_for
 
-from flows.commands.runner import Outcome, _held_back
 from flows.execution.settings import keep_settings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger
@@ -77,18 +76,6 @@ def test_stages_of_a_run_that_may_draw_are_not_dropped_for_other_settings(
     with pytest.raises(Refused, match="began with another estimates"):
         keep_settings(run, settings_for(tmp_path, "run-us", estimates=True))
     assert {path.name for path in run.path.iterdir() if path.is_dir()} == set(STAGES)
-
-
-@pytest.mark.parametrize("name", [SECRET, AUTHORIZATION])
-def test_a_run_is_not_removed_because_the_other_of_its_command_was_refused(tmp_path: Path, name: str) -> None:
-    """It was charged in an earlier command, as `--each-alone` allows."""
-    other, own = (settings_for(tmp_path, f"run-{each}") for each in ("us", "pr"))
-    own.directory.create()
-    keep_settings(own.directory, own, other.run_id)
-    (own.directory / name).touch()
-    held = _held_back(own, [Outcome(other, problem=Refused("no"))], as_json=True)
-    assert held is not None
-    assert (own.directory / name).exists()
 
 
 def test_repetitions_have_a_secret_and_are_removed_but_never_charged(run: RunDirectory, tmp_path: Path) -> None:

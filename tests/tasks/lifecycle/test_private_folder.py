@@ -76,7 +76,7 @@ def test_what_another_user_prepared_is_not_read(shared: Path, made: str, mode: i
             path.chmod(mode)
 
     above = (shared / made).parent
-    if above != shared:  # a state folder that its owner made before, open to all
+    if above != shared:  # a runs folder that its owner made before, open to all
         above.mkdir(parents=True)
         for path in (above, *above.parents[: len(Path(made).parts) - 2]):
             os.chown(path, CURATOR, CURATOR)
@@ -127,7 +127,7 @@ def test_a_link_in_the_place_of_the_release_is_refused_before_the_charge(tmp_pat
 def test_a_run_directory_is_closed_to_others(shared: Path) -> None:
     run = RunDirectory(shared / "state/runs/r1-us")
     assert "lock" in as_user(CURATOR, lambda: hold(run))
-    for folder in (run.path, run.path.parent, run.state_folder):
+    for folder in (run.path, run.path.parent, run.runs_folder):
         assert as_user(ATTACKER, lambda folder=folder: list(folder.iterdir())).startswith("PermissionError")  # type: ignore[misc]
     assert as_user(ATTACKER, lambda: hold(run)).startswith("Refused: ")
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from e2e_runs import killed, points_of
 
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.errors import Failed, Refused
-from tasks.lifecycle.authorization import AUTHORIZATION
-from tasks.lifecycle.reservation import Charging, Input, authorize, register_if_marked
+from tasks.lifecycle.authorization import AUTHORIZATION, may_draw, read_secret, read_secret_digest
+from tasks.lifecycle.reservation import (
+    Charging,
+    Input,
+    authorize,
+    authorize_together,
+    claim,
+    register_if_marked,
+)
 from tasks.lifecycle.run_directory import RunDirectory
 
 CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic or public before"
@@ -134,3 +143,64 @@ def test_public_data_is_entered_as_such_and_kept_apart_from_charged_data_alike(b
     charge(book, "c", "others")
     with pytest.raises(Refused, match=CHARGED):
         register_if_marked("d", book.path, {"others"}, "PUBLIC")
+
+
+# The parts of one run
+
+
+def parts(folder: Path) -> list[RunDirectory]:
+    return [RunDirectory(folder / "state/runs" / name) for name in ("a-us", "a-pr")]
+
+
+def authorize_both(folder: Path, us: int = 1, pr: int = 2, mark: MarkName | None = None) -> None:
+    """Authorize both parts of a run, as its gate does."""
+    charging, given = Charging("census", folder / "ledger.sqlite"), Input("i", ("persons",), mark)
+    claims = []
+    for run, states, amount in zip(parts(folder), (("44",), ("72",)), (us, pr), strict=True):
+        run.create()
+        claims.append(claim(run, charging, states, spend("zcdp", [Fraction(amount)]), "c", given))
+    authorize_together(charging, claims)
+
+
+@pytest.mark.parametrize("mark", ["SYNTHETIC", None])
+def test_each_part_of_a_run_is_authorized_with_a_secret_of_its_own(book: Ledger, mark: MarkName | None) -> None:
+    folder = book.path.parent
+    authorize_both(folder, mark=mark)
+    secrets = [read_secret(run).secret.digest() for run in parts(folder)]
+    assert len(set(secrets)) == 2
+    assert book.spent("census") == ({} if mark else {"44": 1, "72": 2})
+    authorize_both(folder, mark=mark)
+    assert [read_secret(run).secret.digest() for run in parts(folder)] == secrets
+    assert book.spent("census") == ({} if mark else {"44": 1, "72": 2})
+
+
+@pytest.mark.parametrize(("us", "pr", "named"), [(11, 1, "a-us"), (1, 11, "a-pr")])
+def test_where_one_part_is_refused_neither_is_authorized(book: Ledger, us: int, pr: int, named: str) -> None:
+    with pytest.raises(Refused, match=f"run {named}: account census has too little budget left"):
+        authorize_both(book.path.parent, us, pr)
+    assert book.rows("census") == []
+    assert not any(map(may_draw, parts(book.path.parent)))
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_both_parts_are_charged_once_and_keep_their_secrets(book: Ledger, tmp_path: Path) -> None:
+    home, kept = book.path.parent / "home", book.path.parent / "kept"
+    home.mkdir()
+    for path in book.path.parent.glob("ledger*"):
+        shutil.move(path, home)
+    shutil.copytree(home, kept)
+    met = set()
+    between = ("authorization.py", "ledger.py", "journal.py")  # where what is of one part and of both is written
+    for point in (at for at in points_of(tmp_path, authorize_both, home) if any(name in at[0] for name in between)):
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        killed(point, authorize_both, home)
+        rows, secrets = Ledger(home / "ledger.sqlite").rows("census"), [*map(read_secret_digest, parts(home))]
+        assert [row.secret_digest for row in rows] in ([], secrets), f"killed at {point}"
+        met.add((len(rows), sum(map(bool, secrets))))
+        authorize_both(home)
+        again = Ledger(home / "ledger.sqlite").rows("census")
+        assert [row.run for row in again] == ["a-us", "a-pr"]
+        assert rows in ([], again), f"a second secret for a row: killed at {point}"
+        assert [row.secret_digest for row in again] == [read_secret(run).secret.digest() for run in parts(home)]
+    assert met >= {(0, 0), (0, 1), (0, 2), (2, 2)}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.execution import crash_report
-from flows.execution.settings import load_settings, sibling_run
+from flows.execution.settings import load_settings
 from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Account, Ledger
 from tasks.errors import Refused
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("first", ["run", "crash", "ledger", "spine"])
-def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
+def test_the_runs_folder_is_its_owners_alone_whatever_makes_it_first(
     state_home: Path, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_report, "_state", None)  # the folder of a command before, in this process
@@ -56,8 +56,7 @@ def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
 READERS: dict[str, Callable[[RunDirectory], object]] = {
     "lock": lambda run: locked(run).__enter__(),
     "settings": load_settings,
-    "sibling": sibling_run,
-    "list": lambda run: run_directories(run.state_folder),
+    "list": lambda run: run_directories(run.runs_folder),
 }
 
 
@@ -67,13 +66,13 @@ READERS: dict[str, Callable[[RunDirectory], object]] = {
 def test_a_folder_that_others_may_open_is_refused_before_it_is_read(
     run: RunDirectory, place: str, mode: int, read: str
 ) -> None:
-    folder = {"state": run.state_folder, "runs": run.path.parent, "run": run.path}[place]
+    folder = {"state": run.runs_folder, "runs": run.path.parent, "run": run.path}[place]
     folder.chmod(mode)
-    before = {path: path.stat().st_mtime_ns for path in run.state_folder.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in run.runs_folder.rglob("*")}
     if mode & 0o077 and (place, read) != ("run", "list"):
         with pytest.raises(Refused, match=rf"{folder} is open to other users \(mode {mode:04o}\).*chmod 700 {folder}"):
             READERS[read](run)
-        assert {path: path.stat().st_mtime_ns for path in run.state_folder.rglob("*")} == before
+        assert {path: path.stat().st_mtime_ns for path in run.runs_folder.rglob("*")} == before
     else:
         READERS[read](run)
 
@@ -81,15 +80,15 @@ def test_a_folder_that_others_may_open_is_refused_before_it_is_read(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
 @pytest.mark.parametrize("place", ["state", "runs", "run"])
 def test_a_folder_of_another_user_is_refused(run: RunDirectory, place: str) -> None:
-    folder = {"state": run.state_folder, "runs": run.path.parent, "run": run.path}[place]
+    folder = {"state": run.runs_folder, "runs": run.path.parent, "run": run.path}[place]
     os.chown(folder, 4321, 4321)
-    for read in ("lock", "settings", "sibling"):
+    for read in ("lock", "settings"):
         with pytest.raises(Refused, match=rf"{folder} belongs to another user \(uid 4321\)"):
             READERS[read](run)
 
 
-def test_a_link_is_no_run_directory_but_a_state_folder_may_be_one(run: RunDirectory, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(run.state_folder)
+def test_a_link_is_no_run_directory_but_a_runs_folder_may_be_one(run: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run.runs_folder)
     make_private(tmp_path / "link", may_be_link=True)
     with pytest.raises(Refused, match="is a link"):
         check_private(tmp_path / "link")

@@ -115,7 +115,7 @@ def test_a_run_from_a_bucket_gives_the_same_bytes(store: Any, example: Path, tmp
     settings, expected = prepared(example, tmp_path, "bucket-pr")
     there = upload(store, Path(settings.data), "data")
     again = settings.model_copy(
-        update={"data": there, "out": str(tmp_path / "again"), "state": str(tmp_path / "other")}
+        update={"data": there, "out": str(tmp_path / "again"), "runs_folder": str(tmp_path / "other")}
     )
     directory(again).create()
     (directory(again) / SECRET).write_bytes(bytes(range(32)))
@@ -127,7 +127,7 @@ def test_a_run_from_a_bucket_gives_the_same_bytes(store: Any, example: Path, tmp
 def test_a_run_on_workers_reads_a_bucket(store: Any, example: Path, tmp_path: Path) -> None:
     settings, _ = prepared(example, tmp_path, "other-pr")
     params, data = upload(store, Path(settings.params), "params"), upload(store, Path(settings.data), "data")
-    out, words = tmp_path / "bucket", ("--state", tmp_path / "bucket-state", "--workers", 1)
+    out, words = tmp_path / "bucket", ("--runs-folder", tmp_path / "bucket-state", "--workers", 1)
     assert run(params, data, out, *words)[0] == 0
     assert "SYNTHETIC" in json.loads((out / "pr/manifest.json").read_text())
     code, result = run(params, data, f"s3://{BUCKET}/out", *words)

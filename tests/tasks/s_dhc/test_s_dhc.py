@@ -66,7 +66,7 @@ def settings_of(folder: Path, made: Country | None, run_id: str = "run", **chang
         jurisdiction="pr" if states == ["72"] else "us",
         account="census",
         ledger=str(folder / "ledger.sqlite"),
-        state=str(folder / "state"),
+        runs_folder=str(folder / "state"),
         run_id=run_id,
         **changes,
     )

@@ -428,7 +428,7 @@ def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:
     truth = {(shorter(code), cell, count) for code, cell, count in true_blocks(sample)["persons"]}
     assert blocks(release, "persons") == truth
     assert any("2010" in note for note in read_manifest(release)["source"]["notes"])
-    with pytest.raises(Refused, match="give its populations with --totals"):
+    with pytest.raises(Refused, match="give its populations with --state-totals"):
         estimated(tmp_path / "again", nmf, None)
 
 
@@ -498,11 +498,13 @@ def test_the_command(
     assert das("tda", "inventory", sample / "exact/nmf", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["files"]
     assert sum(row["rows"] for row in rows if (row["product"], row["rows of"]) == ("persons", "Constraint")) == 168
-    assert das("tda", "estimate", sample / "exact/nmf", out, "--totals", totals, "--only-state", 56, "--json") == 0
+    assert (
+        das("tda", "estimate", sample / "exact/nmf", out, "--state-totals", totals, "--only-state", 56, "--json") == 0
+    )
     assert json.loads(capsys.readouterr().out)["release"] == str(out / "us")
     shutil.copytree(sample / "exact/nmf", tmp_path / "nmf")
     rows_of("County", lambda rows: rows[1:])(tmp_path / "nmf")
-    assert das("tda", "estimate", tmp_path / "nmf", tmp_path / "none", "--totals", totals) == 1
+    assert das("tda", "estimate", tmp_path / "nmf", tmp_path / "none", "--state-totals", totals) == 1
     told = capsys.readouterr()
     assert "a measured geounit lacks the query total: geocode 056100011" in " ".join(told.out.split())
     assert "Traceback" not in told.out + told.err

@@ -35,7 +35,7 @@ from tasks.top_down.source import FIRST, TopDownRun, load_histograms
 
 SECRET = bytes(range(32))
 STATES = {"nation": ("23", "46"), "state": ("46",), "Puerto Rico": ("72",)}
-PURE = {"mechanism": "pure", "budget": "20"}
+PURE = {"mechanism": "puredp", "budget": "20"}
 COLUMNS = {  # of levels of the other spines, as docs/declarations.md has them
     "conventional": {"State": ["state"], "Block_Group": ["TABBLKGRPCE"]},
     "aian": {"Block_Group": ["TABBLKGRPCE"]},
@@ -111,7 +111,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 CASES = [
     pytest.param(
         *(product, estimator, changes),
-        id=f"{product}-{estimator}-{'pure' if changes else 'zcdp'}",
+        id=f"{product}-{estimator}-{'puredp' if changes else 'zcdp'}",
         marks=[pytest.mark.ci]
         * ((product == "units") ^ (estimator == "gls") ^ bool(changes) or (product, estimator) == ("persons", "gls")),
     )

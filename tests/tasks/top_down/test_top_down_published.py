@@ -207,7 +207,11 @@ BAD = {
     ),
     "must ask the query detailed": described(lambda told: asks(told, {"total": "1"})),
     "the axes are h1": described(lambda told: asks(told, {"detailed": "1/2", "age": "1/2"})),
-    "puredp and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="pure")),
+    "mechanism is 'pure', not one of zcdp, puredp": described(
+        lambda told: told["settings"]["units"].update(mechanism="pure")
+    ),
+    "mechanism is 'none', not one of": described(lambda told: told["allocations"]["units"].update(mechanism="none")),
+    "puredp and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="puredp")),
     "a block has no living quarters": with_blocks("hu", lambda old: pa.array([0] * len(old))),
     "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),

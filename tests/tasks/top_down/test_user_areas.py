@@ -80,7 +80,7 @@ def published(noisy: Path) -> Published:
 
 @pytest.fixture(scope="module")
 def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state folder in which the sample is kept."""
+    """A runs folder in which the sample is kept."""
     home = tmp_path_factory.mktemp("areas") / "state"
     directory = RunDirectory(home / "runs/areas")
     directory.create()
@@ -488,7 +488,7 @@ def test_the_command_answers_from_what_is_kept(
     plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 2 + 1}\n" for at, code in enumerate(codes)))
     signed = "memory://plan.csv?signature=SECRET"
     fsspec.filesystem("memory").pipe(signed, plan.read_bytes())
-    options = ("--state", home, "--totals", noisy / "states.csv")
+    options = ("--runs-folder", home, "--state-totals", noisy / "states.csv")
     assert das("tda", "areas", noisy / "nmf", signed, tmp_path / "out", *options) == 0
     shown = capsys.readouterr().out
     for words in ("not a Census Bureau product", "range", "Districts, counts and how to read them"):

@@ -192,7 +192,7 @@ def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
         if forms and forms[0][LEVELS.index("County")] == OF_2010:
             faults.note(product, "geocodes of the form of the 2010 demonstration")
             if reading.request.totals is None:
-                faults.add(product, "these are measurements of 2010: give its populations with --totals")
+                faults.add(product, "these are measurements of 2010: give its populations with --state-totals")
     return faults.findings()
 
 
@@ -270,7 +270,7 @@ def _check_totals(reading: Reading, totals: Mapping[int, int], declared_by: str)
         total, measured = totals[int(state)], measured_total(reading.source, state)
         if measured is not None and abs(measured[0] - total) > WRONG_TOTAL * measured[1] ** 0.5:
             found = f"{total:,} persons in state {state}; measured are {measured[0]:,}"
-            yield Finding(declared_by, f"declares {found}: give the right ones with --totals")
+            yield Finding(declared_by, f"declares {found}: give the right ones with --state-totals")
 
 
 def _check_spine(reading: Reading) -> dict[ProductName, Compared]:

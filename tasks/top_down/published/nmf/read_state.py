@@ -104,7 +104,9 @@ def _check_declared(
         faults.add(f"State={state}", f"a declared population of {total:,}, less than its {facilities:,} group quarters")
     if persons and geounits.totals is not None and int(geounits.totals.sum()) != total:
         own = int(geounits.totals.sum())
-        faults.add(f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --totals")
+        faults.add(
+            f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --state-totals"
+        )
 
 
 def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:

@@ -47,7 +47,7 @@ def fixed_secret(run: DetailedRun, number: int) -> None:
 
 
 def settings_of(run: DetailedRun, example: Path, **options: Any) -> DetailedDhcaSettings:
-    return settings_here(run.state_folder, example / "params", example / "data", run_id=run.id, **options)
+    return settings_here(run.runs_folder, example / "params", example / "data", run_id=run.id, **options)
 
 
 def measured(run: DetailedRun, example: Path, runs: int = 1, *, estimates: bool = False) -> Accuracy:
