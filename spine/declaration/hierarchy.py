@@ -77,9 +77,9 @@ def make_hierarchy(
     form, levels = declaration.form, declaration.levels
     keys = np.array(leaf_keys(form, leaves), np.str_)
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
-    parts = {name: leaves[name] for name in form.leaves.key}
     apart = [name for level in levels if level.made for name in level.made.apart]
-    faults = code_faults({**columns, **(parts if len(parts) > 1 else {})})
+    named = [*columns, *(form.leaves.key if len(form.leaves.key) > 1 else ())]
+    faults = code_faults({name: leaves[name] for name in named})
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():
         key = distinct[number > 1][0]

@@ -316,7 +316,7 @@ def _check_covered(declared: DeclaredHistogram) -> None:
     if not form.states:
         return  # charged everywhere
     for name in sorted(declared.names, key=lambda name: name.upper() != "STATE"):
-        (codes,) = declared.grouping((name,)).levels
+        codes = declared.coordinates.get(name) or declared.grouping((name,)).levels[0]  # of a cell all its values
         if name.upper() == "STATE":
             if uncharged := sorted(set(codes) - set(form.states)):
                 raise ValueError(
