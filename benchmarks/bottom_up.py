@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from measure import arguments, describe, measure_das
 
-from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
+from tasks.bottom_up.example import DECLARATION, TABLE, TOTALS, make_example
 from tasks.records.marks import MARK_FILE
 from tasks.releases.digests import file_digest
 
@@ -49,7 +49,7 @@ def main() -> None:
         folder = Path(scratch)
         make_example(folder, chosen.rows)
         table = as_text(folder) if chosen.text else folder / TABLE
-        inputs = table, folder / DOMAIN, folder / "out", "--calibrate", folder / TOTALS
+        inputs = table, folder / DECLARATION, folder / "out", "--calibrate", folder / TOTALS
         options = "--epsilon", "1/2", "--workers", chosen.workers, "--runs-folder", folder / "state"
         measured, said = measure_das("bottom-up", "run", *inputs, *options)
         print(

@@ -29,11 +29,11 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
     settings, workers, design = run.settings, run.workers, run.settings.design()
     save_object(run.directory / CHOICES, design)
-    names = Path(settings.domain).with_name(NAMES.file)
+    names = Path(settings.declaration).with_name(NAMES.file)
     if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))
-    tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=design.domain)
-    states = design.domain.charged
+    tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, declared=design.declared)
+    states = design.declared.charged
     run.reserve(reserve_budget, given=tabulated, charge=lambda: design.mechanism.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)

@@ -28,10 +28,10 @@ def example(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic table.")] = 1960,
     as_json: Json = False,
 ) -> None:
-    """Make a synthetic table of counties by sex by group quarters by age, with its domain and published state totals.
+    """Make a synthetic table of counties by sex, group quarters and age, its declaration, and published state totals.
 
     **Example:** `das bottom-up example example/ --rows 100000`, then
-    `das bottom-up run example/table.parquet example/domain.json out/ --epsilon 1 --calibrate example/totals.csv`
+    `das bottom-up run example/table.parquet example/declaration.toml out/ --epsilon 1 --calibrate example/totals.csv`
     """
     from tasks.bottom_up.example import make_example
 
@@ -48,7 +48,7 @@ def noise(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """The noise of one cell and margins of error of marginals, at several epsilons; das tune DOMAIN knows a table's.
+    """The noise of a cell and margins of error of marginals, at several epsilons; das tune has those of a declaration.
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """

@@ -254,9 +254,9 @@ The states are those of CONFIG: some of the US, or Puerto Rico. The whole budget
 BOTTOM_UP = SystemCommands(
     settings=BottomUpSettings,
     about="""Release a noisy histogram and its marginals. One epsilon pays for all cells; marginals are their sums.""",
-    example="`das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`",
-    words="table.parquet domain.json",
-    inputs=("table", "domain"),
+    example="`das bottom-up run table.parquet declaration.toml out/ --epsilon 1/2 --account long-form-1960`",
+    words="table.parquet declaration.toml",
+    inputs=("table", "declaration"),
     exact=(),
     modules={"": ("tasks.bottom_up.release",)},
 )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 COMMON = {"source", "margin", "delta", "form", "as_json"}  # what `das tune` takes for any system
 Source = Annotated[
     Path | None,
-    typer.Argument(metavar="SOURCE", help="A config.json or its directory, a release, its manifest.json, or a domain."),
+    typer.Argument(
+        metavar="SOURCE", help="A config.json or its folder, a release, its manifest.json, or a declaration."
+    ),
 ]
 Households = Annotated[
     bool, typer.Option("--households", help="Of the Detailed DHC-B, by SOURCE or of production (NMFv5).")
@@ -113,8 +115,8 @@ def tune(
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
 
-    Of a config.json or a release of the S-DHC, or a domain of das bottom-up: the noise of every query and what a run
-    spends, at the sum --total (of a domain 1); with --margin the least budget of each query. --households: the same for
+    Of a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
+    run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: for
     SafeTab-H, whose unit of privacy is a household.
 
     --solve has the least budget for a margin, and what else it moves: "count of 500 within 10%", "total of a county,
@@ -157,15 +159,15 @@ class OtherSystem(NamedTuple):
 def _other_system(source: Path | None, scale: Fraction | None, *, households: bool) -> OtherSystem | None:
     """Return the system of a source by what the file is; None for SafeTab-P."""
     from flows.reports.tuning import queries
-    from tasks.bottom_up.domain import is_domain
+    from tasks.bottom_up.declared_histogram import is_declaration
     from tasks.s_dhc.budgets import is_of_s_dhc
 
     if households:
         return OtherSystem(lambda: queries.households(source), "--households takes SOURCE", {"households"})
     if source is not None and is_of_s_dhc(source):
         return OtherSystem(lambda: queries.s_dhc(source, scale), "a source of the S-DHC takes --total", {"total"})
-    if source is not None and is_domain(source):
-        takes = "a domain of das bottom-up takes --total, its epsilon"
+    if source is not None and is_declaration(source):
+        takes = "a declaration of das bottom-up takes --total, its epsilon"
         return OtherSystem(lambda: queries.bottom_up(source, scale or Fraction(1)), takes, {"total"})
     return None
 

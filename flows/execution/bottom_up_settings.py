@@ -40,10 +40,8 @@ class BottomUpSettings(RunSettings):
     IS_TABLE = True
 
     table: Location = argument("TABLE", "The table: text or Parquet (path or URL).")
-    domain: Location = argument(
-        "DOMAIN",
-        "The declared domain (JSON): factors, levels, states; or a declaration (see das tda explain).",
-        typed=Path,
+    declaration: Location = argument(
+        "DECLARATION", "The declaration of the table: leaves, axes, zeros, states (TOML or JSON).", typed=Path
     )
     epsilon: Exact = option(..., "Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
     totals: Location | None = option(None, "Published totals to calibrate to (CSV).", "--calibrate", typed=Path)
@@ -51,7 +49,7 @@ class BottomUpSettings(RunSettings):
     tolerance: Exact = option("0", "How far a published total may be from the data and still count as consistent.")
     marginals: tuple[tuple[str, ...], ...] | None = option(
         None,
-        "A marginal, `A,B,...`; may be repeated. Default: the total, each factor.",
+        "A marginal, `A,B,...`; may be repeated. Default: the total, each axis, level and recode.",
         "--marginal",
         typed=list[str],
         read=_marginals,
@@ -64,7 +62,7 @@ class BottomUpSettings(RunSettings):
 
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges."""
-        return self.design().domain.charged
+        return self.design().declared.charged
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many groups of totals were calibrated in each way, and by name those that were not."""
@@ -85,22 +83,23 @@ class BottomUpSettings(RunSettings):
     def design(self) -> Design:
         """Return the design of the run, from the public files. Raises Refused."""
         from privacy.noise.sampler import check_law
-        from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
+        from tasks.bottom_up.declared_histogram import check_marginals, read_declared_histogram
         from tasks.bottom_up.measure import Design
+        from tasks.bottom_up.totals import read_totals
 
-        domain = read_domain(Path(self.domain))
-        each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
+        declared = read_declared_histogram(Path(self.declaration))
+        each = ((), *((name,) for name in declared.names))
         with refusing():
             design = Design(
-                domain=domain,
+                declared=declared,
                 epsilon=Fraction(self.epsilon),
-                totals=read_totals(Path(self.totals), domain) if self.totals else None,
+                totals=read_totals(Path(self.totals), declared) if self.totals else None,
                 calibration=self.calibration,
                 tolerance=Fraction(self.tolerance),
                 marginals=each if self.marginals is None else self.marginals,
                 clip=self.clip,
             )
-            check_marginals(domain, design.marginals)
+            check_marginals(declared, design.marginals)
             if design.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
             check_law(design.mechanism.law)

@@ -15,7 +15,7 @@ import numpy as np
 
 from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
-from spine.declaration.form import Fault, Form, Level, PassForm, read_form
+from spine.declaration.form import OF_BOTTOM_UP, Fault, Form, Level, PassForm, read_form, record_faults
 from spine.declaration.product import COLUMNS, read_product
 from spine.settings import Definition
 from spine.top_down.histogram import Product
@@ -61,10 +61,14 @@ class Declaration:
 
 def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[Fault]]:
     """Return the declaration in a file, or None and all faults that are seen without its tables."""
-    form, faults = read_form(raw)
+    form, faults = read_form(raw, Form)
     if form is None:
         return None, faults
-    faults += _unit(form)
+    faults += record_faults(form)
+    only = "only das bottom-up reads it: leave it out of a declaration for das tda"
+    faults += [Fault(key, only) for key in OF_BOTTOM_UP if key in form.model_fields_set]
+    if form.budget <= 0:
+        faults.append(Fault("budget", f"it is {form.budget}: a budget is positive"))
     faults += _levels(form)
     shares = _level_shares(form, faults)
     product, wrong = read_product(form)
@@ -89,23 +93,6 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     allocation = Allocation(form.mechanism, form.budget, shares, queries, form.name)
     passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier, *_kept(form, earlier))
     return Declaration(form, product, allocation, passes), []
-
-
-def _unit(form: Form) -> Iterator[Fault]:
-    if form.unit is None and form.records not in ("person", "household"):
-        yield Fault(
-            "unit",
-            f'accounts are of persons or of households: unit = "person" where each {form.records} is the record of one '
-            f'person, unit = "household" where each is that of one household',
-        )
-    if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
-        yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")
-    columns, given = len(form.leaves.key), len(form.record_key)
-    if given != columns:
-        text = f"it names {given} columns for the {columns} of leaves.key: name one for each, in that order"
-        yield Fault("records_file.key", text)
-    if form.budget <= 0:
-        yield Fault("budget", f"it is {form.budget}: a budget is positive")
 
 
 def _levels(form: Form) -> Iterator[Fault]:

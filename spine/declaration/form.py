@@ -7,11 +7,11 @@ records has no key: what is declared comes from files that their owner calls pub
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -21,6 +21,8 @@ from spine.settings import Definition
 
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
+LITERAL = "is:"  # before a value that looks like a range
+OF_BOTTOM_UP = ("states", "not_places", "weight")  # keys that das tda refuses
 MOST_VALUES = 1 << 20  # of an axis
 TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
 
@@ -185,33 +187,59 @@ class PassForm(_Part):
     then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
 
 
-class Form(_Part):
-    """What the file of a declaration holds (docs/declarations.md)."""
+class Weight(_Part):
+    """Weighted records: no weight is above `most`; weights are counted in steps of `grid`."""
 
-    name: Annotated[str, StringConstraints(pattern=SMALL)]
-    records: Annotated[str, StringConstraints(pattern=RECORDS)]
+    column: str
+    most: Annotated[Exact, Field(gt=0)]
+    grid: Annotated[Exact, Field(gt=0)] = Fraction(1)
+
+
+class TableForm(_Part):
+    """What a record may be: the keys of a declaration that das bottom-up reads (docs/declarations.md).
+
+    states: two-digit FIPS codes of all states that the table covers, which are charged; by default every state is.
+    not_places: axes, levels and recodes whose values look like codes of places and are not. das tda reads neither, nor
+    weights (`OF_BOTTOM_UP`).
+    """
+
+    records: Annotated[str, StringConstraints(pattern=RECORDS)] = "person"
     unit: Literal["person", "household"] | None = None
-    mechanism: Definition = "zcdp"
-    budget: Exact
     delimiter: Literal[",", "|", ";", "\t"] = ","
-    leaves: Leaves
-    levels: tuple[Level, ...] = Field(min_length=2)
-    bypass: bool = True
+    leaves: Leaves | None = None
+    levels: tuple[Level, ...] = ()
     records_file: RecordsFile | None = None
     axes: dict[Name, AxisForm] = Field(min_length=1)
     recodes: dict[Name, RecodeForm] = {}
-    queries: dict[str, Exact | dict[str, Exact]]
     zeros: tuple[Zero, ...] = ()
+    states: tuple[str, ...] = Field(default=(), min_length=1)
+    not_places: Texts = ()
+    weight: Weight | None = None
+
+    @property
+    def record_key(self) -> tuple[str, ...]:
+        """Return the columns of a record that name its leaf; empty without leaves."""
+        if self.records_file:
+            return self.records_file.key
+        return self.leaves.key if self.leaves else ()
+
+
+class Form(TableForm):
+    """The keys of a declaration that das tda reads."""
+
+    name: Annotated[str, StringConstraints(pattern=SMALL)]
+    records: Annotated[str, StringConstraints(pattern=RECORDS)]
+    mechanism: Definition = "zcdp"
+    budget: Exact
+    leaves: Leaves
+    levels: tuple[Level, ...] = Field(min_length=2)
+    bypass: bool = True
+    queries: dict[str, Exact | dict[str, Exact]]
     totals: tuple[TotalForm, ...] = ()
     counts: tuple[CountForm, ...] = ()
     equal: tuple[EqualForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
-
-    @property
-    def record_key(self) -> tuple[str, ...]:
-        """Return the columns of a record that name its leaf."""
-        return self.records_file.key if self.records_file else self.leaves.key
 
     @property
     def counts_are_totals(self) -> bool:
@@ -238,17 +266,21 @@ class Form(_Part):
         return len(self.counts) + len(self.equal) <= 1 and not self.equal and (not limited or self.counts_are_totals)
 
 
-def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:
+F = TypeVar("F", bound=TableForm)
+
+
+def read_form(raw: Mapping[str, Any], kind: type[F]) -> tuple[F | None, list[Fault]]:
     """Return what a declaration's file holds, or None and every fault of its keys and types, one of a key."""
     try:
-        return Form.model_validate(raw), []
+        return kind.model_validate(raw), []
     except ValidationError as error:
         faults = list(_faults(error.errors()))
         return None, list({fault.key: fault for fault in reversed(faults)}.values())[::-1]
 
 
 def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
-    known = {field.alias or name for part in _Part.__subclasses__() for name, field in part.model_fields.items()}
+    parts: list[type[_Part]] = [*_Part.__subclasses__(), Form]
+    known = {field.alias or name for part in parts for name, field in part.model_fields.items()}
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
         text = fault_words(error)
@@ -258,6 +290,33 @@ def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
         elif error["type"] == "string_pattern_mismatch":
             text = f"{error['input']!r:.50}: write it in {PATTERNS[error['ctx']['pattern']]}"
         yield Fault(".".join(place), text)
+
+
+def record_faults(form: TableForm) -> Iterator[Fault]:
+    """Yield what is wrong with the unit of the account, and with the columns that name a record's leaf."""
+    if form.unit is None and form.records not in ("person", "household"):
+        yield Fault(
+            "unit",
+            f'accounts are of persons or of households: unit = "person" where each {form.records} is the record of one '
+            f'person, unit = "household" where each is that of one household',
+        )
+    if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
+        yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")
+    columns, given = len(form.leaves.key) if form.leaves else 0, len(form.record_key)
+    if given != columns:
+        text = f"it names {given} columns for the {columns} of leaves.key: name one for each, in that order"
+        yield Fault("records_file.key", text)
+    if form.levels and (form.leaves is None or len(form.levels) == 1):
+        yield Fault("levels", "they divide leaves, and the last are the leaves themselves: give leaves and two levels")
+
+
+def code_faults(columns: Mapping[str, Iterable[str]]) -> list[Fault]:
+    """Return, by column of the table of leaves, the first code that no release can hold."""
+    return [
+        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula')
+        for name, codes in columns.items()
+        if (wrong := sorted(code for code in {*codes} if not is_writable(code)))
+    ]
 
 
 def is_writable(text: str) -> bool:
@@ -272,10 +331,11 @@ def is_writable(text: str) -> bool:
 def expanded(text: str) -> list[str]:
     """Return the values of a text: `0-3` is 0, 1, 2, 3, and `01-63` keeps its zeros; any other text is one value.
 
+    `is:0-3` is the one value 0-3.
     Raises ValueError for a range that runs backwards or is too long.
     """
     if not (match := RANGE.fullmatch(text)):
-        return [text]
+        return [text.removeprefix(LITERAL)]
     first, last = (int(end) for end in match.groups())
     if not 0 <= last - first < MOST_VALUES:
         raise ValueError(f"the range {text} runs backwards or is too long")

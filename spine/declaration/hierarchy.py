@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from spine.bypass import bypass
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import Fault, Form, Level, is_writable
+from spine.declaration.form import Fault, Form, Level, code_faults
 from spine.geography import BoolArray, IntArray
 from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine, changes
@@ -77,13 +77,9 @@ def make_hierarchy(
     form, levels = declaration.form, declaration.levels
     keys = np.array(leaf_keys(form, leaves), np.str_)
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
-    parts = {name: np.array(leaves[name], np.str_) for name in form.leaves.key}
     apart = [name for level in levels if level.made for name in level.made.apart]
-    faults = [
-        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula')
-        for name, values in {**columns, **(parts if len(parts) > 1 else {})}.items()
-        if (wrong := [code for code in np.unique(values).tolist() if not is_writable(code)])
-    ]
+    named = [*columns, *(form.leaves.key if len(form.leaves.key) > 1 else ())]
+    faults = code_faults({name: leaves[name] for name in named})
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():
         key = distinct[number > 1][0]

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from privacy.tables.histogram import Axis, Count, Recode
-from spine.declaration.form import AxisForm, Fault, Form, RecodeForm, expanded, is_writable
+from privacy.tables.histogram import Axis, Count, Histogram, Recode
+from spine.declaration.form import AxisForm, Fault, Form, RecodeForm, TableForm, expanded, is_writable
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL
 
@@ -29,6 +29,11 @@ def cell_values(axis: AxisForm) -> list[tuple[str, ...]]:
         else:
             cells.append(tuple(value for text in each for value in expanded(text)))
     return cells
+
+
+def coordinates(axis: AxisForm) -> dict[str, int]:
+    """Return the coordinate of each value that a column may have."""
+    return {value: cell for cell, values in enumerate(cell_values(axis)) for value in values}
 
 
 def _axis(name: str, form: AxisForm) -> Axis:
@@ -73,6 +78,8 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
     if form.labels and len(form.labels) != number:
         raise ValueError(f"there are {len(form.labels)} labels for {number} parts")
     labels = form.labels or tuple(_part_label(axis, part, at) for at in range(number))
+    if not all(map(is_writable, labels)) or len({*labels}) < len(labels):
+        raise ValueError('labels are distinct, not empty, and without |, ", line ends and formulas')
     return Recode(name, axis.name, tuple(part), labels)
 
 
@@ -82,7 +89,28 @@ def _part_label(axis: Axis, part: list[int], at: int) -> str:
 
 
 def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
-    """Return the histogram of a declaration, or None and every fault of its axes, recodes, zeros and queries."""
+    """Return the histogram of a leaf with what it is bounded by, or None and every fault."""
+    histogram, faults = read_histogram(form, MOST_CELLS)
+    if histogram is None:
+        return None, faults
+    product = Product(
+        histogram.axes,
+        histogram.recodes,
+        histogram.zeros,
+        name=form.name,
+        counts=(Count("total", f"{form.records}s"),),
+        bounded=(form.partitions or [TOTAL])[0] if form.one_partition else tuple(form.partitions),
+    )
+    if not product.possible.any():
+        return None, [Fault("zeros", "every cell is a zero: no record could be in any")]
+    return product, []
+
+
+def read_histogram(form: TableForm, most: int) -> tuple[Histogram | None, list[Fault]]:
+    """Return the histogram of a declaration's axes, or None and every fault of its axes, recodes and zeros.
+
+    most: the cells that it may have.
+    """
     faults: list[Fault] = []
     axes: dict[str, Axis] = {}
     recodes: dict[str, Recode] = {}
@@ -100,25 +128,15 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
             except ValueError as error:
                 faults.append(Fault(f"recodes.{name}", str(error)))
     faults += _names(form)
-    if np.prod([float(len(axis)) for axis in axes.values()]) > MOST_CELLS:
-        faults.append(Fault("axes", f"the table has more than {MOST_CELLS:,} cells: merge values"))
+    if np.prod([float(len(axis)) for axis in axes.values()]) > most:
+        faults.append(Fault("axes", f"the table has more than {most:,} cells: merge values"))
     if faults:
         return None, faults
     zeros = tuple(_zero(form, at, axes, recodes, faults) for at in range(len(form.zeros)))
-    product = Product(
-        tuple(axes.values()),
-        name=form.name,
-        counts=(Count("total", f"{form.records}s"),),
-        recodes=tuple(recodes.values()),
-        bounded=(form.partitions or [TOTAL])[0] if form.one_partition else tuple(form.partitions),
-        zeros=zeros,
-    )
-    if not faults and not product.possible.any():
-        faults.append(Fault("zeros", "every cell is a zero: no record could be in any"))
-    return (None if faults else product), faults
+    return (None if faults else Histogram(tuple(axes.values()), tuple(recodes.values()), zeros)), faults
 
 
-def _names(form: Form) -> Iterator[Fault]:
+def _names(form: TableForm) -> Iterator[Fault]:
     """Yield names that are used twice, or that mean something else."""
     columns = [axis.column for axis in form.axes.values()]
     folded = [column.casefold() for level in form.levels for column in level.columns]
@@ -143,7 +161,7 @@ def _names(form: Form) -> Iterator[Fault]:
 
 
 def _zero(
-    form: Form, at: int, axes: Mapping[str, Axis], recodes: Mapping[str, Recode], faults: list[Fault]
+    form: TableForm, at: int, axes: Mapping[str, Axis], recodes: Mapping[str, Recode], faults: list[Fault]
 ) -> dict[str, frozenset[int]]:
     """Return the condition of a structural zero by axis; add what is wrong with it to the faults."""
     where: dict[str, frozenset[int]] = {}

@@ -40,24 +40,24 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the count of each cell of the histogram, in steps, and the cells that the release has."""
-    histogram = design.domain.histogram
+    histogram = design.declared.histogram
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
     place = np.zeros(len(table), np.int64)
     for axis in histogram.axes:
         level = pd.Index(axis.codes).get_indexer(pd.Index(table[axis.name].astype(str)))
         if (level < 0).any():
-            raise NotOfRelease(f"the histogram has a level of {axis.name} that is not in its domain")
+            raise NotOfRelease(f"the histogram has a value of {axis.name} that is not declared")
         place = place * len(axis) + level
     count, reported = np.zeros(histogram.cells, np.int64), np.zeros(histogram.cells, np.bool_)
-    count[place] = np.rint(table["COUNT"].to_numpy() / float(design.domain.grid)).astype(np.int64)
+    count[place] = np.rint(table["COUNT"].to_numpy() / float(design.declared.grid)).astype(np.int64)
     reported[place] = True
     return count, reported
 
 
 def _groups(design: Design) -> NDArray[np.int64]:
     """Return the group of totals that each possible cell is in; -1 for structural zeros, and without totals."""
-    every = np.arange(design.domain.histogram.cells)
-    possible = design.domain.histogram.possible
+    every = np.arange(design.declared.histogram.cells)
+    possible = design.declared.histogram.possible
     return np.where(possible, design.totals.grouping.of(every), -1) if design.totals else np.full(len(every), -1)
 
 
@@ -82,7 +82,7 @@ def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
 
 def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
     """Check that each possible cell of a reported group is there, and that calibrated groups sum to their totals."""
-    histogram, faults = design.domain.histogram, []
+    histogram, faults = design.declared.histogram, []
     expected = histogram.possible.copy()
     if design.totals is not None:
         group, published = _groups(design), design.totals.published
@@ -92,7 +92,7 @@ def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.
             if number in published and not design.clip and count[group == number].sum() != published[number]:
                 faults.append(f"the counts of {design.totals.grouping.label(number)} do not sum to their total")
     if (differ := int((expected != reported).sum())) > 0:
-        faults.append(f"{differ:,} cells of the domain are missing, or not of it")
+        faults.append(f"{differ:,} declared cells are missing, or not of it")
     return Check("cells of the histogram", f"{histogram.cells:,} cells", tuple(faults))
 
 
@@ -115,9 +115,9 @@ def _check_table(
     faults = []
     if not np.allclose(table["MOE"], expected["MOE"], rtol=1e-12, atol=0):
         faults.append("margins of error are not those of the law")
-    counts, sums, step = table["COUNT"].to_numpy(), expected["COUNT"].to_numpy(), float(design.domain.grid)
+    counts, sums, step = table["COUNT"].to_numpy(), expected["COUNT"].to_numpy(), float(design.declared.grid)
     if not np.allclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6):
-        faults.append(f"counts are not whole steps of {design.domain.grid}")
+        faults.append(f"counts are not whole steps of {design.declared.grid}")
     if design.clip and (counts < 0).any():
         faults.append("counts are negative")
     if not np.allclose(counts, np.minimum(counts, sums) if design.clip else sums, rtol=1e-12, atol=1e-9):

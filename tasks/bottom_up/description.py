@@ -1,4 +1,4 @@
-"""What the tables of a bottom-up release are: their columns follow from its domain."""
+"""What the tables of a bottom-up release are: their columns follow from its declaration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE
 from tasks.releases.description import Column, Description, Table, count_and_margin
 
-LEVEL = Column("*", "code", "a level of the declared domain")
+LEVEL = Column("*", "code", "a value of the declaration")
 NUMBERS = count_and_margin(
     "records",
     "the published count, with noise, in multiples of the step",
@@ -24,7 +24,7 @@ def _table(title: str, name: str, *, counts: bool = False) -> Table:
 
 
 HISTOGRAM = _table("The histogram", "histogram", counts=True)
-MARGINALS = _table("The total", "total"), _table("The marginal by {factors}", "by-{factors}")
+MARGINALS = _table("The total", "total"), _table("The marginal by {axes}", "by-{axes}")
 TABLES = (HISTOGRAM, *MARGINALS, NAMES_TABLE, POINTS_TABLE)
 
 

@@ -17,8 +17,9 @@ from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.exact import parse_exact
 from privacy.noise.sampler import check_law
-from tasks.bottom_up.domain import Domain, Totals, check_marginals, checked_domain
+from tasks.bottom_up.declared_histogram import DeclaredHistogram, check_marginals, checked_histogram
 from tasks.bottom_up.tabulate import COUNTS
+from tasks.bottom_up.totals import Totals
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
 from tasks.lifecycle.run_directory import RunDirectory
@@ -36,7 +37,7 @@ QUERY = "bottom-up/histogram"
 class Design:
     """The choices of a run, all public."""
 
-    domain: Domain
+    declared: DeclaredHistogram
     epsilon: Fraction
     totals: Totals | None = None
     calibration: Method = "additive"
@@ -47,18 +48,19 @@ class Design:
     @cached_property
     def mechanism(self) -> BottomUp:
         """The mechanism, with the sensitivity that the weights give it."""
-        return self.domain.mechanism(self.epsilon)
+        return self.declared.mechanism(self.epsilon)
 
     @property
     def pieces(self) -> int:
         """The number of runs of CELLS_EACH cells."""
-        return -(-self.domain.histogram.cells // CELLS_EACH)
+        return -(-self.declared.histogram.cells // CELLS_EACH)
 
     def described(self) -> dict[str, Any]:
         """Return the design as a manifest has it; `read_design` reads it."""
         totals = self.totals
         return {
-            "domain": self.domain.model_dump(mode="json"),
+            "declaration": dict(self.declared.declaration),
+            "leaves": {name: list(codes) for name, codes in self.declared.leaves.items()},
             "epsilon": str(self.epsilon),
             "totals": totals
             and {"by": list(totals.grouping.names), "published": sorted(map(list, totals.published.items()))},
@@ -71,7 +73,7 @@ class Design:
     def digest(self) -> str:
         """Return one digest of all that shapes the release besides the data."""
         options = {
-            "domain": self.domain.digest(),
+            "declaration": self.declared.digest(),
             "epsilon": str(self.epsilon),
             "totals": self.totals and [self.totals.grouping.names, sorted(self.totals.published.items())],
             "calibration": self.calibration,
@@ -84,15 +86,15 @@ class Design:
 
 def read_design(stated: Mapping[str, Any]) -> Design:
     """Return the design that a manifest has. Raises ValueError, TypeError or LookupError where it has none."""
-    domain = checked_domain(stated["domain"])
+    declared = checked_histogram(stated["declaration"], stated["leaves"])
     totals, method = stated["totals"], {each: each for each in get_args(Method)}[stated["calibration"]]
     published = totals and {int(group): int(total) for group, total in totals["published"]}
     marginals = tuple(tuple(map(str, names)) for names in stated["marginals"])
-    check_marginals(domain, marginals)
+    check_marginals(declared, marginals)
     design = Design(
-        domain,
+        declared,
         parse_exact(stated["epsilon"]),
-        totals and Totals(domain.grouping(totals["by"]), published),
+        totals and Totals(declared.grouping(totals["by"]), published),
         method,
         parse_exact(stated["tolerance"]),
         marginals,
@@ -115,9 +117,9 @@ def measure_piece(run: RunDirectory, number: int) -> None:
         return
     design = load_object(run / CHOICES, Design)
     start = number * CELLS_EACH
-    stop = min(start + CELLS_EACH, design.domain.histogram.cells)
+    stop = min(start + CELLS_EACH, design.declared.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
-    noisy[~design.domain.histogram.are_possible(np.arange(start, stop))] = 0
+    noisy[~design.declared.histogram.are_possible(np.arange(start, stop))] = 0
     save_arrays(folder, {"count": noisy})
 
 
@@ -141,12 +143,12 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 def _calibrate(run: RunDirectory) -> None:
     design = load_object(run / CHOICES, Design)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(design.pieces)])
-    reported = design.domain.histogram.are_possible(np.arange(len(noisy)))
+    reported = design.declared.histogram.are_possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
     if design.totals is not None:
         grouping = design.totals.grouping
         group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
-        published, tolerance = design.totals.published, design.tolerance / design.domain.grid
+        published, tolerance = design.totals.published, design.tolerance / design.declared.grid
         consistent = agree(noisy, group, published, design.mechanism.law, tolerance)
         done = calibrate(noisy, group, published, consistent, design.calibration)
         noisy, reported = done.counts, reported & done.reported

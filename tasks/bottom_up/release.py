@@ -1,7 +1,7 @@
 """Release: the bottom-up histogram, its marginals by addition, and the manifest.
 
-Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows are in the order of the declared
-levels. Geographies that calibration dropped are in no table and no sum.
+Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows are in the order of the declaration.
+Geographies that calibration dropped are in no table and no sum.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = tables_of(design)
     rows = {table: _write(out, table, design, columns, count, reported) for table, columns in names.items()}
-    if regions := design.domain.regions():
+    if regions := design.declared.regions():
         write_regions(run, out, regions.__contains__)
     manifest = _manifest(run, design)
     short = _short(design, manifest, names, rows)
@@ -61,15 +61,15 @@ def write_release(run: RunDirectory, out: Path) -> None:
 
 
 def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
-    """Return the factors or groups of every table of a release, by its name."""
-    names = {"histogram": design.domain.histogram.names}
+    """Return the axes, levels and recodes of every table of a release, by its name."""
+    names = {"histogram": design.declared.histogram.names}
     return names | {"by-" + "-".join(each).lower() if each else "total": each for each in design.marginals}
 
 
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Write one table by the factors or groups named; the histogram is the one by all of them.
+    """Write one table by the axes, levels and recodes named; the histogram is the one by all of them.
 
     Return its rows and the most cells that one of them sums.
     """
@@ -86,10 +86,10 @@ def table_parts(
 
     count: of each cell of the histogram, in steps. reported: the cells that the release has.
     """
-    whole = tuple(names) == design.domain.histogram.names
+    whole = tuple(names) == design.declared.histogram.names
     cells = reported.astype(np.int64)
-    sums = count if whole else design.domain.marginal(np.where(reported, count, 0), names)
-    summed = cells if whole else design.domain.marginal(cells, names)
+    sums = count if whole else design.declared.marginal(np.where(reported, count, 0), names)
+    summed = cells if whole else design.declared.marginal(cells, names)
     rows = np.flatnonzero(summed)
     margins = _margins(design, summed)
     starts = range(0, len(rows), ROWS_AT_ONCE)
@@ -100,10 +100,11 @@ def _short(
     design: Design, manifest: dict[str, Any], names: Mapping[str, Sequence[str]], rows: dict[str, tuple[int, int]]
 ) -> InShort:
     """Return what was published, and by table the margin of the row that sums most cells."""
-    unit = "records" if design.domain.weight is None else "of the weighted total"
+    grid = design.declared.grid
+    unit = "records" if design.declared.form.weight is None else "of the weighted total"
     published = [
         f"{sum(rows[table][0] for table in names):,} counts in {len(names)} tables, all sums of one histogram of "
-        f"{design.domain.histogram.cells:,} cells by {', '.join(design.domain.factors)}."
+        f"{design.declared.histogram.cells:,} cells by {', '.join(design.declared.histogram.names)}."
     ]
     dropped = sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"])
     if dropped:
@@ -112,9 +113,7 @@ def _short(
     for table, columns in names.items():
         counts, cells = rows[table]
         margin = margin_of_error(design.mechanism.law, cells) if cells else 0
-        shown.append(
-            [", ".join(columns) or "the total", f"{counts:,}", f"{cells:,}", number(float(margin * design.domain.grid))]
-        )
+        shown.append([", ".join(columns) or "the total", f"{counts:,}", f"{cells:,}", number(float(margin * grid))])
     columns = ["by", "counts", "cells in one, at most", "±, at most"]
     notes = [f"In {unit}. Every cell has noise, also an empty one, so a sum of more cells is less sure."]
     sure = [IN_WORDS]
@@ -134,7 +133,7 @@ def table_part(
     design: Design, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
 ) -> pa.Table:
     """Return some rows of a table with their counts and margins."""
-    grouping = design.domain.grouping(names)
+    grouping = design.declared.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
     columns: dict[str, Any] = {}
     for name, levels, level in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
@@ -146,7 +145,7 @@ def table_part(
 
 
 def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
-    grid = design.domain.grid
+    grid = design.declared.grid
     if grid.denominator == 1:
         return steps * int(grid)
     return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
@@ -165,28 +164,27 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
 
 def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Return the statements that follow from a design. cases: what was done with each group of totals."""
-    mechanism, domain = design.mechanism, design.domain
+    mechanism, declared = design.mechanism, design.declared
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:
         statements += ["calibration", "noisy_test"]
     return {
         "spent": mechanism.spend.as_json(),
-        "states": list(domain.states),
+        "states": list(declared.form.states),
         "design": design.described(),
         "noise": {
             **noise_law(mechanism.law),
             "sensitivity": mechanism.sensitivity,
-            "step": str(domain.grid),
+            "step": str(declared.grid),
             "sampler": "exact",
         },
         "histogram": {
-            "cells": domain.histogram.cells,
-            "factors": {axis.name: len(axis) for axis in domain.histogram.axes},
-            "regions": domain.region_columns,
-            "structural_zeros": [dict(each) for each in domain.structural_zeros],
-            "domain": domain.digest(),
-            "records": domain.records,
-            "unit": domain.unit,
+            "cells": declared.histogram.cells,
+            "axes": {axis.name: len(axis) for axis in declared.histogram.axes},
+            "regions": declared.region_columns,
+            "declaration": declared.digest(),
+            "records": mechanism.record,
+            "unit": mechanism.unit,
         },
         "calibration": {
             "method": design.calibration if design.totals is not None else None,

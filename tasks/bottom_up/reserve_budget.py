@@ -19,9 +19,9 @@ def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Cha
     """
     if (run / VALIDATED).exists():
         return
-    open_source(table, design.domain)
+    open_source(table, design.declared)
     if read_mark(mark_folder(table)) is None:
-        precheck(run, charging, design.domain.charged, design.mechanism.spend)
+        precheck(run, charging, design.declared.charged, design.mechanism.spend)
 
 
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
@@ -31,4 +31,4 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """
     design = load_object(run / CHOICES, Design)
     tabulated = load_object(run / VALIDATED, Input)
-    authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)
+    authorize(run, charging, design.declared.charged, design.mechanism.spend, design.digest(), tabulated)

@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privacy.noise.exact import exact_number
-from tasks.bottom_up.domain import Domain, Weight
+from spine.declaration.form import Weight
+from tasks.bottom_up.declared_histogram import DeclaredHistogram
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Input
@@ -39,28 +40,28 @@ NO_WEIGHT = -1
 class Source(RecordFile):
     """The table of a run and what it is checked against; public."""
 
-    domain: Domain
+    declared: DeclaredHistogram
 
 
-def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) -> Input:
+def tabulate(run: RunDirectory, workers: Workers, table: str, declared: DeclaredHistogram) -> Input:
     """Check every record of the table and count it into the histogram.
 
     A run that has counted continues from its own copy, if its table is unchanged or gone.
 
-    Raises Refused where a record has an undeclared level, a structural zero's levels or a bad weight, or the table
+    Raises Refused where a record has an undeclared value, is in a structural zero or has a bad weight, or the table
     cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / VALIDATED).exists():
         source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Input)
-        now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
+        now = open_source(table, declared) if exists(table) else replace(source, path=table, declared=declared)
         if source != now:
-            raise Refused(f"run {run.id} began with another table or domain; {PUT_BACK}")
+            raise Refused(f"run {run.id} began with another table or declaration; {PUT_BACK}")
         if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
             raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
         return tabulated
     remove(run / COUNTS)  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
-        tabulated = _tabulate(run, workers, open_source(table, domain))
+        tabulated = _tabulate(run, workers, open_source(table, declared))
     save_object(run / VALIDATED, tabulated)
     return tabulated
 
@@ -76,46 +77,46 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
     return Input(sha256(f"table {read.digest}\n".encode()).hexdigest(), (read.digest,), mark)
 
 
-def open_source(table: str, domain: Domain) -> Source:
+def open_source(table: str, declared: DeclaredHistogram) -> Source:
     """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
     try:
         with refuse_unreadable(table):
-            header = read_header(table, domain.delimiter)
+            header = read_header(table, declared.form.delimiter)
     except ValueError as error:
         raise Refused(f"{table} {error}") from None
     if any("\r" in name for name in header):
         raise Refused(f"{table}: {STRAY_RETURN}")
-    if missing := [name for name in domain.columns if name not in header]:
+    if missing := [name for name in declared.columns if name not in header]:
         raise Refused(f"{table} has no column {', '.join(missing)}")
-    if doubled := [name for name in domain.columns if header.count(name) > 1]:
+    if doubled := [name for name in declared.columns if header.count(name) > 1]:
         raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
-    words = tuple((domain.column(name), words_of(levels)) for name, levels in domain.factors.items())
-    return Source(table, tuple(header), domain.columns, domain.delimiter, words=words, domain=domain)
+    words = tuple((axis.column, words_of(declared.coordinates[axis.name])) for axis in declared.histogram.axes)
+    return Source(table, tuple(header), declared.columns, declared.form.delimiter, words=words, declared=declared)
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:
     """Count one partition: its cells, and their steps."""
     source = load_object(run / SOURCE, Source)
-    counted_records.count_chunk(run / COUNTS, source, number, partial(encode, source.domain))
+    counted_records.count_chunk(run / COUNTS, source, number, partial(encode, source.declared))
 
 
-def encode(domain: Domain, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check records, and return the cells of those without a fault, and their steps."""
-    levels = []
-    for axis in domain.histogram.axes:
-        of_values = checks.columns[axis.column]
-        place = pd.Index(axis.codes).get_indexer(pd.Index(of_values.values))  # -1 for none
-        number = place[of_values.numbers]
-        checks.unknown("levels that are not declared", axis.column, number < 0, axis.codes)
-        levels.append(np.maximum(number, 0))
-    cell = domain.histogram.cell(levels)
-    if domain.structural_zeros:
-        checks.fault("records in a cell that is declared a structural zero", "", ~domain.histogram.are_possible(cell))
+    histogram, weight = declared.histogram, declared.form.weight
+    at = []
+    for axis in histogram.axes:
+        known, of_values = declared.coordinates[axis.name], checks.columns[axis.column]
+        place = pd.Index([*known]).get_indexer(pd.Index(of_values.values))  # -1 for an unknown value
+        number = np.array([*known.values(), -1])[place][of_values.numbers]
+        checks.unknown("values that are not declared", axis.column, number < 0, known)
+        at.append(np.maximum(number, 0))
+    cell = histogram.cell(at)
+    if histogram.zeros:
+        checks.fault("records in a cell that is declared a zero", "", ~histogram.are_possible(cell))
     steps = np.ones(len(checks.rows), np.int64)
-    if domain.weight:
-        steps = checks.columns[domain.weight.column].where(partial(weight_steps, domain.weight), np.int64)
-        rule = "weights that are not numbers from 0 to the declared most"
-        checks.fault(rule, domain.weight.column, steps < 0)
+    if weight:
+        steps = checks.columns[weight.column].where(partial(weight_steps, weight), np.int64)
+        checks.fault("weights that are not numbers from 0 to the declared most", weight.column, steps < 0)
     return cell[checks.good], steps[checks.good]
 
 

@@ -87,7 +87,8 @@ def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     make_example(folder, 200, states=2, counties=1)
     (folder / MARK_FILE).unlink()
-    words = ["bottom-up", "run", folder / "table.parquet", folder / "domain.json", folder / "out", "--epsilon", "1"]
+    inputs = folder / "table.parquet", folder / "declaration.toml"
+    words = ["bottom-up", "run", *inputs, folder / "out", "--epsilon", "1"]
     return words, "run", "bottom-up"
 
 

@@ -133,7 +133,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "DAS_PARAMS": str(folder / "params"),
         **{f"DAS_INPUT_{name}": str(folder / "data") for name in ("US", "PR")},
         **{f"DAS_TDA_INPUT_{name}": str(folder / "top-down") for name in ("US", "PR")},
-        **{f"DAS_BOTTOM_UP_{name}": "1" for name in ("TABLE", "DOMAIN", "EPSILON")},
+        **{f"DAS_BOTTOM_UP_{name}": "1" for name in ("TABLE", "DECLARATION", "EPSILON")},
         **{f"DAS_DECLARED_{name}": "1" for name in ("DATA", "DECLARATION")},
         "DAS_OUT": str(folder / "out"),
         "DAS_ACCOUNT": ACCOUNT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -35,11 +34,14 @@ FLAGS = (
 )
 
 
-DOMAIN = {
-    "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"]},
-    "states": ["44", "45", "46"],
-    "groups": {"STATE": {"of": "COUNTY", "first": 2}},
-}
+DECLARATION = """
+states = ["44", "45", "46"]
+leaves = { file = "counties.csv", key = "COUNTY" }
+levels = [{ name = "state", columns = ["STATE"] }, { name = "county", columns = ["COUNTY"] }]
+[axes.SEX]
+column = "SEX"
+values = ["1", "2"]
+"""
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...] = ((), ("SEX",))) -> Path:
     """Make a bottom-up release of few records."""
-    from tasks.bottom_up.domain import read_domain
+    from tasks.bottom_up.declared_histogram import read_declared_histogram
     from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
     from tasks.bottom_up.release import write_release
     from tasks.bottom_up.reserve_budget import reserve_budget
@@ -151,18 +153,19 @@ def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.staging import stage_in_one_piece
 
-    (folder / "domain.json").write_text(json.dumps(DOMAIN))
+    (folder / "declaration.toml").write_text(DECLARATION)
+    (folder / "counties.csv").write_text("STATE,COUNTY\n44,44001\n44,44003\n45,45001\n46,46001\n")
     (folder / "table.csv").write_text("COUNTY,SEX\n" + "44001,1\n" * 5 + "44003,2\n" * 90 + "46001,2\n" * 4)
     ledger = e2e_runs.open_account(folder, total=1, definition="puredp", name="long-form")
     run = RunDirectory(folder / "runs/r1")
     run.create()
-    domain = read_domain(folder / "domain.json")
-    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=marginals, clip=clip))
+    declared = read_declared_histogram(folder / "declaration.toml")
+    save_object(run / CHOICES, Design(declared, Fraction(1, 2), marginals=marginals, clip=clip))
     (folder / "names.csv").write_text(
         "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
     )
     keep_regions(run, str(folder / "names.csv"))
-    tabulate(run, HERE, str(folder / "table.csv"), domain)
+    tabulate(run, HERE, str(folder / "table.csv"), declared)
     reserve_budget(run, Charging("long-form", ledger.path))
     measure(run, HERE)
     calibrate_counts(run, HERE)

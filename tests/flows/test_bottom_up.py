@@ -57,9 +57,9 @@ def test_noise_table_has_the_closed_forms(das):
     assert result["margins"][0]["margin"] == 6
 
 
-def test_a_domain_is_tuned_before_its_run(das_tune, made):
+def test_a_declaration_is_tuned_before_its_run(das_tune, made):
     """Each marginal's margin is that of the most cells that one of its counts sums; of a sample the epsilon is less."""
-    code, out, _ = das_tune(made.domain, "--total", "1/2", "--margin", "100", "--json")
+    code, out, _ = das_tune(made.declaration, "--total", "1/2", "--margin", "100", "--json")
     found = json.loads(out)
     rows = {row["query"]: row for row in found["queries"]}
     assert (code, rows["the histogram"]["margins"], rows["the total"]["cells"]) == (0, [6], [48 * 200])
@@ -69,8 +69,8 @@ def test_a_domain_is_tuned_before_its_run(das_tune, made):
         least = Fraction(str(rows[name]["least_budget"][0]))
         assert margin_of_error(TwoSidedGeometric(1 / least), cells) <= 100
     assert "costs epsilon 0.151 in place of 0.5" in found["notes"][0]
-    code, out, err = das_tune(made.domain, "--gamma", "0.3")
-    assert (code, out, "--gamma: a domain of das bottom-up takes" in " ".join(err.split())) == (2, "", True)
+    code, out, err = das_tune(made.declaration, "--gamma", "0.3")
+    assert (code, out, "--gamma: a declaration of das bottom-up takes" in " ".join(err.split())) == (2, "", True)
 
 
 def test_a_margin_of_a_trillion_cells_is_proved_at_once(das):
@@ -117,7 +117,7 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("curve", "--counts", "0,0"), "sum to 0"),
         (("curve", *COUNTS, "--plot", "curve.gif"), ".svg, .png, .pdf"),
         (("curve", *COUNTS, "--plot", "/nowhere/curve.svg"), "cannot be written"),
-        (("run", "t.csv", "/nowhere.json", "out", "--epsilon", "1"), "cannot be read"),
+        (("run", "t.csv", "/nowhere.toml", "out", "--epsilon", "1"), "cannot be read"),
         (("run", "--resume", "nobody"), "no confidential directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -131,25 +131,25 @@ def test_bad_input_is_refused_in_one_line(refused, arguments, message):
     [
         (("--epsilon", "-1"), "epsilon must be positive"),
         (("--epsilon", "much"), "is not a number"),
-        (("--epsilon", "1", "--marginal", "TOWN"), "no factor or group 'TOWN'"),
+        (("--epsilon", "1", "--marginal", "TOWN"), "no axis, level or recode 'TOWN'"),
         (("--epsilon", "1", "--tolerance", "-1"), "tolerance must not be negative"),
         (("--epsilon", "1", "--run-id", "../up"), "run_id"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_bad_options_of_a_run_are_refused_before_it_starts(refused, made, tmp_path, options, message):
-    refused(message, "run", made.table, made.domain, tmp_path / "out", *options)
+    refused(message, "run", made.table, made.declaration, tmp_path / "out", *options)
     assert not (tmp_path / "out").exists()
 
 
 def test_usage_is_exit_2(das):
     assert das("curve")[0] == 2
-    assert das("run", "table.csv", "domain.json", "out", "--epsilon", "1", "--calibration", "magic")[0] == 2
+    assert das("run", "table.csv", "declaration.toml", "out", "--epsilon", "1", "--calibration", "magic")[0] == 2
 
 
 def test_example_writes_what_a_run_needs(das, tmp_path):
     code, out, _ = das("example", tmp_path / "new", "--rows", "100", "--json")
-    assert (code, set(json.loads(out))) == (0, {"table", "domain", "totals"})
+    assert (code, set(json.loads(out))) == (0, {"table", "declaration", "totals"})
     assert das("example", tmp_path / "new")[0] == 1
 
 
@@ -162,7 +162,7 @@ def settings(made: Example, tmp_path: Path, shared_cluster: None) -> BottomUpSet
     (made.table.parent / MARK_FILE).unlink()
     return BottomUpSettings(
         table=str(made.table),
-        domain=str(made.domain),
+        declaration=str(made.declaration),
         out=str(tmp_path / "out"),
         epsilon="1/2",
         totals=str(made.totals),
@@ -253,7 +253,8 @@ def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, 
     given: list[BottomUpSettings] = []
     monkeypatch.setattr("flows.prefect_flows.bottom_up", lambda settings: given.append(settings) or stops())
     at = ("--runs-folder", tmp_path / "state")
-    das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
+    inputs = made.table, made.declaration
+    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
     assert das("run", "--resume", "r1", "--scheduler", "tcp://127.0.0.1:9", *at)[0] == 1
     first, second = given
     assert first.cluster == ClusterSettings(workers=3)
@@ -268,7 +269,8 @@ def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, 
 def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
     state = tmp_path / "state"
-    das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
+    inputs = made.table, made.declaration
+    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
     assert das_here("run", "--resume", "r1", "--runs-folder", state) == 1  # of the Detailed DHC-A
     ledger = open_account(state, 1, "puredp")
     request = Request("done", ACCOUNT, ("01",), spend("puredp", [Fraction(1)]), "d", "c", 1, "r")
@@ -286,7 +288,7 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     first = "import os, signal, flows.prefect_flows as flow\n"
     first += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)"
     options = ("--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
-    process = das_process("bottom-up", "run", made.table, made.domain, out, *options, first=first)
+    process = das_process("bottom-up", "run", made.table, made.declaration, out, *options, first=first)
     result, _ = process.communicate()
     assert process.returncode == 3
     assert f"continue with: das bottom-up run --resume r1 --runs-folder {state}" in result
@@ -296,12 +298,10 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server")
 def test_findings_are_shown_to_the_curator_without_their_values(refused, made, tmp_path, shared_cluster):
-    declared = json.loads(made.domain.read_text())
-    declared["factors"]["GQ"].remove("501")
-    made.domain.write_text(json.dumps(declared))
-    words = ("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1")
+    made.declaration.write_text(made.declaration.read_text().replace('"501", ', ""))
+    words = ("run", made.table, made.declaration, tmp_path / "out", "--epsilon", "1")
     text = refused("", *words, "--run-id", "named", findings=True)  # an id made of the time may hold 501
-    assert "levels that are not declared" in " ".join(text.split())
+    assert "values that are not declared" in " ".join(text.split())
     assert "501" not in text
     assert not (tmp_path / "out").exists()
 
@@ -310,7 +310,7 @@ def test_findings_are_shown_to_the_curator_without_their_values(refused, made, t
 @pytest.mark.usefixtures("prefect_server")
 def test_the_command_runs(das, made, tmp_path, shared_cluster):
     out = tmp_path / "out"
-    code, result, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
+    code, result, err = das("run", made.table, made.declaration, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(result)["synthetic"]) == (0, True)
     cells = [line.split("│")[3].strip() for line in err.splitlines() if line.startswith("│")]
     amounts = [cell for cell in cells if cell.startswith("epsilon")]

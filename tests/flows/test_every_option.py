@@ -99,7 +99,7 @@ GOOD = {
     "attribute-loss dhc-a": "EX/params",
     "attribute-loss dhc-b": "",
     "attribute-loss tda": "",
-    "bottom-up run": "EX/table.parquet EX/domain.json OUT --epsilon 1",
+    "bottom-up run": "EX/table.parquet EX/declaration.toml OUT --epsilon 1",
     "bottom-up example": "OUT --rows 10",
     "bottom-up noise": "--epsilon 1 --cells 2",
     "bottom-up curve": "--counts 1,2 --epsilon 1",

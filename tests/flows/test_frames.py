@@ -73,8 +73,8 @@ def test_a_top_down_release_has_the_statistics_of_every_geounit(top_down_release
 
 def test_a_bottom_up_release_is_its_histogram(bottom_up_released: Path, tmp_path: Path) -> None:
     table = read_release(bottom_up_released)
-    factors = list(read_manifest(bottom_up_released)["histogram"]["factors"])
-    assert list(table) == [*factors, "count", "margin"]
+    axes = list(read_manifest(bottom_up_released)["histogram"]["axes"])
+    assert list(table) == [*axes, "count", "margin"]
     with pytest.raises(Refused, match="it has no levels"):
         read_release(bottom_up_released, ["COUNTY"])
     with pytest.raises(Refused, match="it is not a release"):

@@ -151,7 +151,7 @@ ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is le
     ),
     "top-down": TopDownSettings(data=f"{CENSUS}/top-down", **COMMON),
     "bottom-up": BottomUpSettings(
-        table=f"{CENSUS}/table.parquet", domain=f"{CENSUS}/domain.json", epsilon="1/2", **COMMON
+        table=f"{CENSUS}/table.parquet", declaration=f"{CENSUS}/table.toml", epsilon="1/2", **COMMON
     ),
     "declared": DeclaredSettings(data=f"{CENSUS}/records.parquet", declaration=f"{CENSUS}/declaration.toml", **COMMON),
     "s-dhc": SDhcSettings(config=f"{CENSUS}/s-dhc-us.json", data=f"{CENSUS}/s-dhc", jurisdiction="us", **COMMON),
@@ -215,7 +215,7 @@ def settings_of(folder: Path) -> dict[Any, Any]:
         dry_run: detailed,
         top_down: TopDownSettings(data=str(folder), **common),
         s_dhc: SDhcSettings(config=str(folder / "c"), data=str(folder), jurisdiction="us", **common),
-        bottom_up: BottomUpSettings(table=str(folder / "t"), domain=str(folder / "d"), epsilon="1", **common),
+        bottom_up: BottomUpSettings(table=str(folder / "t"), declaration=str(folder / "d"), epsilon="1", **common),
         declared: DeclaredSettings(data=str(folder / "r"), declaration=str(folder / "d.toml"), **common),
     }
 

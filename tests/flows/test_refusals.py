@@ -497,7 +497,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
     [
         ("run params data s3://b/out", "give a path, on this machine"),
         ("truth params data s3://b/out", "give a path, on this machine"),
-        ("bottom-up run table domain s3://b/out --epsilon 1", "is a URL"),
+        ("bottom-up run table declaration s3://b/out --epsilon 1", "is a URL"),
         ("run params data out --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
         ("runs list --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
         ("run params data out --ledger=", "--ledger .: it is no file"),

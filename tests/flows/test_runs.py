@@ -100,7 +100,7 @@ def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
     common = {"out": str(tmp_path / "out"), "runs_folder": str(tmp_path), "run_id": "r1"}
-    first = BottomUpSettings(table="table", domain="domain", epsilon="1", **common)
+    first = BottomUpSettings(table="table", declaration="declaration", epsilon="1", **common)
     keep_settings(run, first)
     (run / "counts").mkdir()
     half = first.model_copy(update={"epsilon": "1/2"})
@@ -121,7 +121,7 @@ def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> N
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
     common = {"out": str(tmp_path / "out"), "runs_folder": str(tmp_path), "run_id": "r1"}
-    keep_settings(run, BottomUpSettings(table="table", domain="domain", epsilon="1", **common))
+    keep_settings(run, BottomUpSettings(table="table", declaration="declaration", epsilon="1", **common))
     kept = json.loads((run / SETTINGS).read_text())
     kept["settings"] |= {"rounding": "program"} if name == "rounding" else {}
     kept["settings"]["cluster"] |= {"dashboard": False} if name == "dashboard" else {}
@@ -136,7 +136,7 @@ def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
     detailed = DetailedDhcaSettings(params="params", data="data", jurisdiction="us", **common)
     others = [
         TopDownSettings(data="data", **common),
-        BottomUpSettings(table="table", domain="domain", epsilon="1", **common),
+        BottomUpSettings(table="table", declaration="declaration", epsilon="1", **common),
     ]
     run = RunDirectory(tmp_path / "runs/run")
     run.create()

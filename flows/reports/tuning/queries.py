@@ -21,7 +21,7 @@ from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
-from tasks.bottom_up.domain import Domain, read_domain
+from tasks.bottom_up.declared_histogram import DeclaredHistogram, read_declared_histogram
 from tasks.errors import refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
@@ -97,19 +97,18 @@ def s_dhc(source: Path, total: Fraction | None) -> Design:
 
 
 def bottom_up(source: Path, epsilon: Fraction) -> Design:
-    """Return a declared domain's: the histogram, and its marginals by up to two factors or groups."""
-    domain = read_domain(source)
-    mechanism = domain.mechanism(epsilon)
-    every = (*domain.factors, *domain.groups)
-    named = [names for count in range(3) for names in combinations(every, count)]
-    named = [names for names in named if len({domain.factor_of(name) for name in names}) == len(names)]
-    marginals = {", ".join(names) or "the total": _cells_summed(domain, names) for names in named}
+    """Return a declaration's: the histogram, and its marginals by up to two axes, levels or recodes."""
+    declared = read_declared_histogram(source)
+    mechanism = declared.mechanism(epsilon)
+    named = [names for count in range(3) for names in combinations(declared.names, count)]
+    named = [names for names in named if len({declared.axis_of(name) for name in names}) == len(names)]
+    marginals = {", ".join(names) or "the total": _cells_summed(declared, names) for names in named}
     queries = [
         Query(name, epsilon, mechanism.sensitivity, (cells,))
         for name, cells in {"the histogram": 1, **marginals}.items()
     ]
     spent = {"run": mechanism.spend}
-    return Design(str(source), "puredp", spent, tuple(queries), domain.grid, (_of_sample(epsilon),))
+    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_of_sample(epsilon),))
 
 
 def _of_sample(epsilon: Fraction) -> str:
@@ -122,13 +121,13 @@ def _of_sample(epsilon: Fraction) -> str:
     )
 
 
-def _cells_summed(domain: Domain, names: tuple[str, ...]) -> int:
+def _cells_summed(declared: DeclaredHistogram, names: tuple[str, ...]) -> int:
     """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
-    sizes = {axis.name: len(axis) for axis in domain.histogram.axes}
-    for factor in {domain.factor_of(name) for name in names}:
-        within = domain.grouping([name for name in names if domain.factor_of(name) == factor])
-        levels = [np.arange(sizes[factor]) * (name == factor) for name in sizes]
-        sizes[factor] = int(np.bincount(within.of(domain.histogram.cell(levels))).max())
+    sizes = {axis.name: len(axis) for axis in declared.histogram.axes}
+    for axis in {declared.axis_of(name) for name in names}:
+        within = declared.grouping([name for name in names if declared.axis_of(name) == axis])
+        at = [np.arange(sizes[axis]) * (name == axis) for name in sizes]
+        sizes[axis] = int(np.bincount(within.of(declared.histogram.cell(at))).max())
     return prod(sizes.values())
 
 

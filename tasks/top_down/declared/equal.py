@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
-from spine.declaration.product import cell_values
+from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
 from spine.top_down.queries import query_group
@@ -86,7 +86,7 @@ def _counted(declaration: Declaration, at: int, leaves: Columns, columns: Column
         if axis.name not in columns:
             continue
         given = columns[axis.name]
-        number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
+        number = coordinates(form.axes[axis.name])
         number |= {code: cell for cell, code in enumerate(axis.codes)}
         if (unknown := next((value for value in given if value not in number), None)) is not None:
             raise Refused(f"{axis.name} has no value {unknown!r:.40}, which the release has")

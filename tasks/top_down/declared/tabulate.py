@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
-from itertools import chain
 
 import numpy as np
 
 from privacy.accounting.states import EVERYWHERE
 from spine.declaration.hierarchy import JOIN
-from spine.declaration.product import cell_values
+from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
@@ -94,7 +93,7 @@ def record_columns(declared: Declared) -> list[str]:
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
     form = declared.declaration.form
-    words = {axis.column: words_of([*chain(*cell_values(axis))]) for axis in form.axes.values()}
+    words = {axis.column: words_of(coordinates(axis)) for axis in form.axes.values()}
     columns = record_columns(declared)
     return open_records(data, columns, more=True, own=True, delimiter=form.delimiter, words=words)
 
@@ -127,7 +126,7 @@ def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     form, product = declared.declaration.form, declared.declaration.product
     at = []
     for axis in product.axes:
-        number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
+        number = coordinates(form.axes[axis.name])
         own = checks.columns[axis.column].where(partial(_number, number), np.int64)
         listed = ", ".join([*number][:FEW]) + (", ..." if len(number) > FEW else "")
         checks.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, number)

@@ -1,14 +1,14 @@
-"""The bottom-up stages on small tables: domain, tabulation, budget, noise, calibration, release."""
+"""The bottom-up stages on small tables: declaration, tabulation, budget, noise, calibration, release."""
 
 from __future__ import annotations
 
-import copy
 import csv
 import json
 from collections import Counter
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,11 @@ from privacy.accounting.states import EVERYWHERE
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
+from spine.declaration.declaration import read_declaration
 from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up.check import checks
+from tasks.bottom_up.declared_histogram import DeclaredHistogram, check_marginals, read_declared_histogram
 from tasks.bottom_up.description import description
-from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
@@ -43,6 +44,7 @@ from tasks.bottom_up.measure import (
 from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
+from tasks.bottom_up.totals import read_totals
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import SECRET, read_authorization
 from tasks.lifecycle.files import load_object, save_object
@@ -55,11 +57,13 @@ from tasks.releases.check_tables import check_tables
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST
 
+COUNTIES = ["44001", "44003", "45001", "46001"]
 DECLARED = {
-    "factors": {"COUNTY": ["44001", "44003", "45001", "46001"], "SEX": ["1", "2"], "GQ": ["101", "201", "301"]},
     "states": ["44", "45", "46"],
-    "groups": {"STATE": {"of": "COUNTY", "first": 2}},
-    "structural_zeros": [{"SEX": "1", "GQ": "301"}],
+    "leaves": {"file": "counties.csv", "key": "COUNTY"},
+    "levels": [{"name": "state", "columns": ["STATE"]}, {"name": "county", "columns": ["COUNTY"]}],
+    "axes": {"SEX": {"column": "SEX", "values": ["1", "2"]}, "GQ": {"column": "GQ", "values": ["101", "201", "301"]}},
+    "zeros": [{"where": {"SEX": "1", "GQ": "301"}}],
 }
 ROWS = [("44001", "1", "101")] * 5 + [("44001", "2", "301")] * 3 + [("44003", "2", "201"), ("45001", "1", "201")] * 2
 ROWS += [("46001", "2", "101")] * 4
@@ -82,9 +86,12 @@ def run(tmp_path: Path) -> RunDirectory:
     return new_run(tmp_path, "r1")
 
 
-def write_domain(folder: Path, **changes) -> Path:
-    path = folder / "domain.json"
-    path.write_text(json.dumps(DECLARED | changes))
+def write_declaration(folder: Path, **changes) -> Path:
+    (folder / "counties.csv").write_text(
+        "\n".join(["STATE,COUNTY", *(f"{code[:2]},{code}" for code in COUNTIES)]) + "\n"
+    )
+    path = folder / "declaration.json"
+    path.write_text(json.dumps({key: value for key, value in (DECLARED | changes).items() if value is not None}))
     return path
 
 
@@ -101,8 +108,8 @@ def write_table(folder: Path, rows=ROWS, *, parquet: bool = False, weights=None)
     return str(path)
 
 
-def wanted(domain: Domain, rows=ROWS) -> list[int]:
-    histogram = domain.histogram
+def wanted(declared: DeclaredHistogram, rows=ROWS) -> list[int]:
+    histogram = declared.histogram
     counts = Counter(rows)
     names = [[axis.codes[at] for at in histogram.coordinates[axis.name]] for axis in histogram.axes]
     return [counts[cell] for cell in zip(*names, strict=True)]
@@ -111,67 +118,99 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
 # The declared domain and published totals.
 
 
+def axis(*values: str, column: str = "A") -> dict[str, Any]:
+    return {"column": column, "values": [f"is:{value}" for value in values]}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"factors": {}}, "at least one axis"),
-        ({"factors": {"A": []}}, "no codes"),
-        ({"factors": {"A": ["x", "x"]}}, "twice"),
+        ({"axes": {}}, "axes: "),
+        ({"axes": {"A": axis()}}, "axes.A.values: it has no cell"),
+        ({"axes": {"A": axis("x", "x")}}, "'x' is in two cells"),
         ({"states": []}, "states"),
         ({"states": ["44", "45", "RI"]}, "two-digit FIPS code.* not 'RI'"),
         ({"states": [" 44", "45", "46"]}, "not ' 44'"),
         ({"states": ["44", "45", "46", "03"]}, "not '03'"),
         ({"states": ["44", "45", "46", "44"]}, "twice: 44"),
-        ({"states": ["44", "45"]}, "STATE has levels that are not in states, .*: 46"),
-        ({"factors": {"State": ["44", "02"]}, "groups": {}, "structural_zeros": []}, "State has levels .*: 02"),
+        ({"states": ["44", "45"]}, "STATE has values that are not in states, .*: 46"),
+        ({"axes": {"State": axis("44", "02")}, "leaves": None, "levels": []}, "State has values .*: 02"),
+        ({"axes": {"State": axis("44", "02")}}, "axes.State: State is a level"),
         ({"colour": 1}, "colour"),
-        ({"groups": {"STATE": {"of": "TOWN", "first": 2}}}, "no axis 'TOWN'"),
-        ({"groups": {"SEX": {"of": "COUNTY", "first": 2}}}, "a factor and a group"),
-        ({"structural_zeros": [{"SEX": "3"}]}, "no level '3'"),
+        ({"weigth": {"column": "W", "most": 1}}, "did you mean weight"),
+        ({"recodes": {"OLD": {"axis": "TOWN", "width": 2}}}, "recodes.OLD.axis: there is no axis TOWN"),
+        ({"recodes": {"SEX": {"axis": "GQ", "width": 2}}}, "recodes.SEX"),
+        ({"recodes": {"ALL": {"axis": "GQ", "width": 2, "labels": ["a", "a"]}}}, "recodes.ALL: labels are distinct"),
+        ({"recodes": {"ALL": {"axis": "GQ", "width": 2, "labels": ["a", "b|c"]}}}, "recodes.ALL: labels are distinct"),
+        ({"zeros": [{"where": {"SEX": "3"}}]}, "SEX has no value '3'"),
         ({"weight": {"column": "W", "most": 1, "grid": 2}}, "grid is above most"),
         ({"weight": {"column": "W", "most": -1}}, "weight.most"),
         ({"delimiter": "and"}, "delimiter"),
-        ({"factors": {"A/B": ["x"]}}, "'A/B' is not a valid name"),
-        ({"factors": {"A" * 300: ["x"]}}, "is not a valid name"),
-        ({"factors": {"\u0416": ["x"]}}, "is not a valid name"),
-        ({"factors": {"a\u00f1o": ["x"], "ano": ["x"]}}, "distinct, also in small letters and without accents"),
-        ({"factors": {"a": ["x"], "A": ["x"]}}, "distinct, also in small letters"),
-        ({"factors": {"COUNT": ["x"]}}, "'COUNT' cannot be"),
-        ({"factors": {"Moe": ["x"]}}, "'Moe' cannot be"),
-        ({"factors": {"TOTAL": ["x"]}}, "'TOTAL' cannot be"),
-        ({"factors": {"case": ["x"]}}, "'case' cannot be"),
-        ({"groups": {"county": {"of": "COUNTY", "first": 2}}}, "distinct"),
-        ({"factors": {"A": ["x|y"]}}, "characters that no release can hold"),
-        ({"factors": {"A": ['x"y']}}, "characters that no release can hold"),
-        ({"factors": {"A": ["x\ny"]}}, "characters that no release can hold"),
-        ({"factors": {"A": ["\ud800"]}}, "characters that no release can hold"),
-        ({"factors": {"STATEFP": ["44", "02"]}}, "STATEFP look like places in states that are not charged: 02"),
-        ({"factors": {"PLACE": ["0212340", "4412340", "9999999"]}}, "not charged: 02"),
-        ({"factors": {"GEO": ["0500000US02001", "0500000US44001"]}}, "not charged: 02"),
-        ({"factors": {"HOME": ["RI", "AK"]}}, "not charged: 02"),
-        ({"factors": {"AGE": ["01", "02"]}, "not_places": ["AG"]}, "unknown factor 'AG'"),
+        ({"axes": {"A/B": axis("x")}}, "'A/B': write it in letters"),
+        ({"axes": {"A" * 300: axis("x")}}, "write it in letters"),
+        ({"axes": {"\u0416": axis("x")}}, "write it in letters"),
+        ({"axes": {"a": axis("x"), "A": axis("x", column="B")}}, "distinct, also in small letters"),
+        ({"axes": {"a\u00f1o": axis("x")}}, "write it in letters"),
+        ({"axes": {"COUNT": axis("x")}}, "axes.COUNT: "),
+        ({"axes": {"Moe": axis("x")}}, "'Moe' cannot be"),
+        ({"axes": {"TOTAL": axis("x")}}, "'TOTAL' cannot be"),
+        ({"axes": {"case": axis("x")}}, "'case' cannot be"),
+        ({"recodes": {"county": {"axis": "SEX", "width": 2}}}, "distinct"),
+        ({"axes": {"A": axis("x|y")}}, "axes.A.values"),
+        ({"axes": {"A": axis('x"y')}}, "axes.A.values"),
+        ({"axes": {"A": axis("x\ny")}}, "axes.A.values"),
+        ({"axes": {"A": axis("\ud800")}}, "axes.A.values"),
+        ({"axes": {"STATEFP": axis("44", "02")}}, "STATEFP look like places in states that are not charged: 02"),
+        ({"axes": {"PLACE": axis("0212340", "4412340", "9999999")}}, "not charged: 02"),
+        ({"axes": {"GEO": axis("0500000US02001", "0500000US44001")}}, "not charged: 02"),
+        ({"axes": {"HOME": axis("RI", "AK")}}, "not charged: 02"),
+        ({"axes": {"HOME": {"column": "HOME", "values": [["RI", "AK"]]}}}, "not charged: 02"),
+        ({"axes": {"AGE": axis("01", "02")}, "not_places": ["AG"]}, "no axis, level or recode 'AG'"),
         ({"weight": {"column": "W", "most": 3e9}}, "weight: most is above"),
         ({"weight": {"column": "W", "most": 1, "grid": 1e-10}}, "weight: most is above"),
+        ({"leaves": {"file": "nowhere.csv", "key": "COUNTY"}}, "leaves.file: the file does not exist"),
+        ({"leaves": {"file": "../counties.csv", "key": "COUNTY"}}, "not in the folder of the declaration"),
+        ({"leaves": {"file": "counties.csv", "key": ["STATE", "COUNTY"]}}, "reads the leaf from one column"),
+        ({"leaves": {"file": "counties.csv", "key": "STATE"}}, "a code twice"),
+        ({"leaves": None}, "levels: they divide leaves"),
+        ({"levels": [{"name": "state", "columns": ["STATE"]}]}, "give leaves and two levels"),
+        ({"records_file": {"key": ["A", "B"]}}, "records_file.key: it names 2 columns for the 1"),
+        ({"records": "dwelling"}, "unit: accounts are of persons or of households"),
+        ({"records": "household", "unit": "person"}, "unit: a record is a household"),
+        ({"factors": {"SEX": ["1", "2"]}}, r"factors: das bottom-up no longer reads domains.*\[axes\.NAME\]"),
     ],
     ids=str,
 )
-def test_bad_domains_are_refused_in_one_line(tmp_path, changes, message):
-    if "factors" in changes:
-        changes = {"groups": {}, "structural_zeros": [], **changes}
+def test_bad_declarations_are_refused_in_one_line(tmp_path, changes, message):
+    if "axes" in changes:
+        changes = {"zeros": [], **changes}
     with pytest.raises(Refused, match=message) as refused:
-        read_domain(write_domain(tmp_path, **changes))
+        read_declared_histogram(write_declaration(tmp_path, **changes))
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("levels", [["01", "02", "03"], ["1", "2"], ["02", "44", "other"], ["0", "101"], ["44", "99"]])
-def test_levels_that_are_no_places_are_left_alone(tmp_path, levels):
-    write_domain(tmp_path, factors={"A": levels}, groups={}, structural_zeros=[])
-    assert read_domain(tmp_path / "domain.json").histogram.cells == len(levels)
+@pytest.mark.parametrize("code", ["a|b", "=1+1", ""])
+def test_codes_of_leaves_that_no_release_could_hold_are_refused(tmp_path, code):
+    path = write_declaration(tmp_path, states=["44"])
+    with open(tmp_path / "counties.csv", "w", encoding="utf-8") as file:
+        csv.writer(file).writerows([["STATE", "COUNTY"], ["44", "44001"], ["44", code]])
+    with pytest.raises(Refused, match=r"leaves\.COUNTY: the code"):
+        read_declared_histogram(path)
 
 
-def test_a_factor_that_only_looks_like_places_is_named(tmp_path):
-    changes = {"groups": {}, "structural_zeros": [], "not_places": ["AGE"]}
-    assert read_domain(write_domain(tmp_path, factors={"AGE": ["01", "02"]}, **changes)).not_places == ("AGE",)
+ALONE = {"leaves": None, "levels": [], "zeros": []}
+
+
+@pytest.mark.parametrize("values", [["01", "02", "03"], ["1", "2"], ["02", "44", "other"], ["0", "101"], ["44", "99"]])
+def test_values_that_are_no_places_are_left_alone(tmp_path, values):
+    path = write_declaration(tmp_path, axes={"A": axis(*values)}, **ALONE)
+    assert read_declared_histogram(path).histogram.cells == len(values)
+
+
+def test_an_axis_that_only_looks_like_places_is_named(tmp_path):
+    axes = {"AGE": axis("01", "02")}
+    path = write_declaration(tmp_path, axes=axes, **ALONE, not_places=["AGE"])
+    assert read_declared_histogram(path).form.not_places == ("AGE",)
 
 
 @pytest.mark.parametrize(
@@ -184,27 +223,27 @@ def test_a_factor_that_only_looks_like_places_is_named(tmp_path):
     ],
 )
 def test_marginals_that_no_file_could_hold_are_refused(tmp_path, marginals, message):
-    factors = {letter * 60: ["x"] for letter in "ABCD"} | {"SEX": ["1", "2"]}
-    domain = read_domain(write_domain(tmp_path, factors=factors, groups={}, structural_zeros=[]))
+    axes = {letter * 60: axis("x", column=letter) for letter in "ABCD"} | {"SEX": axis("1", "2", column="SEX")}
+    declared = read_declared_histogram(write_declaration(tmp_path, axes=axes, **ALONE))
     with pytest.raises(ValueError, match=message):
-        check_marginals(domain, marginals)
+        check_marginals(declared, marginals)
 
 
-def test_domains_that_cannot_be_read_are_refused(tmp_path):
+def test_declarations_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(Refused, match="cannot be read"):
-        read_domain(tmp_path / "nowhere.json")
+        read_declared_histogram(tmp_path / "nowhere.toml")
     for text in ("{", '{"weight": {"column": "W", "most": 1e999999999}}'):
         (tmp_path / "broken.json").write_text(text)
         with pytest.raises(Refused, match=r"broken\.json"):
-            read_domain(tmp_path / "broken.json")
+            read_declared_histogram(tmp_path / "broken.json")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("STATE\n44\n", "column TOTAL"),
-        ("TOWN,TOTAL\nx,1\n", "no factor or group 'TOWN'"),
-        ("STATE,TOTAL\n47,1\n", "no level '47'"),
+        ("TOWN,TOTAL\nx,1\n", "no axis, level or recode 'TOWN'"),
+        ("STATE,TOTAL\n47,1\n", "no value '47'"),
         ("STATE,TOTAL\n44,1\n44,2\n", "repeats a group"),
         ("STATE,TOTAL\n44,-1\n", "not negative"),
         ("STATE,TOTAL\n44,1.5\n", "multiple of the grid"),
@@ -216,23 +255,23 @@ def test_bad_totals_are_refused_in_one_line(tmp_path, text, message):
     totals = tmp_path / "totals.csv"
     totals.write_text(text)
     with pytest.raises(Refused, match=message):
-        read_totals(totals, read_domain(write_domain(tmp_path)))
+        read_totals(totals, read_declared_histogram(write_declaration(tmp_path)))
 
 
 def test_totals_and_groups(tmp_path):
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     (tmp_path / "totals.csv").write_text("SEX,STATE,TOTAL\n1,44,5\n2,44,\n2,46,4\n")
-    totals = read_totals(tmp_path / "totals.csv", domain)
+    totals = read_totals(tmp_path / "totals.csv", declared)
     assert totals.published == {0: 5, 5: 4}
     assert [totals.grouping.label(number) for number in (0, 5)] == [
         {"SEX": "1", "STATE": "44"},
         {"SEX": "2", "STATE": "46"},
     ]
-    group = totals.grouping.of(np.arange(domain.histogram.cells))
+    group = totals.grouping.of(np.arange(declared.histogram.cells))
     assert group.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
-    ones = np.ones(domain.histogram.cells, np.int64)
-    assert domain.marginal(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
-    assert domain.marginal(ones, ()).tolist() == [24]
+    ones = np.ones(declared.histogram.cells, np.int64)
+    assert declared.marginal(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
+    assert declared.marginal(ones, ()).tolist() == [24]
 
 
 # Tabulation.
@@ -251,44 +290,44 @@ def test_text_is_counted_alike_however_it_is_cut(tmp_path, run, monkeypatch, chu
     path.write_bytes(
         path.read_text(encoding="utf-8").rstrip("\n").replace("\n", newline).encode()
     )  # no newline at the end
-    domain = read_domain(write_domain(tmp_path))
-    tabulate(run, HERE, str(path), domain)
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    tabulate(run, HERE, str(path), declared)
     assert partitions_of(run) == -(-path.stat().st_size // chunk)
-    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
-    assert exact_counts(run, 5, 11).tolist() == wanted(domain)[5:11]
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
+    assert exact_counts(run, 5, 11).tolist() == wanted(declared)[5:11]
 
 
 def test_parquet_is_counted_by_row_group(tmp_path, run):
-    domain = read_domain(write_domain(tmp_path))
-    tabulate(run, HERE, write_table(tmp_path, parquet=True), domain)
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    tabulate(run, HERE, write_table(tmp_path, parquet=True), declared)
     assert partitions_of(run) == 4
-    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
 
 
 @pytest.mark.parametrize("parquet", [False, True])
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
-        (("44002", "1", "101"), "levels that are not declared"),
-        (("44001", "", "101"), "levels that are not declared"),
-        (("44001", "1", "301"), "declared a structural zero"),
+        (("44002", "1", "101"), "values that are not declared"),
+        (("44001", "", "101"), "values that are not declared"),
+        (("44001", "1", "301"), "declared a zero"),
     ],
 )
 def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, run, parquet, row, rule):
     table = write_table(tmp_path, [*ROWS, row, row], parquet=parquet)
     with pytest.raises(Refused, match="curator's report") as refused:
-        tabulate(run, HERE, table, read_domain(write_domain(tmp_path)))
+        tabulate(run, HERE, table, read_declared_histogram(write_declaration(tmp_path)))
     assert "4400" not in str(refused.value)
     (finding,) = load_findings(run)
     assert (finding.rule, finding.rows) == (f"{'records in a cell that is ' if 'zero' in rule else ''}{rule}", 2)
 
 
 def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     path = Path(write_table(tmp_path))
     path.write_text(path.read_text(encoding="utf-8") + "44001,1\n", encoding="utf-8")
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, HERE, str(path), domain)
+        tabulate(run, HERE, str(path), declared)
     (finding,) = load_findings(run)
     assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
     other = new_run(tmp_path, "other")
@@ -301,9 +340,9 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     ):
         path.write_text(text, encoding="utf-8", newline="")
         with pytest.raises(Refused, match=message):
-            tabulate(other, HERE, str(path), domain)
+            tabulate(other, HERE, str(path), declared)
     with pytest.raises(Refused, match="cannot be read"):
-        tabulate(other, HERE, str(tmp_path / "nowhere.csv"), domain)
+        tabulate(other, HERE, str(tmp_path / "nowhere.csv"), declared)
 
 
 @pytest.mark.parametrize("chunk", [32, 1 << 26])
@@ -322,7 +361,7 @@ def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkey
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, HERE, str(path), read_domain(write_domain(tmp_path)))
+        tabulate(run, HERE, str(path), read_declared_histogram(write_declaration(tmp_path)))
     (finding,) = load_findings(run)
     assert (finding.rule, finding.rows, finding.first) == (rule, 1, 8)
 
@@ -332,16 +371,16 @@ def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch,
     cut_files(monkeypatch, 3)
     path = tmp_path / "table.csv"
     path.write_bytes(f"COUNTY,SEX,GQ\n{text}".encode())
-    domain = read_domain(write_domain(tmp_path))
-    tabulate(run, HERE, str(path), domain)
-    assert not exact_counts(run, 0, domain.histogram.cells).any()
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    tabulate(run, HERE, str(path), declared)
+    assert not exact_counts(run, 0, declared.histogram.cells).any()
 
 
 def test_a_run_id_stays_with_its_table(tmp_path, run):
-    domain = read_domain(write_domain(tmp_path))
-    tabulate(run, HERE, write_table(tmp_path), domain)
-    with pytest.raises(Refused, match="another table or domain"):
-        tabulate(run, HERE, write_table(tmp_path, parquet=True), domain)
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    tabulate(run, HERE, write_table(tmp_path), declared)
+    with pytest.raises(Refused, match="another table or declaration"):
+        tabulate(run, HERE, write_table(tmp_path, parquet=True), declared)
 
 
 class Stopped(Here):
@@ -354,32 +393,32 @@ class Stopped(Here):
 
 @pytest.mark.parametrize("parquet", [False, True])
 def test_a_run_whose_table_changed_since_it_was_counted_is_refused(tmp_path, run, parquet):
-    table, domain = write_table(tmp_path, parquet=parquet), read_domain(write_domain(tmp_path))
-    counted = tabulate(run, HERE, table, domain)
-    assert tabulate(run, HERE, table, domain) == counted
+    table, declared = write_table(tmp_path, parquet=parquet), read_declared_histogram(write_declaration(tmp_path))
+    counted = tabulate(run, HERE, table, declared)
+    assert tabulate(run, HERE, table, declared) == counted
     write_table(tmp_path, ROWS[1:], parquet=parquet)
     with pytest.raises(Refused, match="the input of run r1 has changed"):
-        tabulate(run, HERE, table, domain)
+        tabulate(run, HERE, table, declared)
 
 
 def test_a_run_goes_on_when_its_table_is_gone(tmp_path, run):
-    table, domain = write_table(tmp_path), read_domain(write_domain(tmp_path))
-    counted = tabulate(run, HERE, table, domain)
+    table, declared = write_table(tmp_path), read_declared_histogram(write_declaration(tmp_path))
+    counted = tabulate(run, HERE, table, declared)
     Path(table).unlink()
-    assert tabulate(run, HERE, table, domain) == counted
-    with pytest.raises(Refused, match="began with another table or domain"):
-        tabulate(run, HERE, str(tmp_path / "other.csv"), domain)
+    assert tabulate(run, HERE, table, declared) == counted
+    with pytest.raises(Refused, match="began with another table or declaration"):
+        tabulate(run, HERE, str(tmp_path / "other.csv"), declared)
 
 
 def test_a_resumed_run_counts_one_version_of_the_table(tmp_path, run, monkeypatch):
     cut_files(monkeypatch, 64)
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     with pytest.raises(Failed, match="stopped here"):
-        tabulate(run, Stopped(), write_table(tmp_path), domain)
+        tabulate(run, Stopped(), write_table(tmp_path), declared)
     table = write_table(tmp_path, ROWS[::-1])  # the same records in another order
-    resumed = tabulate(run, HERE, table, domain)
-    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
-    assert resumed == tabulate(new_run(tmp_path, "fresh"), HERE, table, domain)
+    resumed = tabulate(run, HERE, table, declared)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
+    assert resumed == tabulate(new_run(tmp_path, "fresh"), HERE, table, declared)
 
 
 @pytest.mark.parametrize("parquet", [False, True])
@@ -390,32 +429,32 @@ def test_a_table_replaced_while_it_is_read_is_refused(tmp_path, run, parquet):
             write_table(tmp_path, ROWS[::-1], parquet=parquet)
             return done
 
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     table = write_table(tmp_path, parquet=parquet)
     with pytest.raises(Refused, match="changed while it was read"):
-        tabulate(run, Replacing(), table, domain)
-    tabulate(run, HERE, table, domain)
-    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+        tabulate(run, Replacing(), table, declared)
+    tabulate(run, HERE, table, declared)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
 
 
 def test_a_corrected_table_is_read_again(tmp_path, run):
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(run, HERE, write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
-    tabulate(run, HERE, write_table(tmp_path), domain)
-    assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
+        tabulate(run, HERE, write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), declared)
+    tabulate(run, HERE, write_table(tmp_path), declared)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
     assert load_findings(run) == []
 
 
 def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
-    domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 25.2, "grid": 0.5}))
-    assert domain.mechanism(Fraction(1)).sensitivity == 51
+    declared = read_declared_histogram(write_declaration(tmp_path, weight={"column": "WT", "most": 25.2, "grid": 0.5}))
+    assert declared.mechanism(Fraction(1)).sensitivity == 51
     rows = [("44001", "1", "101")] * 4
-    tabulate(run, HERE, write_table(tmp_path, rows, weights=["1.5", "0", "25.2", "2.24"]), domain)
+    tabulate(run, HERE, write_table(tmp_path, rows, weights=["1.5", "0", "25.2", "2.24"]), declared)
     assert exact_counts(run, 0, 1).tolist() == [3 + 0 + 50 + 4]  # nearest steps of one half
     other = new_run(tmp_path, "other")
     with pytest.raises(Refused, match="curator's report"):
-        tabulate(other, HERE, write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
+        tabulate(other, HERE, write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), declared)
     (finding,) = load_findings(other)
     assert (finding.rows, finding.values) == (4, ("-1", "1e999999999", "25.3", "heavy"))
 
@@ -426,14 +465,14 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
 def planned(
     tmp_path: Path, run: RunDirectory, *, totals: str | None = None, table: str | None = None, **options
 ) -> Design:
-    domain = read_domain(write_domain(tmp_path))
+    declared = read_declared_histogram(write_declaration(tmp_path))
     if totals is not None:
         (tmp_path / "totals.csv").write_text(totals)
-        options["totals"] = read_totals(tmp_path / "totals.csv", domain)
+        options["totals"] = read_totals(tmp_path / "totals.csv", declared)
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
-    design = Design(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
+    design = Design(declared, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
     save_object(run / CHOICES, design)
-    tabulate(run, HERE, table or write_table(tmp_path), domain)
+    tabulate(run, HERE, table or write_table(tmp_path), declared)
     return design
 
 
@@ -508,9 +547,9 @@ def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, accou
         configuration_digest=design.digest(),
         query=QUERY,
     ).draw_run(0, 24)
-    possible = design.domain.histogram.possible
+    possible = design.declared.histogram.possible
     counts = np.load(run / "noisy/final/count.npy")
-    assert counts.tolist() == np.where(possible, np.array(wanted(design.domain)) + drawn, 0).tolist()
+    assert counts.tolist() == np.where(possible, np.array(wanted(design.declared)) + drawn, 0).tolist()
     assert np.load(run / "noisy/final/reported.npy").tolist() == possible.tolist()
 
 
@@ -553,7 +592,7 @@ def test_a_release_adds_up(tmp_path, run, account):
     assert [row["MOE"] for row in tables["by-state"].to_pylist()] == [least_margin(cells) for cells in (10, 5, 5)]
     assert manifest["spent"]["relations"][1]["exact"] == "1"
     assert "SYNTHETIC" not in manifest
-    assert str(sum(wanted(design.domain))) not in json.dumps(manifest["histogram"])
+    assert str(sum(wanted(design.declared))) not in json.dumps(manifest["histogram"] | {"declaration": ""})  # a digest
 
 
 @pytest.mark.parametrize("method", ["additive", "nonnegative"])
@@ -596,7 +635,7 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         directory = new_run(folder, "r1")
         design = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
         reserve_budget(directory, account_in(folder))
-        noisy = np.array(wanted(design.domain), np.int64)
+        noisy = np.array(wanted(design.declared), np.int64)
         noise = noisy - exact_counts(directory, 0, len(noisy))
         monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, design, start, stop, noise=noise: noise)
         measure(directory, HERE)
@@ -619,10 +658,10 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 
 
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
-    domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
-    design = Design(domain, Fraction(1, 2), marginals=((),))
+    declared = read_declared_histogram(write_declaration(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
+    design = Design(declared, Fraction(1, 2), marginals=((),))
     save_object(run / CHOICES, design)
-    tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
+    tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), declared)
     manifest, tables = released(tmp_path, run, account, design)
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
     assert tables["histogram"]["COUNT"].to_pylist() == (raw * 0.5).tolist()
@@ -631,13 +670,13 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 
 def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
-    domain = read_domain(made.domain)
-    design = Design(domain, Fraction(1), read_totals(made.totals, domain))
+    declared = read_declared_histogram(made.declaration)
+    design = Design(declared, Fraction(1), read_totals(made.totals, declared))
     save_object(run / CHOICES, design)
-    tabulate(run, HERE, str(made.table), domain)
+    tabulate(run, HERE, str(made.table), declared)
     manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), design)
     assert "SYNTHETIC" in manifest
-    assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
+    assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, declared.histogram.cells)).any()
     assert tables["histogram"]["COUNT"].type == pa.int64()
     assert [*Ledger(tmp_path / "none").books().marked] == [run.id]
 
@@ -649,23 +688,22 @@ def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     table = pq.read_table(second.table).slice(1)
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):
-        tabulate(run, HERE, str(second.table), read_domain(second.domain))
+        tabulate(run, HERE, str(second.table), read_declared_histogram(second.declaration))
 
 
-def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunDirectory) -> None:
-    """Its levels may be any codes, FIPS or not. Persons of any state may be in the table: each has spent it."""
-    elsewhere = {"PROVINCE": ["ON-35", "44001", "99"], "STATE": ["Vaud", "RI"], "GQ": ["01", "02"]}
+def test_a_declaration_without_states_is_charged_everywhere(tmp_path: Path, run: RunDirectory) -> None:
+    """Its values may be any codes, FIPS or not. Persons of any state may be in the table: each has spent it."""
+    elsewhere = {"PROVINCE": ("ON-35", "44001", "99"), "STATE": ("Vaud", "RI"), "GQ": ("01", "02")}
     path = tmp_path / "elsewhere.json"
-    path.write_text(json.dumps({"factors": elsewhere}))
-    domain = read_domain(path)
-    assert domain.charged == EVERYWHERE
-    assert "states" not in domain.model_fields_set
+    path.write_text(json.dumps({"axes": {name: axis(*values, column=name) for name, values in elsewhere.items()}}))
+    declared = read_declared_histogram(path)
+    assert declared.charged == EVERYWHERE
     account = account_in(tmp_path)
-    design = Design(domain, Fraction(1, 2), marginals=((),))
+    design = Design(declared, Fraction(1, 2), marginals=((),))
     save_object(run / CHOICES, design)
     table = tmp_path / "persons.csv"
     table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")
-    tabulate(run, HERE, str(table), domain)
+    tabulate(run, HERE, str(table), declared)
     reserve_budget(run, account)
     ledger = Ledger(account.ledger)
     assert ledger.spent("long-form") == dict.fromkeys(EVERYWHERE, Fraction(1, 2))
@@ -683,46 +721,66 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     ]
 
 
-def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(tmp_path: Path) -> None:
-    declared = copy.deepcopy(BASE) | {"recodes": {"young": {"axis": "age", "starts": [0, 3]}}}
-    declared["axes"]["age"]["values"] = "0-9"
-    path = tmp_path / "small.json"
-    with open(tmp_path / "zones.csv", "w", encoding="utf-8") as file:
+def write_zones(folder: Path) -> None:
+    with open(folder / "zones.csv", "w", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
-    path.write_text(json.dumps(declared))
-    domain = read_domain(path)
-    assert domain.factors == {
+
+
+def test_the_histogram_of_a_declaration_is_its_leaves_by_its_axes(tmp_path: Path) -> None:
+    """Levels and recodes are coarser axes; the keys of das tda are not read."""
+    path = tmp_path / "small.json"
+    write_zones(tmp_path)
+    path.write_text(json.dumps(BASE | {"budget": "much", "queries": 1}))
+    declared = read_declared_histogram(path)
+    assert {axis.name: axis.codes for axis in declared.histogram.axes} == {
         "zone": tuple(LEAVES["zone"]),
         "dwelling": ("1", "2"),
         "sex": ("1", "2"),
-        "age": tuple(map(str, range(10))),
+        "age": ("0", "1", "2", "3", "4", "5-9"),
     }
-    assert domain.columns == ("zone", "DW", "SEX", "AGE")
-    assert domain.grouping(("region",)).levels == (("1", "2"),)
-    assert domain.grouping(("district",)).levels == (("1/10", "1/9", "2/9"),)  # 9 names two districts
-    assert domain.grouping(("young",)).levels == (("0 to 2", "3 to 9"),)
-    assert domain.structural_zeros == ({"dwelling": "2", "age": "0"}, {"dwelling": "2", "age": "1"})
-    with pytest.raises(
-        ValueError, match="no factor or group 'SEX': choose from zone, dwelling, sex, age, region, district, young"
-    ):
-        domain.grouping(("SEX",))
-    for words, change in {
-        "age: 5 shares a cell": {"axes": BASE["axes"]},
-        "budget: it is missing": {"budget": None},
-        "leaves.file": {"leaves": {"file": "nowhere.csv", "key": "zone"}},
-    }.items():
-        changed = {key: value for key, value in (declared | change).items() if value is not None}
-        path.write_text(json.dumps(changed))
-        with pytest.raises(Refused, match=words):
-            read_domain(path)
+    assert declared.columns == ("zone", "DW", "SEX", "AGE")
+    assert declared.grouping(("region",)).levels == (("1", "2"),)
+    assert declared.grouping(("district",)).levels == (("1/10", "1/9", "2/9"),)  # 9 names two districts
+    assert declared.grouping(("young",)).levels == (("0 to 2", "3 to 5-9"),)
+    assert declared.histogram.zeros == ({"dwelling": {1}, "age": {0, 1}},)
+    assert "budget" not in declared.declaration
+    message = "no axis, level or recode 'SEX': choose from zone, dwelling, sex, age, region, district, young"
+    with pytest.raises(ValueError, match=message):
+        declared.grouping(("SEX",))
+
+
+def test_a_cell_of_several_values_counts_them_all(tmp_path: Path, run: RunDirectory) -> None:
+    ages = {"column": "AGE", "values": ["0-1", ["2-4", "9"], "is:5-8"]}
+    declared = read_declared_histogram(write_declaration(tmp_path, axes={"age": ages}, **ALONE))
+    (tmp_path / "table.csv").write_text("AGE\n" + "\n".join(["0", "2", "9", "4", "5-8", "5-8"]) + "\n")
+    tabulate(run, HERE, str(tmp_path / "table.csv"), declared)
+    assert declared.histogram.axes[0].codes == ("0", "1", "2-9", "5-8")
+    assert exact_counts(run, 0, 4).tolist() == [1, 0, 3, 2]
+
+
+def test_a_release_names_the_table_of_leaves_without_its_folder(tmp_path: Path) -> None:
+    write_declaration(tmp_path)
+    (tmp_path / "public").mkdir()
+    (tmp_path / "counties.csv").rename(tmp_path / "public/counties.csv")
+    plain = read_declared_histogram(write_declaration(tmp_path))
+    for file in ("public/counties.csv", str(tmp_path / "public/counties.csv")):
+        leaves = {"file": file, "key": "COUNTY"}
+        assert read_declared_histogram(write_declaration(tmp_path, leaves=leaves)) == plain
+
+
+def test_the_topdown_algorithm_refuses_the_keys_of_bottom_up() -> None:
+    for key, value in {"weight": {"column": "WT", "most": 1}, "states": ["44"], "not_places": ["age"]}.items():
+        declaration, faults = read_declaration(BASE | {key: value})
+        assert declaration is None
+        assert faults == [(key, "only das bottom-up reads it: leave it out of a declaration for das tda")]
 
 
 def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
     tmp_path: Path, run: RunDirectory, account: Charging
 ) -> None:
     before = planned(tmp_path, run)
-    path = write_domain(tmp_path, records="dwelling")
-    design = replace(before, domain=read_domain(path))
+    path = write_declaration(tmp_path, records="dwelling", unit="person")
+    design = replace(before, declared=read_declared_histogram(path))
     save_object(run / CHOICES, design)
     manifest, _ = released(tmp_path, run, account, design)
     sentences = ["a dwelling added or removed", "a dwelling replaced"]
@@ -731,21 +789,15 @@ def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
     assert "a dwelling added or removed" in page
     assert "a person added" not in page
     assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
-    declared = BASE | {"records": "dwelling", "unit": "household", "axes": {"sex": BASE["axes"]["sex"]}}
-    declared |= {"recodes": {}, "zeros": [], "counts": [], "queries": {"detailed": "1/2", "total": "1/2"}}
-    with open(tmp_path / "zones.csv", "w", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
-    path.write_text(json.dumps(declared))
-    spend = read_domain(path).mechanism(Fraction(1)).spend
+    path = write_declaration(tmp_path, records="dwelling", unit="household")
+    spend = read_declared_histogram(path).mechanism(Fraction(1)).spend
     assert (spend.unit, spend.relations[0].sentence) == ("household", sentences[0])
-    assert read_domain(path).digest() != read_domain(write_domain(tmp_path)).digest()
-    with pytest.raises(Refused, match='a record is a household: say unit = "household"'):
-        read_domain(write_domain(tmp_path, records="household"))
+    assert read_declared_histogram(path).digest() != read_declared_histogram(write_declaration(tmp_path)).digest()
 
 
 def test_an_account_of_households_pays_for_households(tmp_path: Path, run: RunDirectory, account: Charging) -> None:
-    own = read_domain(write_domain(tmp_path, records="dwelling", unit="household"))
-    design = replace(planned(tmp_path, run), domain=own)
+    own = read_declared_histogram(write_declaration(tmp_path, records="dwelling", unit="household"))
+    design = replace(planned(tmp_path, run), declared=own)
     save_object(run / CHOICES, design)
     with pytest.raises(Refused, match="household"):
         reserve_budget(run, account)
@@ -755,12 +807,14 @@ def test_an_account_of_households_pays_for_households(tmp_path: Path, run: RunDi
     assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
 
 
-def test_a_factor_may_have_accents_and_a_column_of_another_name(
+def test_a_leaf_may_have_accents_and_a_column_of_another_name(
     tmp_path: Path, run: RunDirectory, account: Charging
 ) -> None:
-    domain = {"factors": {"región": ["norte", "sur"]}, "read_from": {"región": "REG"}}
-    own = read_domain(write_domain(tmp_path, groups={}, structural_zeros=[], states=["44"], **domain))
-    (tmp_path / "table.csv").write_text("REG\n" + "norte\n" * 300 + "sur\n" * 200)
+    sexes = {"sex": axis("1", column="SEX")}
+    leaves = {"leaves": {"file": "regions.csv", "key": "región"}, "levels": [], "records_file": {"key": "REG"}}
+    (tmp_path / "regions.csv").write_text("región\nnorte\nsur\n", encoding="utf-8")
+    own = read_declared_histogram(write_declaration(tmp_path, axes=sexes, zeros=[], states=["44"], **leaves))
+    (tmp_path / "table.csv").write_text("REG,SEX\n" + "norte,1\n" * 300 + "sur,1\n" * 200)
     design = Design(own, Fraction(1), marginals=(("región",),))
     save_object(run / CHOICES, design)
     tabulate(run, HERE, str(tmp_path / "table.csv"), own)

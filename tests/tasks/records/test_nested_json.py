@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spine.settings import settings_for
-from tasks.bottom_up.domain import read_domain
+from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.errors import Refused
 from tasks.geography.spine_options import read_allocation
 from tasks.records.marks import read_mark
@@ -22,7 +22,7 @@ from tasks.synth.params import read_config
 READERS: dict[str, Callable[[Path], Any]] = {
     "SYNTHETIC.json": lambda path: read_mark(path.parent),
     "config.json": lambda path: read_config(path.parent),
-    "domain.json": read_domain,
+    "declaration.json": read_declared_histogram,
     "manifest.json": read_settings,
     "phsafe.json": read_configuration,
     "allocation.json": lambda path: read_allocation(str(path), None, settings_for("pl94-persons")),

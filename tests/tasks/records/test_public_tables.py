@@ -18,8 +18,9 @@ import pytest
 from privacy.noise.exact import exact_number
 from spine.declaration.figures import whole_numbers
 from spine.declaration.form import Level
-from tasks.bottom_up.domain import read_domain, read_totals
+from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.bottom_up.tabulate import open_source
+from tasks.bottom_up.totals import read_totals
 from tasks.errors import Refused
 from tasks.geography.blocks.area_file import AreaFile, read_areas
 from tasks.geography.blocks.tables import read_rows, recognize
@@ -282,9 +283,9 @@ def test_every_reader_of_public_tables_has_one_tolerance(tmp_path: Path, change:
     code, counts, findings = read_quarters(made(quarters))
     assert (code.tolist(), counts.tolist(), findings) == ([310010001001000], [[5, 0, 0, 0, 0, 0, 0, 1]], [])
     assert read_states(made("state,pop\n31,5\n46,7\n")) == ({31: 5, 46: 7}, [])
-    (tmp_path / "domain.json").write_text('{"factors": {"SEX": ["1", "2"]}}')
-    domain = read_domain(tmp_path / "domain.json")
-    assert read_totals(Path(made("SEX,TOTAL\n1,5\n2,7\n")), domain).published == {0: 5, 1: 7}
+    (tmp_path / "sexes.toml").write_text('axes.SEX = { column = "SEX", values = ["1", "2"] }')
+    declared = read_declared_histogram(tmp_path / "sexes.toml")
+    assert read_totals(Path(made("SEX,TOTAL\n1,5\n2,7\n")), declared).published == {0: 5, 1: 7}
 
 
 @pytest.mark.parametrize("change", ["quotes", "byte order mark", "carriage returns", "empty rows", "semicolons"])
@@ -343,9 +344,10 @@ def test_exact_numbers_are_read_alike_everywhere(number: str) -> None:
     ],
 )
 def test_a_value_of_parquet_is_the_level_that_its_text_is(tmp_path: Path, levels: list[str], column: pa.Array) -> None:
-    (tmp_path / "domain.json").write_text(f'{{"factors": {{"X": {levels}}}}}'.replace("'", '"'))
+    values = [level or ["none", ""] for level in levels]  # an empty value has no code of its own
+    (tmp_path / "x.toml").write_text(f'axes.X = {{ column = "X", values = {values} }}')
     path = write(tmp_path, "table.parquet", parquet({"X": column}))
-    table = read_chunk(open_source(path, read_domain(tmp_path / "domain.json")), 0).parse()[0]
+    table = read_chunk(open_source(path, read_declared_histogram(tmp_path / "x.toml")), 0).parse()[0]
     assert table is not None
     assert table["X"].to_pylist() == levels
     words = read_columns(path, ["X"], ",")[0]

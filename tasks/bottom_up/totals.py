@@ -1,0 +1,62 @@
+"""Published totals, to which the counts of a bottom-up run are calibrated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import repeat
+from pathlib import Path
+
+from privacy.noise.exact import exact_number
+from tasks.bottom_up.declared_histogram import DeclaredHistogram, Grouping
+from tasks.errors import Refused
+from tasks.records.files import refuse_unreadable
+from tasks.records.public_table import open_table
+
+LARGEST_TOTAL = 1 << 53  # steps
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Published totals, in steps, of groups of cells; groups that are not in it are unpublished."""
+
+    grouping: Grouping
+    published: dict[int, int]
+
+
+def read_totals(path: Path, declared: DeclaredHistogram) -> Totals:
+    """Read published totals: columns named as axes, levels or recodes, and TOTAL; an empty TOTAL is unpublished.
+
+    Raises Refused with the first fault: an unknown column or code, a group twice, a total that is no number >= 0 or no
+    multiple of the weights' grid.
+    """
+    with refuse_unreadable(path):
+        file = open_table(str(path), delimiter=declared.form.delimiter)
+        rows = file.read()
+    try:
+        total = file.columns(["TOTAL"])["TOTAL"]
+        names = [name for name in rows.table.column_names if name != total]
+        grouping = declared.grouping([declared.spelled(name) for name in names])
+        published = {}
+        codes = zip(*(rows.table[name].to_pylist() for name in names), strict=True) if names else repeat(())
+        for line, group, text in zip(rows.lines.tolist(), codes, rows.table[total].to_pylist(), strict=bool(names)):
+            number = grouping.number(group)
+            if number in published:
+                raise ValueError(f"line {line} repeats a group")
+            if text.strip():
+                published[number] = _steps(text, declared.grid, line)
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from None
+    return Totals(grouping, published)
+
+
+def _steps(text: str, grid: Fraction, line: int) -> int:
+    try:
+        steps = exact_number(text.strip()) / grid
+    except ValueError as error:
+        raise ValueError(f"line {line}: {text[:20]!r} {error}") from None
+    if steps < 0 or steps.denominator != 1:
+        raise ValueError(f"line {line}: a total is not negative and a multiple of the grid, {grid}; not {text}")
+    if steps > LARGEST_TOTAL:
+        raise ValueError(f"line {line}: a total is at most {LARGEST_TOTAL:,} steps of the grid")
+    return int(steps)
