@@ -64,12 +64,15 @@ def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
     return [found[margin][1] for margin in sorted(found)]
 
 
-def cells_in(table: Published, keys: Keys, rows: pd.DataFrame, column: str = "COUNT") -> NDArray[Any]:
-    """Return (keys, cells) the counts of single cells in the rows of a release's table; 0 for one that it lacks."""
+def numbers_in(rows: pd.DataFrame, table: Published, keys: Keys, column: str) -> NDArray[Any]:
+    """Return (keys, rows) the numbers of a column of a release's table; 0 for a row that it lacks."""
     form = rows_of(table, keys, {}).to_pandas()
-    found = rows.set_index([*form])[column]
-    counts = found[~found.index.duplicated()].reindex(pd.MultiIndex.from_frame(form), fill_value=0).to_numpy()
-    return counts.reshape(-1, len(table.rows))[:, table.single]
+    found = rows[column]
+    same = len(rows) == len(form) and all((rows[name].to_numpy() == form[name].to_numpy()).all() for name in form)
+    if not same:  # as where it has other keys too
+        found = rows.set_index([*form])[column]
+        found = found[~found.index.duplicated()].reindex(pd.MultiIndex.from_frame(form), fill_value=0)
+    return found.to_numpy().reshape(-1, len(table.rows))
 
 
 def check_rows(what: str, rows: pd.DataFrame, expected: pa.Table, *, rounding: int = 0, clipped: bool = False) -> Check:

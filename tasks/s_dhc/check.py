@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from privacy.tables.histogram import IntArray
 from tasks.releases.check import Check, NotChecked
-from tasks.releases.published import cells_in, check_rows
+from tasks.releases.published import check_rows, numbers_in
 from tasks.releases.received import path_in
 from tasks.s_dhc.averages import average_rows, levels_of, nearest_ratio, possible_range
 from tasks.s_dhc.configuration import read_described
@@ -46,7 +46,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
             rows = pd.read_parquet(path_in(release, f"{name}/{name}.parquet"))
             for query in queries:
                 if query.query.name not in counts:
-                    counts[query.query.name] = cells_in(table, keys_of(plan, query), rows)
+                    numbers = numbers_in(rows, table, keys_of(plan, query), "COUNT")
+                    counts[query.query.name] = numbers[:, table.single]
             yield check_rows(name, rows, count_rows(plan, table, counts, truth=truth))
     if plan.estimates and not truth:
         yield from (NotChecked(f"averages/*: {column}", "it is not computed again") for column in NOT_MADE_AGAIN)
