@@ -9,13 +9,14 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.averages import average_columns, levels_of
 from tasks.s_dhc.estimates import estimate_all, margins_of
-from tasks.s_dhc.measure import Answers, noisy_answers
-from tasks.s_dhc.released_rows import noise_columns, places_of
+from tasks.s_dhc.measure import noisy_answers
+from tasks.s_dhc.released_rows import Counts, in_run
 from tasks.s_dhc.run import plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
@@ -28,28 +29,28 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
     what: `count` against the margin of its cell at 95%, `estimate` against that in estimates/, `average` against
     intervals.
     """
-    plan, exact = plan_of(run), exact_answers(run)
+    plan, answers = plan_of(run), exact_answers(run)
+    exact = in_run(plan, answers)
     errors: dict[tuple[str, str, str], Errors] = defaultdict(list)
     for number in range(runs):
         given = Authorization(f"accuracy {number}", plan.digest(), "")
-        noisy = noisy_answers(plan, exact, Drawing(RunSecret.generate(), given))
+        noisy = in_run(plan, noisy_answers(plan, answers, Drawing(RunSecret.generate(), given)))
         found = estimate_all(plan, noisy)
         for each in plan.configuration.queries():
             table, key = each.table.name, each.key
-            places = places_of(plan, each.region_type)
-            true = exact[each.query.name][places]
-            margin = noise_columns(plan.law(each), 1)["MOE"]
-            _add(errors[table, key, "count"], noisy[each.query.name][places] - true, [margin])
+            true = exact[each.query.name]
+            margin = margin_of_error(plan.law(each))
+            _add(errors[table, key, "count"], noisy[each.query.name] - true, [margin])
             if (estimated := found.get((table, key))) is not None:
                 margins = margins_of(plan, each, estimated)
-                _add(errors[table, key, "estimate"], estimated.counts - true, margins)
+                _add(errors[table, key, "estimate"], estimated.counts.reshape(true.shape) - true, margins)
         if averages:
             _add_averages(run, exact, noisy, errors)
     return {key: _row(each) for key, each in errors.items()}
 
 
 def _add(errors: Errors, difference: NDArray[np.int64], margins: Sequence[int]) -> None:
-    """Add the errors of counts, regions x codes x cells, and whether they are within the margins of their cells."""
+    """Add the errors of counts, keys x cells, and whether they are within the margins of their cells."""
     sizes = np.abs(difference).astype(np.float64)
     errors.append((sizes.ravel(), (sizes <= np.array(margins)).ravel(), float(max(margins))))
 
@@ -66,16 +67,13 @@ def _row(errors: Errors) -> dict[str, float]:
     }
 
 
-def _add_averages(
-    run: RunDirectory, exact: Answers, noisy: Answers, errors: dict[tuple[str, str, str], Errors]
-) -> None:
+def _add_averages(run: RunDirectory, exact: Counts, noisy: Counts, errors: dict[tuple[str, str, str], Errors]) -> None:
     """Add how often the intervals of the averages hold the true ratios; half an interval is the margin."""
     plan = plan_of(run)
     for average, *queries in levels_of(plan):
-        places = places_of(plan, queries[0].region_type)
-        columns = average_columns(plan, average, queries, [noisy[each.query.name][places] for each in queries])
-        rows = average.rows([exact[each.query.name][places] for each in queries])
-        above, below = np.array([row[1:] for row in rows]).T
+        columns = average_columns(plan, average, queries, [noisy[each.query.name] for each in queries])
+        rows = average.rows([exact[each.query.name] for each in queries])
+        above, below = np.array([row[2:] for row in rows]).T
         there = below > 0
         ratio = above[there] / below[there]
         low, high = (np.array(columns[name])[there] for name in ("LOW", "HIGH"))

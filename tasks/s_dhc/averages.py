@@ -8,17 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from privacy.estimation.densities import lattice
 from privacy.estimation.ratio_sets import NoisyRatio
+from privacy.tables.histogram import IntArray
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.releases.published import rows_of
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.released_rows import keys_table, places_of, write_table
+from tasks.s_dhc.released_rows import in_run, keys_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
-from tasks.s_dhc.tables import AVERAGES, TABLES, Average, Counts
+from tasks.s_dhc.tables import AVERAGES, TABLES, Average
 
 Columns = dict[str, list[Any]]
 ALPHAS = {"": Fraction(1, 20), "90": Fraction(1, 10)}
@@ -30,8 +33,8 @@ def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
     return [
         (average, queries[above], queries[below])
         for average in AVERAGES
-        for key in TABLES[average.numerator].keys
-        for above, below in [(f"sdhc/{average.numerator}/{key}", f"sdhc/{average.denominator}/{key}")]
+        for key in TABLES[average.numerator.measured].keys
+        for above, below in [(f"sdhc/{each.measured}/{key}" for each in (average.numerator, average.denominator))]
         if above in queries and below in queries
     ]
 
@@ -53,19 +56,18 @@ def _part(run: RunDirectory, number: int) -> Path:
 
 
 def _columns(run: RunDirectory, number: int) -> Columns:
-    plan, answers = plan_of(run), answers_of(run)
+    plan = plan_of(run)
     average, *queries = levels_of(plan)[number]
-    counts = [answers[each.query.name][places_of(plan, each.region_type)] for each in queries]
-    return average_columns(plan, average, queries, counts)
+    counts = in_run(plan, answers_of(run))
+    return average_columns(plan, average, queries, [counts[each.query.name] for each in queries])
 
 
-def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Counts) -> Columns:
-    """Return the columns of an average's rows, regions x codes x cells: counts, ratio and intervals."""
+def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Sequence[IntArray]) -> Columns:
+    """Return the columns of an average's rows, keys x rows: counts, ratio and intervals."""
     columns: Columns = defaultdict(list)
-    for code, numerator, denominator in average.rows(counts):
-        _, *of = average.cells[code]
-        above, below = (lattice(plan.law(query), len(cells)) for query, cells in zip(queries, of, strict=True))
-        low, high = possible_range(plan, average, code, queries)
+    for *rows, numerator, denominator in average.rows(counts):
+        above, below = (lattice(plan.law(query), len(row.cells)) for query, row in zip(queries, rows, strict=True))
+        low, high = possible_range(plan, average, rows[0].code, queries)
         noisy = NoisyRatio(numerator, denominator, above, below, low, high)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
@@ -76,6 +78,12 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
             columns[f"HIGH{level}"].append(float(interval.high))
             columns[f"SAID{level}"].append(interval.said)
     return dict(columns)
+
+
+def average_rows(plan: Plan, average: Average, above: TableQuery, columns: Columns) -> pa.Table:
+    """Return the rows of an average for the keys of its query above. columns: of its rows, keys x rows."""
+    numbers = {name: np.array(values).reshape(-1, len(average.numerator.rows)) for name, values in columns.items()}
+    return rows_of(average.numerator, keys_of(plan, above), numbers)
 
 
 def possible_range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
@@ -97,7 +105,6 @@ def write_averages(run: RunDirectory, out: Path) -> None:
     tables = defaultdict(list)
     for number, (average, above, _) in enumerate(levels_of(plan)):
         columns = load_object(_part(run, number), Columns)
-        keys = keys_table(plan, above, f"{average.name}_DATA_CELL", average.cells)
-        tables[average.name].append(pa.table({**keys, **columns}))
+        tables[average.name].append(average_rows(plan, average, above, columns))
     for name, parts in tables.items():
         write_table(out, f"averages/{name}", pa.concat_tables(parts), everything=True)

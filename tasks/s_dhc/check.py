@@ -7,22 +7,21 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from privacy.tables.histogram import IntArray
 from tasks.releases.check import Check, NotChecked
+from tasks.releases.published import check_rows, numbers_in
 from tasks.releases.received import path_in
-from tasks.s_dhc.averages import levels_of, nearest_ratio, possible_range
+from tasks.s_dhc.averages import average_rows, levels_of, nearest_ratio, possible_range
 from tasks.s_dhc.configuration import read_described
 from tasks.s_dhc.estimates import estimate_all, estimate_tables
-from tasks.s_dhc.release import designed, expected_rows
-from tasks.s_dhc.released_rows import keys_table, places_of
+from tasks.s_dhc.release import designed
+from tasks.s_dhc.released_rows import count_rows, keys_of, queries_of
 from tasks.s_dhc.run import Plan
-from tasks.s_dhc.tables import PUBLISHED, PublishedTable
+from tasks.s_dhc.tables import PUBLISHED
 
-ROUNDING = 1e-12  # of a variance
 NOT_MADE_AGAIN = ("LOW*", "HIGH*", "SAID*")  # columns of averages whose values take minutes to compute
 
 
@@ -38,87 +37,39 @@ def statements(_release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
-    """Check the keys and the noise of every row, counts that are shown twice, estimates and averages."""
+    """Check every row of counts by those that are of single cells, then estimates and averages."""
     plan, truth = plan_in(manifest), "NOT_PRIVATE" in manifest
     yield NotChecked("P*: COUNT", "a count of a release without estimates is shown once")
-    tables = {}
+    counts: dict[str, IntArray] = {}
     for name, table in PUBLISHED.items():
-        expected = expected_rows(plan, table, truth=truth)
-        if expected is not None:
-            tables[name] = pd.read_parquet(path_in(release, f"{name}/{name}.parquet"))
-            yield _check_rows(f"{name}: keys and noise", tables[name], expected)
-    for name, other in (("PH5_num", "PH4"), ("PH8_num", "PH7")):
-        if name in tables:
-            yield _check_sums(PUBLISHED[name], tables[name], _answers(plan, PUBLISHED[other], tables[other]), plan)
+        if queries := list(queries_of(plan, table)):
+            rows = pd.read_parquet(path_in(release, f"{name}/{name}.parquet"))
+            for query in queries:
+                if query.query.name not in counts:
+                    numbers = numbers_in(rows, table, keys_of(plan, query), "COUNT")
+                    counts[query.query.name] = numbers[:, table.single]
+            yield check_rows(name, rows, count_rows(plan, table, counts, truth=truth))
     if plan.estimates and not truth:
-        answers: dict[str, NDArray[np.int64]] = {}
-        for table in PUBLISHED.values():
-            if table.name in tables and table.name == table.of.name:
-                answers |= _answers(plan, table, tables[table.name])
         yield from (NotChecked(f"averages/*: {column}", "it is not computed again") for column in NOT_MADE_AGAIN)
-        for name, made in estimate_tables(plan, estimate_all(plan, answers)).items():
-            yield _check_rows(f"estimates/{name}", pd.read_parquet(path_in(release, f"estimates/{name}.parquet")), made)
-        yield from _check_averages(release, plan, answers)
+        for name, made in estimate_tables(plan, estimate_all(plan, counts)).items():
+            rows = pd.read_parquet(path_in(release, f"estimates/{name}.parquet"))
+            yield check_rows(f"estimates/{name}", rows, made, rounding=1)
+        yield from _check_averages(release, plan, counts)
 
 
-def _answers(plan: Plan, table: PublishedTable, rows: pd.DataFrame) -> dict[str, NDArray[np.int64]]:
-    """Return the noisy counts of a measured table by query, as a run keeps them: regions x codes x cells."""
-    found, states = {}, plan.configuration.all_states
-    keys = [name for name in rows.columns if name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", table.column)]
-    counts = rows.set_index(keys)["COUNT"]
-    for query in plan.configuration.queries():
-        if query.table is table.of:
-            own = pd.MultiIndex.from_frame(
-                pa.table(keys_table(plan, query, table.column, table.cells)).to_pandas()[keys]
-            )
-            shape = len(places_of(plan, query.region_type)), len(query.codes), len(table.cells)
-            answer = np.zeros((1 if query.region_type == "USA" else len(states), *shape[1:]), np.int64)
-            answer[places_of(plan, query.region_type)] = counts.reindex(own).to_numpy().reshape(shape)
-            found[query.query.name] = answer
-    return found
-
-
-def _check_rows(what: str, rows: pd.DataFrame, expected: pa.Table) -> Check:
-    """Compare rows with the keys and numbers that they must have; estimates may differ by their rounding."""
-    made, faults = expected.to_pandas(), []
-    if len(rows) != len(made):
-        faults.append(f"it has {len(rows):,} rows, not {len(made):,}")
-    for name in () if faults else made.columns:
-        if pd.api.types.is_numeric_dtype(made[name]):
-            tolerance = 1 if name == "COUNT" else 0
-            same = np.isclose(rows[name], made[name], rtol=ROUNDING, atol=tolerance)
-        else:
-            same = rows[name].to_numpy() == made[name].to_numpy()
-        faults += [f"{name} is another in {int((~same).sum()):,} rows"] * (not same.all())
-    return Check(what, f"{len(made):,} rows", tuple(faults))
-
-
-def _check_sums(
-    table: PublishedTable, rows: pd.DataFrame, answers: Mapping[str, NDArray[np.int64]], plan: Plan
-) -> Check:
-    """Compare a table that is made of another with the sums of that one's cells."""
-    wrong = 0
-    for query, answer in _answers(plan, table, rows).items():
-        sums = np.stack([answers[query][:, :, list(cells)].sum(axis=2) for cells in table.cells.values()], axis=2)
-        wrong += int((answer != sums).sum())
-    faults = (f"{wrong:,} counts differ",) if wrong else ()
-    return Check(f"{table.name} is made of {table.of.name}", f"{len(rows):,} rows", faults)
-
-
-def _check_averages(release: Path, plan: Plan, answers: Mapping[str, NDArray[np.int64]]) -> Iterator[Check]:
+def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -> Iterator[Check]:
     """Check averages: their keys, their counts, and that intervals hold their ratios."""
     for average, levels in groupby(levels_of(plan), key=lambda level: level[0]):
-        keys, counts = [], dict[str, list[float]](NUMERATOR=[], DENOMINATOR=[], RATIO=[])
+        made = []
         for _, *queries in levels:
-            keys.append(pa.table(keys_table(plan, queries[0], f"{average.name}_DATA_CELL", average.cells)))
-            of = [answers[each.query.name][places_of(plan, each.region_type)] for each in queries]
-            for code, above, below in average.rows(of):
-                row = above, below, nearest_ratio(above, below, *possible_range(plan, average, code, queries))
-                for column, value in zip(counts.values(), row, strict=True):
+            columns = dict[str, list[float]](NUMERATOR=[], DENOMINATOR=[], RATIO=[])
+            for row, _, above, below in average.rows([counts[each.query.name] for each in queries]):
+                ratio = nearest_ratio(above, below, *possible_range(plan, average, row.code, queries))
+                for column, value in zip(columns.values(), (above, below, ratio), strict=True):
                     column.append(value)
+            made.append(average_rows(plan, average, queries[0], columns))
         rows = pd.read_parquet(path_in(release, f"averages/{average.name}.parquet"))
-        yield _check_rows(f"averages/{average.name}: keys", rows, pa.concat_tables(keys))
-        yield _check_rows(f"averages/{average.name}: counts", rows, pa.table(counts))
+        yield check_rows(f"averages/{average.name}", rows, pa.concat_tables(made))
         yield _check_intervals(average.name, rows)
 
 

@@ -22,7 +22,7 @@ from tasks.s_dhc.tables import (
     RACES,
     RELATIONSHIPS,
     RELATIVES,
-    UNIT_SHAPE,
+    UNIT,
 )
 
 # The faults of rows once the files are joined, in the order of tabulate.RULES, which says them in words.
@@ -40,7 +40,7 @@ COUNT = len(RELATIONSHIPS)
 IS_RELATIVE = np.isin(np.arange(39), RELATIVES)
 IS_OWN = np.isin(np.arange(39), OWN_CHILD)
 IS_PARTNER = np.isin(np.arange(39), list(PARTNERS))
-HHT2_KINDS, CPLT_KINDS, TEN_KINDS = UNIT_SHAPE["HHT2"], UNIT_SHAPE["CPLT"], UNIT_SHAPE["TEN"]
+_, HHT2_KINDS, CPLT_KINDS, TEN_KINDS = UNIT.shape
 FIRST_RELATION, FIRST_QUARTERS = HOUSEHOLDER, 37
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+from privacy.noise.laws import Law
+from privacy.tables.published import Published
 from tasks.geography.public_regions import REGION, REGION_TYPES
 from tasks.releases.datapackage import slug
-from tasks.releases.description import Column, Description, Noise, Table, integer, number
-from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, PUBLISHED, Average, PublishedTable
+from tasks.releases.description import Column, Description, Table, integer, number
+from tasks.releases.manifest import read_law
+from tasks.releases.published import laws_by_margin, row_column
+from tasks.s_dhc.tables import AVERAGES, ITERATIONS, PUBLISHED, Average
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
 TYPE, ID = REGION
@@ -70,90 +76,60 @@ def averages_columns(average: Average) -> tuple[Column, ...]:
 def _table(
     path: str,
     title: str,
-    words: Mapping[str, str],
+    table: Published,
     columns: Sequence[Column],
     *,
-    coded: bool = True,
-    cell: str = "cell",
     counts: bool = False,
     dependent: bool = False,
 ) -> Table:
-    """Return a table of the release: keys, then columns. words: of cells, by code. coded: whether it has iterations."""
-    code = f"{path.rpartition('/')[2].upper()}_DATA_CELL"
-    cells = Column(code, "code", f"the {cell}", words, title=cell.capitalize(), frame="cell", labels=True)
-    iteration = replace(ITERATION, overlap=counts or dependent)
-    keys = (*REGION_COLUMNS, *(iteration,) * coded, cells)
-    key = tuple(column.name for column in keys)
+    """Return a table of the release: keys, then columns, which count what it counts unless they have another unit."""
+    cells, summable = row_column(table), counts or dependent
+    if not summable:
+        cells = replace(cells, meaning="the row", title="Row", overlap=False)
+    coded = TABLES_MEASURED[table.measured].levels != ("*",)
+    keys = (*REGION_COLUMNS, *(replace(ITERATION, overlap=summable),) * coded, cells)
     return Table(
         title,
-        (*keys, *columns),
+        (*keys, *(replace(column, unit=column.unit or table.unit) for column in columns)),
         text=f"{path}.csv",
         parquet=f"{path}.parquet",
-        key=key,
+        key=tuple(column.name for column in keys),
         counts=counts,
         dependent=dependent,
     )
 
 
-def _coded(name: str) -> bool:
-    return PUBLISHED[name].of.levels != ("*",)
-
-
-def _in_units(name: str, columns: Sequence[Column]) -> list[Column]:
-    unit = {"units": "housing units"}.get(PUBLISHED[name].of.counts, "persons")
-    return [replace(column, unit=column.unit or unit) for column in columns]
-
-
 TABLES = (
     *(
-        _table(f"{name}/{name}", f"{name}: {each.title}", each.words, _in_units(name, (COUNT, *NOISE)),
-               coded=_coded(name), counts=True)
+        _table(f"{name}/{name}", f"{name}: {each.title}", each, (COUNT, *NOISE), counts=True)
         for name, each in PUBLISHED.items()
     ),
     *(
-        _table(f"estimates/{name}", f"Least-squares estimates of {name}", PUBLISHED[name].words,
-               _in_units(name, ESTIMATES), coded=_coded(name), dependent=True)
+        _table(f"estimates/{name}", f"Least-squares estimates of {name}", PUBLISHED[name], ESTIMATES, dependent=True)
         for name in TABLES_MEASURED
     ),
     *(
-        _table(f"averages/{each.name}", f"{each.name}: {each.title}", each.words, averages_columns(each), cell="row")
+        _table(f"averages/{each.name}", f"{each.name}: {each.numerator.title}", each.numerator, averages_columns(each))
         for each in AVERAGES
     ),
-)  # fmt: skip
+)
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release, with the laws of its counts."""
-    queries = manifest["queries"]
-    of_tables = {slug(name): _laws(published, queries) for name, published in PUBLISHED.items()}
+    laws = defaultdict[str, list[Law]](list)
+    for name, facts in manifest["queries"].items():
+        laws[name.partition("/")[0]].append(read_law(facts))
+    noise = {
+        slug(name): laws_by_margin(product(laws[table.measured], table.draws.tolist()))
+        for name, table in PUBLISHED.items()
+    }
     budgets = manifest["configuration"]["privacy_budget"]
     measured = {name for name in budgets if any(budget != "0" for budget in budgets[name].values())}
-    required = ["report.html"]
-    required += [
-        f"{published.name}/{published.name}.csv" for published in PUBLISHED.values() if published.of.name in measured
-    ]
-    return Description(TABLES, lambda name: of_tables.get(name.removesuffix("-text"), ()), required=tuple(required))
-
-
-def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise, ...]:
-    """Return the laws of a published table's counts by the margins of its rows; none where two laws share one."""
-    from privacy.noise.margins import margin_of_error
-    from tasks.releases.manifest import read_law
-
-    laws: dict[int, Noise] = {}
-    for level in LEVELS:
-        for region in ("usa", "state"):
-            facts = queries.get(f"{published.of.name}/{region}_{level}")
-            if facts is None:
-                continue
-            law = read_law(facts)
-            for cells in sorted({len(cells) for cells in published.cells.values()}):
-                margin = margin_of_error(law, cells)
-                stated = {key: facts[key] for key in ("law", law.parameter_name, "variance")}
-                entry = {"margin": margin, "cells": cells, **stated}
-                if laws.setdefault(margin, entry) != entry:
-                    return ()
-    return tuple(laws.values())
+    required = [f"{name}/{name}.csv" for name, table in PUBLISHED.items() if table.measured in measured]
+    return Description(
+        TABLES, lambda name: noise.get(name.removesuffix("-text"), ()), required=("report.html", *required)
+    )
 
 
 def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:

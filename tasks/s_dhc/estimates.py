@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from privacy.estimation.linked_tables import Answers, Table, estimate
 from privacy.noise.margins import Z90, Z95
+from tasks.releases.published import rows_of
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
+from tasks.s_dhc.released_rows import Counts, keys_of, variance_of, write_table
 from tasks.s_dhc.run import Plan
 from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 
@@ -59,11 +60,11 @@ def linked(plan: Plan) -> list[tuple[str, ...]]:
     return [*groups, SAME_UNITS, *alone]
 
 
-def estimate_all(plan: Plan, answers: Mapping[str, NDArray[np.int64]]) -> Found:
+def estimate_all(plan: Plan, counts: Counts) -> Found:
     """Estimate every table that has answers about states, by code where it has codes."""
     measured = {
         (each.table.name, each.key): Answers(
-            answers[each.query.name][places_of(plan, each.region_type)], variance_of(plan.law(each))
+            counts[each.query.name].reshape(-1, len(each.codes), len(each.table.cells)), variance_of(plan.law(each))
         )
         for each in plan.configuration.queries()
     }
@@ -121,16 +122,12 @@ def estimate_tables(plan: Plan, found: Found) -> dict[str, pa.Table]:
     tables = {}
     for name in dict.fromkeys(name for name, _ in found):
         published, parts = PUBLISHED[name], []
-        cells = list(published.cells)
         for query in plan.configuration.queries():
             each = found.get((query.table.name, query.key))
             if query.table.name != name or each is None:
                 continue
-            columns = keys_table(plan, query, published.column, cells)
-            margins = {
-                column: pa.array(margins_of(plan, query, each, column) * (each.counts.size // len(cells)))
-                for column in QUANTILES
-            }
-            parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
+            margins = {column: margins_of(plan, query, each, column) for column in QUANTILES}
+            counts = each.counts.reshape(-1, len(published.rows))
+            parts.append(rows_of(published, keys_of(plan, query), {"COUNT": counts, **margins}))
         tables[name] = pa.concat_tables(parts)
     return tables

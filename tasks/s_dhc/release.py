@@ -7,11 +7,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-from numpy.typing import NDArray
-
 from privacy.accounting.composition import rounded_up
 from tasks.geography.names import coverage, name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
@@ -25,13 +20,11 @@ from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
-from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description, states_of_nation
-from tasks.s_dhc.released_rows import keys_table, noise_columns, places_of, write_table
+from tasks.s_dhc.released_rows import count_rows, in_run, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
-from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
+from tasks.s_dhc.tables import PUBLISHED
 
-ITERATIONS_IN_ORDER = "".join(ITERATIONS)
 STATEMENTS_S_DHC = {
     "guarantee": GUARANTEE,
     "relations": "What is spent depends on how two databases differ; each neighbour relation has its own figure, and "
@@ -56,17 +49,15 @@ STABILITIES = {"program": "as the program of 2020 has it", "unit": "where whole 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     plan, truth = plan_of(run), is_truth(run)
-    answers = answers_of(run)
-    for table in PUBLISHED.values():
-        queries = [each for each in plan.configuration.queries() if each.table is table.of]
-        if queries:
-            parts = (_counted(plan, table, each, answers[each.query.name], truth=truth) for each in queries)
-            write_table(out, f"{table.name}/{table.name}", _sorted(pa.concat_tables(parts), table))
+    counts = in_run(plan, answers_of(run))
+    for name, table in PUBLISHED.items():
+        if (rows := count_rows(plan, table, counts, truth=truth)) is not None:
+            write_table(out, f"{name}/{name}", rows)
     if plan.estimates and not truth:
         from tasks.s_dhc.averages import write_averages
         from tasks.s_dhc.estimates import estimate_all, write_estimates
 
-        write_estimates(plan, out, estimate_all(plan, answers))
+        write_estimates(plan, out, estimate_all(plan, counts))
         write_averages(run, out)
     manifest = _manifest(run, plan, truth=truth)
     heading = f"Supplemental DHC, {manifest['where']}"
@@ -82,33 +73,6 @@ def write_release(run: RunDirectory, out: Path) -> None:
         covers=coverage(states_of_nation(manifest)),
     )
     write_descriptions(out, description(manifest), manifest)
-
-
-def _counted(
-    plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], *, truth: bool
-) -> pa.Table:
-    """Return the rows of one query in a published table, with their counts and the law of each count's noise."""
-    counts = answer[places_of(plan, query.region_type)]
-    published = np.stack([counts[:, :, cells].sum(axis=2) for cells in map(list, table.cells.values())], axis=2)
-    rows = _rows(plan, table, query, truth=truth)
-    return rows.add_column(rows.column_names.index("NOISE_DISTRIBUTION"), "COUNT", pa.array(published.ravel()))
-
-
-def _rows(plan: Plan, table: PublishedTable, query: TableQuery, *, truth: bool) -> pa.Table:
-    """Return the keys of the rows of one query in a published table, with the law of each count's noise."""
-    law = None if truth else plan.law(query)
-    of_cells = [noise_columns(law, len(cells)) for cells in table.cells.values()]
-    keys = keys_table(plan, query, table.column, table.cells)
-    number = len(keys[table.column]) // len(of_cells)
-    return pa.table({**keys, **{name: pa.array([each[name] for each in of_cells] * number) for name in of_cells[0]}})
-
-
-def expected_rows(plan: Plan, table: PublishedTable, *, truth: bool) -> pa.Table | None:
-    """Return all columns of a published table except its counts; None where no query of it has a budget."""
-    queries = [each for each in plan.configuration.queries() if each.table is table.of]
-    if not queries:
-        return None
-    return _sorted(pa.concat_tables(_rows(plan, table, each, truth=truth) for each in queries), table)
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
@@ -148,17 +112,6 @@ def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
         sure.append("Of a large unit at most tau persons are counted (below): ± does not cover that.")
     notes = ["At best and at worst: among a table's groups of race and ethnicity. A row that adds up cells has more."]
     return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
-
-
-def _sorted(rows: pa.Table, table: PublishedTable) -> pa.Table:
-    """Return rows by type of region, nation first, id, code and cell."""
-    column, cells = table.column, list(table.cells)
-    frame = rows.select(["REGION_TYPE", "REGION_ID", column]).to_pandas()
-    codes = rows["ITERATION_CODE"].to_pylist() if "ITERATION_CODE" in rows.column_names else ["*"] * len(rows)
-    frame["CODE"] = [ITERATIONS_IN_ORDER.index(code) for code in codes]
-    frame["NATION"] = frame["REGION_TYPE"] != "USA"
-    frame[column] = frame[column].map(cells.index)
-    return rows.take(frame.sort_values(["NATION", "REGION_ID", "CODE", column]).index.to_numpy())
 
 
 def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:

@@ -1,27 +1,29 @@
-"""What every table of a release is made of: the keys of its rows, the regions in the run, and its two files."""
+"""What every table of a release is made of: its keys and counts, the noise of each row, and its two files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from privacy.noise.laws import DiscreteGaussian, Law
-from privacy.noise.margins import margin_of_error
+from privacy.tables.histogram import IntArray
+from privacy.tables.published import Published
 from tasks.lifecycle.staging import PIPES
+from tasks.releases.published import Keys, rows_of
 from tasks.s_dhc.budgets import ALPHA_90
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import PARQUET_ALONE
 from tasks.s_dhc.run import Plan
 
 NATION = "1"  # REGION_ID
+Counts = Mapping[str, IntArray]  # by query: (keys, cells) of the regions in a run
 
 
 def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = False) -> None:
@@ -36,35 +38,52 @@ def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = Fal
     pq.write_table(table, out / f"{name}.parquet", compression="zstd")
 
 
-def places_of(plan: Plan, region_type: str) -> NDArray[np.int64]:
-    """Return the rows of a query's answer that are in the run."""
-    if region_type == "USA":
-        return np.zeros(1, np.int64)
+def in_run(plan: Plan, answers: Mapping[str, IntArray]) -> Counts:
+    """Return the answers to the queries of a run about its regions, from those about all states."""
     configuration = plan.configuration
-    return np.array([configuration.all_states.index(state) for state in configuration.states])
-
-
-def keys_table(plan: Plan, query: TableQuery, column: str, cells: Iterable[str]) -> dict[str, pa.Array]:
-    """Return the key columns of a query's rows: regions that are in the run x codes x cells, in this order."""
-    ids = [NATION] if query.region_type == "USA" else plan.configuration.states
-    regions, iterations, of_cells = zip(*product(ids, query.codes, cells), strict=True)
+    states = [configuration.all_states.index(state) for state in configuration.states]
     return {
-        "REGION_ID": pa.array(regions),
-        "REGION_TYPE": pa.array([query.region_type] * len(regions)),
-        **({"ITERATION_CODE": pa.array(iterations)} if query.table.levels != ("*",) else {}),
-        column: pa.array(of_cells),
+        name: (answer if "/usa_" in name else answer[states]).reshape(-1, answer.shape[2])
+        for name, answer in answers.items()
     }
 
 
-def noise_columns(law: Law | None, cells: int) -> dict[str, Any]:
-    """Return what a row says of its noise, the sum of draws of a law for its cells; None for a truth, without any."""
+def keys_of(plan: Plan, query: TableQuery) -> Keys:
+    """Return the key columns of a query: regions that are in the run x codes, in this order."""
+    ids = [NATION] if query.region_type == "USA" else plan.configuration.states
+    regions, iterations = zip(*product(ids, query.codes), strict=True)
+    keys = {"REGION_ID": pa.array(regions), "REGION_TYPE": pa.array([query.region_type] * len(regions))}
+    return keys if query.table.levels == ("*",) else {**keys, "ITERATION_CODE": pa.array(iterations)}
+
+
+def queries_of(plan: Plan, table: Published) -> Iterator[TableQuery]:
+    """Yield the queries of a run that a published table is of."""
+    return (query for query in plan.configuration.queries() if query.table.name == table.measured)
+
+
+def count_rows(plan: Plan, table: Published, counts: Counts, *, truth: bool) -> pa.Table | None:
+    """Return a published table: the nation first, then states by id; None where no query of it has a budget."""
+    parts = []
+    for query in queries_of(plan, table):
+        noise = noise_columns(table, None if truth else plan.law(query))
+        numbers = {"COUNT": table.counts(counts[query.query.name]), **noise}
+        parts.append(rows_of(table, keys_of(plan, query), numbers))
+    if not parts:
+        return None
+    rows = pa.concat_tables(parts)
+    region = np.where(rows["REGION_TYPE"].to_numpy() == "USA", "", rows["REGION_ID"].to_numpy())
+    return rows.take(np.argsort(region.astype(str), kind="stable"))
+
+
+def noise_columns(table: Published, law: Law | None) -> dict[str, ArrayLike]:
+    """Return what the rows of a key say of their noise; law: of each cell, None for a truth."""
     if law is None:
         return {"NOISE_DISTRIBUTION": "None", "VARIANCE": 0.0, "MOE": 0, "MOE90": 0}
     return {
         "NOISE_DISTRIBUTION": law.name.title(),  # as the program has it
-        "VARIANCE": variance_of(law) * cells,
-        "MOE": margin_of_error(law, cells),
-        "MOE90": margin_of_error(law, cells, ALPHA_90),
+        "VARIANCE": variance_of(law) * table.draws,
+        "MOE": table.margins(law),
+        "MOE90": table.margins(law, ALPHA_90),
     }
 
 

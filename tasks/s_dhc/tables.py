@@ -6,17 +6,17 @@ are published from nine measured ones: PH5_num is PH4, and PH8_num is made of PH
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Counts = Sequence[NDArray[np.int64]]  # of some tables: regions x codes x cells
-Condition = Mapping[str, Collection[int]]  # columns and the values that satisfy it; all of them must
+from privacy.tables.histogram import Axis, Condition, Histogram, IntArray, mask
+from privacy.tables.published import Published, Row
+
 Counted = Literal["persons", "units"]
 
 HOUSEHOLDER = 20
@@ -25,8 +25,17 @@ SPOUSES = (21, 23)
 OWN_CHILD = (25, 26, 27)
 RELATIVES = (*SPOUSES, *range(25, 34))
 RELATIONSHIPS = range(20, 37)  # in housing units
-MINORS = range(18)
-ADULTS = range(18, 116)
+AGE_STARTS = (0, 4, 6, 12, 18)  # of the age groups that the cells distinguish
+
+
+def _axis(name: str, codes: Iterable[int]) -> Axis:
+    texts = tuple(map(str, codes))
+    return Axis(name, name, texts, name, texts)
+
+
+UNIT = Histogram((_axis("HHT", range(8)), _axis("HHT2", range(13)), _axis("CPLT", range(6)), _axis("TEN", range(5))))
+PERSON = Histogram((_axis("QAGE", AGE_STARTS), _axis("RELSHIP", RELATIONSHIPS)))
+MINORS, ADULTS = range(4), (4,)  # coordinates of QAGE
 FAMILIES = (1, 2, 3)  # HHT
 
 LEVELS = {"A-G": "ABCDEFG", "H,I": "HI", "*": "*"}  # iteration codes by iteration level: a row is in one at most
@@ -79,6 +88,11 @@ class Table:
         return tuple(f"{region}_{level}" for region in REGION_KEYS for level in self.levels)
 
 
+def _related(*codes: int) -> dict[str, Collection[int]]:
+    """Return the condition that a person's RELSHIP is one of these."""
+    return {"RELSHIP": [code - HOUSEHOLDER for code in codes]}
+
+
 HOUSEHOLDS: Condition = {"HHT": range(1, 8)}  # occupied housing units
 AGES = (Cell("2", "under 18 years", {"QAGE": MINORS}), Cell("3", "18 years and over", {"QAGE": ADULTS}))
 PARENTS = (  # in words, by HHT2; the first of their cells in PH6
@@ -88,10 +102,10 @@ PARENTS = (  # in words, by HHT2; the first of their cells in PH6
     ("female householder", 6, 18),
 )
 CHILD_AGES = {
-    "under 4 years": range(4),
-    "4 and 5 years": range(4, 6),
-    "6 to 11 years": range(6, 12),
-    "12 to 17 years": range(12, 18),
+    "under 4 years": (0,),
+    "4 and 5 years": (1,),
+    "6 to 11 years": (2,),
+    "12 to 17 years": (3,),
 }
 MEASURED = (
     Table("PH1_num", "Persons in households", "persons", AGES),
@@ -117,13 +131,13 @@ MEASURED = (
         "Persons under 18 years by relationship and type of household",
         "persons",
         (
-            Cell("2", "householder, spouse, partner or nonrelative", {"RELSHIP": (*range(20, 25), *range(34, 37))}),
-            Cell("4", "own child in a married couple household", {"RELSHIP": OWN_CHILD, "HHT2": (1,)}),
-            Cell("5", "own child in a cohabiting couple household", {"RELSHIP": OWN_CHILD, "HHT2": (3,)}),
-            Cell("6", "own child of a male householder without a partner", {"RELSHIP": OWN_CHILD, "HHT2": (10,)}),
-            Cell("7", "own child of a female householder without a partner", {"RELSHIP": OWN_CHILD, "HHT2": (6,)}),
-            Cell("9", "grandchild", {"RELSHIP": (30,)}),
-            Cell("10", "other relative", {"RELSHIP": (28, 29, 31, 32, 33)}),
+            Cell("2", "householder, spouse, partner or nonrelative", _related(*range(20, 25), *range(34, 37))),
+            Cell("4", "own child in a married couple household", _related(*OWN_CHILD) | {"HHT2": (1,)}),
+            Cell("5", "own child in a cohabiting couple household", _related(*OWN_CHILD) | {"HHT2": (3,)}),
+            Cell("6", "own child of a male householder without a partner", _related(*OWN_CHILD) | {"HHT2": (10,)}),
+            Cell("7", "own child of a female householder without a partner", _related(*OWN_CHILD) | {"HHT2": (6,)}),
+            Cell("9", "grandchild", _related(30)),
+            Cell("10", "other relative", _related(28, 29, 31, 32, 33)),
         ),
         rows={"QAGE": MINORS},
         own_race=True,
@@ -133,7 +147,7 @@ MEASURED = (
         "Persons in families",
         "persons",
         AGES,
-        rows={"RELSHIP": (HOUSEHOLDER, *RELATIVES)},
+        rows=_related(HOUSEHOLDER, *RELATIVES),
         units={"HHT": FAMILIES},
     ),
     Table("PH5_denom", "Families", "units", (Cell("1", "families"),), units={"HHT": FAMILIES}),
@@ -146,7 +160,7 @@ MEASURED = (
             for words, kind, first in PARENTS
             for at, (age, years) in enumerate(CHILD_AGES.items())
         ),
-        rows={"RELSHIP": OWN_CHILD, "QAGE": MINORS},
+        rows=_related(*OWN_CHILD) | {"QAGE": MINORS},
         levels=("*",),
     ),
     Table(
@@ -174,135 +188,100 @@ FIRST_CELL = dict(zip(TABLES, np.cumsum([0, *(len(table.cells) for table in MEAS
 ALL_CELLS = sum(len(table.cells) for table in MEASURED)
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """A table of the release: the measured table that it is of, and of each of its cells the measured ones it sums."""
-
-    name: str
-    title: str
-    of: Table
-    cells: Mapping[str, tuple[int, ...]]
-    words: Mapping[str, str]
-
-    @property
-    def column(self) -> str:
-        """The column of its cells."""
-        return f"{self.name.upper()}_DATA_CELL"
+def _published(name: str, of: Table, cells: Iterable[tuple[str, str, tuple[int, ...]]], title: str = "") -> Published:
+    """Return a published table. cells: of each row the code, words, and places of the measured cells that it sums."""
+    unit = "housing units" if of.counts == "units" else "persons"
+    rows = tuple(Row(*cell) for cell in cells)
+    return Published(name, title or of.title, of.name, unit, f"{name.upper()}_DATA_CELL", rows)
 
 
-def _published() -> dict[str, PublishedTable]:
-    found = {}
-    for table in MEASURED:
-        cells = {cell.code: (at,) for at, cell in enumerate(table.cells)}
-        words = {cell.code: cell.words for cell in table.cells}
-        found[table.name] = PublishedTable(table.name, table.title, table, cells, words)
-    found["PH5_num"] = replace(found["PH4"], name="PH5_num")
-    words = {"2": "owner occupied", "3": "renter occupied"}
-    found["PH8_num"] = replace(found["PH7"], name="PH8_num", cells={"2": (0, 1), "3": (2,)}, words=words)
-    return {name: found[name] for name in sorted(found, key=lambda name: (name[:3], "denom" in name))}
+def _as_measured(name: str, of: Table) -> Published:
+    return _published(name, of, ((cell.code, cell.words, (at,)) for at, cell in enumerate(of.cells)))
 
 
-PUBLISHED = _published()
+_TENURES = ("2", "owner occupied", (0, 1)), ("3", "renter occupied", (2,))
+_ALL = (
+    *(_as_measured(name, table) for name, table in TABLES.items()),
+    _as_measured("PH5_num", TABLES["PH4"]),
+    _published("PH8_num", TABLES["PH7"], _TENURES),
+)
+PUBLISHED = {table.name: table for table in sorted(_ALL, key=lambda each: (each.name[:3], "denom" in each.name))}
 
 
 @dataclass(frozen=True)
 class Average:
-    """An average: each of its cells is a sum of cells of a numerator over a sum of cells of a denominator.
+    """An average: each of its rows is a row of a numerator over one of a denominator.
 
-    least: what it is at least in the row `total`, and, if `of_all`, in every row, where households are consistent.
+    of_all: whether it is at least 1 in every row where households are consistent, not in the first row alone.
     """
 
-    name: str
-    title: str
-    numerator: str
-    denominator: str
-    cells: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...]]]  # words, cells of either
-    least: int
-    of_all: bool = False
+    numerator: Published
+    denominator: Published
+    of_all: bool
 
     @property
-    def words(self) -> dict[str, str]:
-        """Its cells in words, by code."""
-        return {code: words for code, (words, *_) in self.cells.items()}
+    def name(self) -> str:
+        """Its name."""
+        return self.numerator.name
 
-    def rows(self, counts: Counts) -> Iterator[tuple[str, int, int]]:
-        """Yield (cell, count above, count below) of its rows, regions x codes x cells, from its tables' counts."""
-        places = zip(*(cells for _, *cells in self.cells.values()), strict=True)
-        above, below = (
-            np.stack([each[:, :, list(cells)].sum(axis=2) for cells in of], axis=2).ravel().tolist()
-            for each, of in zip(counts, places, strict=True)
-        )
-        yield from zip(cycle(self.cells), above, below, strict=False)
+    def rows(self, counts: Sequence[IntArray]) -> Iterator[tuple[Row, Row, int, int]]:
+        """Yield the rows above and below and their counts, keys x rows, from (keys, cells) counts of both tables."""
+        tables = self.numerator, self.denominator
+        above, below = (table.counts(each).ravel().tolist() for table, each in zip(tables, counts, strict=True))
+        yield from zip(*(cycle(table.rows) for table in tables), above, below, strict=False)
 
     def lowest(self, code: str) -> int:
         """Return what the average in a row is at least."""
-        return self.least if self.of_all or code == "1" else 0
+        return int(self.of_all or code == "1")
 
 
-_BY_AGE = {
-    "1": ("all ages", (0, 1), (0,)),
-    "2": ("under 18 years", (0,), (0,)),
-    "3": ("18 years and over", (1,), (0,)),
-}
+def _average(name: str, title: str, above: str, below: str, rows: _Ratios, *, of_all: bool = False) -> Average:
+    words, *cells = rows
+    numerator, denominator = (
+        _published(name, TABLES[table], zip("123", words, summed, strict=True), title)
+        for table, summed in zip((above, below), cells, strict=True)
+    )
+    return Average(numerator, denominator, of_all)
+
+
+_Cells = tuple[tuple[int, ...], ...]
+_Ratios = tuple[tuple[str, ...], _Cells, _Cells]  # of each row the words, and the cells that it sums above and below
+_BY_AGE: _Ratios = ("all ages", "under 18 years", "18 years and over"), ((0, 1), (0,), (1,)), ((0,), (0,), (0,))
+_BY_TENURE: _Ratios = (
+    ("all tenures", "owner occupied", "renter occupied"),
+    ((0, 1, 2), (0, 1), (2,)),
+    ((0, 1), (0,), (1,)),
+)
 AVERAGES = (
-    Average("PH1", "Persons per household", "PH1_num", "PH1_denom", _BY_AGE, 1),
-    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1),
-    Average(
-        "PH8",
-        "Persons per household by tenure",
-        "PH7",
-        "PH8_denom",
-        {
-            "1": ("all tenures", (0, 1, 2), (0, 1)),
-            "2": ("owner occupied", (0, 1), (0,)),
-            "3": ("renter occupied", (2,), (1,)),
-        },
-        1,
-        of_all=True,
-    ),
+    _average("PH1", "Persons per household", "PH1_num", "PH1_denom", _BY_AGE),
+    _average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE),
+    _average("PH8", "Persons per household by tenure", "PH7", "PH8_denom", _BY_TENURE, of_all=True),
 )
 
 
 # What a row counts as, for every person and unit there can be.
 
 NOT_A_ROW, NOT_COUNTED, NO_CELL = -3, -2, -1  # before truncation; of a unit outside of the universe; a fault
-AGE_STARTS = np.array([0, 4, 6, 12, 18])  # of the age groups that the cells distinguish
-UNIT_SHAPE = {"HHT": 8, "HHT2": 13, "CPLT": 6, "TEN": 5}
-UNIT_KINDS = int(np.prod(list(UNIT_SHAPE.values())))
-PERSON_KINDS = len(AGE_STARTS) * len(RELATIONSHIPS)
 
 
 def cells_of_persons() -> NDArray[np.int8]:
     """Return the cell of each kind of unit and person in each table of persons: units x persons x tables.
 
-    A kind of unit is its number in the row-major order of UNIT_SHAPE, a kind of person 17 age group + RELSHIP - 20.
+    A kind is a cell of UNIT, or of PERSON.
     """
-    ages = np.repeat(AGE_STARTS, len(RELATIONSHIPS))
-    persons = {"QAGE": ages, "RELSHIP": np.tile(np.array(RELATIONSHIPS), len(AGE_STARTS))}
-    columns = {name: values[:, None] for name, values in unit_columns().items()} | persons
-    return np.stack([_cells(table, columns, (UNIT_KINDS, PERSON_KINDS)) for table in OF_PERSONS], axis=2)
+    cells = np.stack([_cells(table, *UNIT.axes, *PERSON.axes) for table in OF_PERSONS], axis=1)
+    return cells.reshape(UNIT.cells, PERSON.cells, -1)
 
 
 def cells_of_units() -> NDArray[np.int8]:
     """Return the cell of each kind of unit in each table of units: units x tables."""
-    return np.stack([_cells(table, unit_columns(), (UNIT_KINDS,)) for table in OF_UNITS], axis=1)
+    return np.stack([_cells(table, *UNIT.axes) for table in OF_UNITS], axis=1)
 
 
-def unit_columns() -> dict[str, NDArray[np.int64]]:
-    """Return the values of each kind of unit, by column."""
-    return dict(zip(UNIT_SHAPE, np.unravel_index(np.arange(UNIT_KINDS), tuple(UNIT_SHAPE.values())), strict=True))
-
-
-def _cells(table: Table, columns: Mapping[str, NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int8]:
-    cells = np.full(shape, NO_CELL, np.int8)
+def _cells(table: Table, *axes: Axis) -> NDArray[np.int8]:
+    kinds = np.full(mask(axes, {}).shape, NO_CELL, np.int8)
     for at, cell in enumerate(table.cells):
-        cells[meets(cell.when, columns, shape)] = FIRST_CELL[table.name] + at
-    cells[~meets(table.units, columns, shape)] = NOT_COUNTED
-    cells[~meets(table.rows, columns, shape)] = NOT_A_ROW
-    return cells
-
-
-def meets(condition: Condition, columns: Mapping[str, NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return which rows of columns, whose shapes broadcast to this one, meet a condition."""
-    met = (np.isin(columns[name], list(values)) for name, values in condition.items())
-    return reduce(np.logical_and, met, np.ones(shape, bool))
+        kinds[mask(axes, cell.when)] = FIRST_CELL[table.name] + at
+    kinds[~mask(axes, table.units)] = NOT_COUNTED
+    kinds[~mask(axes, table.rows)] = NOT_A_ROW
+    return kinds

@@ -14,8 +14,9 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.tables.histogram import matrix
 from tasks.s_dhc.records import FIRST_MAFID, PERSONS
-from tasks.s_dhc.tables import HOUSEHOLDER, OF_PERSONS, meets
+from tasks.s_dhc.tables import AGE_STARTS, HOUSEHOLDER, OF_PERSONS, PERSON, RELATIONSHIPS
 
 QUARTERS_BIT = 19
 AGE_BITS, KIND_BITS = 7, 12  # QAGE, then RELSHIP
@@ -52,9 +53,12 @@ def content_of_row(row: int) -> Content:
 @cache
 def _counted() -> NDArray[np.int32]:
     """Return which persons each table of persons would count, 1 or 0: values of QAGE and RELSHIP x tables."""
-    values = np.arange(1 << KIND_BITS)
-    columns = {"QAGE": values & 127, "RELSHIP": (values >> AGE_BITS) + HOUSEHOLDER}
-    return np.stack([meets(table.rows, columns, values.shape) for table in OF_PERSONS], axis=1).astype(np.int32)
+    relation, age = np.divmod(np.arange(1 << KIND_BITS), 1 << AGE_BITS)
+    inside = np.flatnonzero(relation < len(RELATIONSHIPS))  # of housing units: others are counted nowhere
+    group = np.searchsorted(AGE_STARTS, age[inside], "right") - 1
+    counted = np.zeros((1 << KIND_BITS, len(OF_PERSONS)), np.int32)
+    counted[inside] = matrix(PERSON.axes, [table.rows for table in OF_PERSONS])[PERSON.cell([group, relation[inside]])]
+    return counted
 
 
 def order_by_hash(persons: NDArray[np.uint64], tau: Sequence[int]) -> None:

@@ -13,13 +13,12 @@ from typing import Any
 
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
-from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
 from tasks.geography.region_files import KEY
 from tasks.geography.regions import REGION_TYPES, Region
 from tasks.releases.description import Column, Description, Noise, Reference, Table, count_and_margin
-from tasks.releases.manifest import noise_law
+from tasks.releases.published import laws_by_margin
 from tasks.safetab.iterations import ITERATION_KINDS, Iterations
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVELS, Level
 from tasks.safetab.run import SafeTabRun
@@ -196,17 +195,12 @@ def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
     """
     levels, definition = manifest["levels"], manifest["spent"]["definition"]
     donors = [name for name in levels if name.endswith(f" {level.iteration_level})") and manifest["coterminous_sets"]]
-    found: dict[int, tuple[float, Noise]] = {}
-    for name in dict.fromkeys([str(level), *donors]):
-        queries, stability = levels[name]["queries"], levels[name]["stability"]
-        for query, cells in sums:
-            if query not in queries:
-                continue
-            drawn = law(definition, parse_exact(queries[query]["budget"]), stability)
-            margin, variance = margin_of_error(drawn, cells), cells * drawn.variance()
-            if margin not in found or variance > found[margin][0]:
-                found[margin] = variance, {"margin": margin, "cells": cells, **noise_law(drawn)}
-    return [found[margin][1] for margin in sorted(found)]
+    return laws_by_margin(
+        (law(definition, parse_exact(levels[name]["queries"][query]["budget"]), levels[name]["stability"]), cells)
+        for name in dict.fromkeys([str(level), *donors])
+        for query, cells in sums
+        if query in levels[name]["queries"]
+    )
 
 
 def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:

@@ -38,22 +38,22 @@ def compare(run: HouseholdRun, level: Level, estimates: bool) -> pd.DataFrame:
 
 def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates: bool) -> Iterator[tuple[object, ...]]:
     kind, domain = ESTIMATED[table.name] if of_estimates else KINDS[table.name], load_domain(run, level)
-    for detail, name in enumerate(table.details):
+    for detail, published in enumerate(table.published):
         margins = margins_of(run, level, table, detail)
-        sums = np.zeros((len(SUMS), len(table.rows(detail))))
+        sums = np.zeros((len(SUMS), len(published.rows)))
         for first, last in domain.pieces():
             piece = kind.load([run.noisy_folder(level, kind.FINAL, first)])
             part = piece.take(np.flatnonzero(piece.detail == detail))
             if not len(part.group):
                 continue
             exact = read_exact_counts(run, level, first, last).cells(part.group - first * len(domain.iterations))
-            noisy, margin = published_rows(run, part, table, detail, margins)
-            error = noisy - exact @ table.counted(detail) @ table.sums(detail)
+            noisy, margin = published_rows(run, part, published, margins)
+            error = noisy - published.counts(exact @ table.counted(detail))
             sums += [each.sum(axis=0) for each in (error * 0 + 1, error, error**2, np.abs(error) <= margin, margin)]
         if sums[0].any():
             of = "ESTIMATE" if of_estimates else "COUNT"
-            for cell, column in zip(table.rows(detail), sums.T.tolist(), strict=True):
-                yield str(level), table.name.upper(), name, cell, of, *column
+            for row, column in zip(published.rows, sums.T.tolist(), strict=True):
+                yield str(level), table.name.upper(), published.name, int(row.code), of, *column
 
 
 def report(errors: pd.DataFrame) -> pd.DataFrame:

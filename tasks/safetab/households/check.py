@@ -2,90 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field
 
-from privacy.noise.margins import margin_of_error
-from tasks.releases.check import Check, NotChecked, check_same
+from privacy.tables.histogram import IntArray
+from privacy.tables.published import Published
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.published import check_rows, numbers_in, rows_of
 from tasks.releases.received import path_in
-from tasks.releases.release_database import ReleaseDatabase
 from tasks.releases.statements import Line, Unshown
 from tasks.safetab.check import (
-    KEYS,
     Positive,
     Tabulated,
     common_not_checked,
     jurisdiction_of,
     level_queries,
     level_statements,
-    negative,
     read_tabulated,
     safetab_statements,
-    wrong_groups,
-    wrong_margins,
 )
 from tasks.safetab.configuration import read_described
+from tasks.safetab.description import GROUP
 from tasks.safetab.households.manifest import statements_of
 from tasks.safetab.households.run import Configuration
 from tasks.safetab.households.tables import TABLES, CountTable
 from tasks.safetab.levels import Level
 
 LeftOut = Annotated[dict[str, int], Field()]
-EMPTY = (  # the rows of no table
-    "SELECT '' AS REGION_TYPE, '' AS REGION_ID, '' AS ITERATION_CODE, '' AS of, '' AS file, '' AS cell, 0 AS COUNT "
-    "WHERE false"
-)
+KEYS = list(GROUP)
+Groups = dict[str, dict[Published, pd.MultiIndex]]  # by table and detail
+
+
+@dataclass(frozen=True)
+class _Received:
+    """A release that was received, and what its configuration and the tables of what is tabulated say."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return read_described(self.manifest["configuration"], Configuration, jurisdiction_of(self.manifest))
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        levels: tuple[Level, ...] = self.configuration.levels(jurisdiction_of(self.manifest))
+        return levels
+
+    @cached_property
+    def tabulated(self) -> Tabulated:
+        return read_tabulated(self.folder)
+
+    @cached_property
+    def coterminous(self) -> list[tuple[str, ...]]:
+        members = (member for each in self.manifest["coterminous_sets"] for member in each)
+        return [tuple(member.split(" ", 1)) for member in members]
+
+    def path(self, table: Published, level: Level, folder: str = "parquet") -> Path | None:
+        """Return the file of a table of a level; None where the release has none."""
+        name = f"{folder}/{table.measured}/{level.slug}.parquet"
+        return path_in(self.folder, name) if name in self.manifest["files"] else None
+
+    def groups(self, table: Published, level: Level) -> int:
+        """Return the number of groups that have a table."""
+        path = self.path(table, level)
+        return pq.read_metadata(path).num_rows // len(table.rows) if path else 0
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those of every release."""
-    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
-    tabulated, totals = read_tabulated(release), manifest["options"]["totals"]
-    with ReleaseDatabase(release) as database:
-        levels = {
-            str(level): _level(database, release, manifest, configuration, level, tabulated)
-            for level in configuration.levels(jurisdiction_of(manifest))
-        }
+    received, totals = _Received(release, manifest), manifest["options"]["totals"]
     truth, estimated = "NOT_PRIVATE" in manifest, "estimates" in manifest["options"]
     why = "the groups and their totals are of another release"
     return {
-        **safetab_statements(manifest, configuration, totals=totals),
+        **safetab_statements(manifest, received.configuration, totals=totals),
         "totals": {"digest": totals, "from": Unshown(Line, why), "left_out": Unshown(LeftOut, why)},
-        "levels": levels,
+        "levels": {str(level): _level(received, level) for level in received.levels},
         "statements": statements_of(truth=truth, estimated=estimated),
     }
 
 
-def _level(
-    database: ReleaseDatabase,
-    release: Path,
-    manifest: Mapping[str, Any],
-    configuration: Configuration,
-    level: Level,
-    tabulated: Tabulated,
-) -> dict[str, Any]:
+def _level(received: _Received, level: Level) -> dict[str, Any]:
     """Return the statements of a level: its domain, thresholds, laws, and the groups that its tables have."""
-    regions, iterations = tabulated.of(level)
-    noise = level_statements(manifest, configuration, level)
+    manifest, configuration = received.manifest, received.configuration
+    regions, iterations = received.tabulated.of(level)
+    tables, noise = configuration.tables(level), level_statements(manifest, configuration, level)
     if noise:
         noise["stability_parts"] = _parts(manifest["levels"][str(level)])
-    published: dict[str, dict[str, int]] = {}
-    for table in configuration.tables(level):
-        published[table.name] = dict.fromkeys(table.details, 0)
-        for code in table.details:
-            if (name := file_of(table, code, level)) in manifest["files"]:
-                found = f"SELECT count(DISTINCT ({KEYS})) FROM {database.parquet(path_in(release, name))}"
-                published[table.name][code] = database.execute(found).fetchall()[0][0]
     return {
         "regions": len(regions),
         "iterations": len(iterations),
-        "thresholds": {
-            table.name: list(configuration.thresholds[table.key][level]) for table in configuration.tables(level)
+        "thresholds": {table.name: list(configuration.thresholds[table.key][level]) for table in tables},
+        "groups_published": {
+            table.name: {each.name: received.groups(each, level) for each in table.published} for table in tables
         },
-        "groups_published": published,
         **noise,
     }
 
@@ -97,142 +116,90 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"race": int(stated["stability"]) - ethnicity, "ethnicity": Unshown(Positive, why)}
 
 
-def file_of(table: CountTable, code: str, level: Level, folder: str = "parquet") -> str:
-    """Return the name of the file of a detail's tables of a level."""
-    return f"{folder}/{table.name}/{code}/{level.slug}.parquet"
-
-
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check the rows, sums and margins of every table, and the rows and sums of estimates."""
-    configuration = read_described(manifest["configuration"], Configuration, jurisdiction_of(manifest))
-    yield from common_not_checked(manifest, configuration)
+    received = _Received(release, manifest)
+    yield from common_not_checked(manifest, received.configuration)
     yield NotChecked("levels.*.groups_published, and which groups", "they follow from the totals of another release")
-    levels, tabulated = configuration.levels(jurisdiction_of(manifest)), read_tabulated(release)
-    with ReleaseDatabase(release) as database:
-        for level in levels:
-            for table in configuration.tables(level):
-                yield _check_details(database, release, manifest, level, table)
-                for detail, code in enumerate(table.details):
-                    if file_of(table, code, level) in manifest["files"]:
-                        yield _check_table(
-                            database, release, manifest, configuration, level, levels, table, detail, tabulated
-                        )
-            if manifest["options"].get("estimates"):
-                yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
-                yield _check_estimates(database, release, manifest, level)
-            elif any(name.startswith("parquet/estimates/") for name in manifest["files"]):
-                yield Check("estimates", "", ("there are estimates, and no run asked for them",))
+    for level in received.levels:
+        found: Groups = {}
+        for table in TABLES.values():
+            groups = found[table.name] = dict.fromkeys(table.published, _index([]))
+            for each in table.published:
+                if path := received.path(each, level):
+                    rows = pd.read_parquet(path)
+                    groups[each] = pd.MultiIndex.from_frame(rows[KEYS].iloc[:: len(each.rows)])
+                    yield _check_table(received, level, table, each, rows, groups[each])
+            every = _index(groups.values())
+            several = int(every.duplicated().sum())
+            faults = (f"{several:,} groups have several tables",) * bool(several)
+            yield Check(f"{table.name} of {level}", f"{len(every):,} groups", faults)
+        if manifest["options"].get("estimates"):
+            yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
+            yield _check_estimates(received, level, found)
+        elif any(name.startswith("parquet/estimates/") for name in manifest["files"]):
+            yield Check("estimates", "", ("there are estimates, and no run asked for them",))
 
 
-def _check_details(
-    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], level: Level, table: CountTable
-) -> Check:
-    """Check that every group has one table of one detail."""
-    files = [
-        path_in(release, name) for code in table.details if (name := file_of(table, code, level)) in manifest["files"]
-    ]
-    if not files:
-        return Check(f"{table.name} of {level}", "0 groups")
-    ((groups, several),) = database.execute(
-        f"SELECT count(*), count(*) FILTER (files > 1) FROM (SELECT count(DISTINCT filename) AS files "
-        f"FROM {database.parquet(*files)} GROUP BY {KEYS})"
-    ).fetchall()
-    return Check(
-        f"{table.name} of {level}", f"{groups:,} groups", (f"{several:,} groups have several tables",) * bool(several)
-    )
+def _index(parts: Iterable[pd.MultiIndex]) -> pd.MultiIndex:
+    """Return groups, of several tables one after the other."""
+    return reduce(lambda one, other: one.append(other), parts, pd.MultiIndex.from_arrays([[]] * len(KEYS), names=KEYS))
+
+
+def _columns(groups: pd.MultiIndex) -> dict[str, pa.Array]:
+    return {name: pa.array(groups.get_level_values(name), pa.string()) for name in KEYS}
 
 
 def _check_table(
-    database: ReleaseDatabase,
-    release: Path,
-    manifest: Mapping[str, Any],
-    configuration: Configuration,
-    level: Level,
-    levels: Sequence[Level],
-    table: CountTable,
-    detail: int,
-    tabulated: Tabulated,
+    received: _Received, level: Level, table: CountTable, each: Published, rows: pd.DataFrame, groups: pd.MultiIndex
 ) -> Check:
     """Check that the groups of a file are of the level's domain, and have the rows, sums and margins of its detail."""
-    code = table.details[detail]
-    path = path_in(release, file_of(table, code, level))
-    rows = f"(SELECT *, {table.column} AS cell FROM {database.parquet(path)})"
-    ((there, cells),) = database.execute(
-        "SELECT count(*), list_sort(list(DISTINCT cells)) "
-        f"FROM (SELECT list_sort(list(cell)) AS cells FROM {rows} GROUP BY {KEYS})"
-    ).fetchall()
-    faults = list(check_same("", "", [[str(cell) for cell in table.rows(detail)]], cells).faults) if there else []
-    faults += ["it has no groups"] * (not there)
-    faults += wrong_groups(database, rows, level, tabulated)
-    clipped = not configuration.allow_negative_counts
-    faults += _wrong_sums(database, rows, table, detail, clipped=clipped)
-    if clipped and (below := negative(database, rows)):
+    keys = _columns(groups)
+    stated, counts = (numbers_in(rows, each, keys, name) for name in ("MOE", "COUNT"))
+    own, *donors = _margins(received, level, table, each)
+    margins, shared = np.tile(own, (len(groups), 1)), groups.droplevel("ITERATION_CODE").isin(received.coterminous)
+    for donor in donors:
+        margins[shared & (stated == donor).all(axis=1)] = donor
+    made = rows_of(each, keys, {"COUNT": each.counts(counts[:, each.single]), "MOE": margins})
+    clipped = not received.configuration.allow_negative_counts
+    faults = list(check_rows("", rows, made, clipped=clipped).faults)
+    faults += ["it has no groups"] * (not len(groups))
+    if clipped and (below := int((counts < 0).sum())):
         faults.append(f"{below:,} counts are negative")
-    if "NOT_PRIVATE" not in manifest:
-        counts = f"SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM {rows}"
-
-        def margins(of: Level) -> dict[str, set[int]]:
-            if configuration.budgets[table.key][of] == 0:
-                return {}
-            law = level_queries(manifest, configuration, of).law(table.name)
-            return {f"cell {cell}": {margin_of_error(law, len(places))} for cell, places in table.rows(detail).items()}
-
-        faults += wrong_margins(database, manifest, level, levels, counts, margins)
-    return Check(f"{code} of {level}", f"{there:,} groups", tuple(faults))
+    domain = pd.MultiIndex.from_product([[level.region_type], *received.tabulated.of(level)])
+    if strange := int((~groups.isin(domain)).sum()):
+        faults.append(f"{strange:,} groups are not of the level")
+    return Check(f"{each.name} of {level}", f"{len(groups):,} groups", tuple(faults))
 
 
-def _check_estimates(database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], level: Level) -> Check:
-    """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
-    faults, made = [], {}
-    for kind, folder, number in (("counts", "parquet", "COUNT"), ("estimates", "parquet/estimates", "ESTIMATE")):
-        found = [
-            f"SELECT {KEYS}, '{table.name}' AS of, '{code}' AS file, {table.column} AS cell, {number} AS COUNT "
-            f"FROM {database.parquet(path_in(release, path))}"
-            for table in TABLES.values()
-            for code in table.details
-            if (path := file_of(table, code, level, folder)) in manifest["files"]
-        ]
-        made[kind] = f"({' UNION ALL '.join(found) or EMPTY})"
-    counts, estimates = made["counts"], made["estimates"]
-    expected = (
-        f"(SELECT * FROM {counts} SEMI JOIN (SELECT {KEYS} FROM {counts} GROUP BY ALL "
-        f"HAVING count(DISTINCT of) = {len(TABLES)}) USING ({KEYS}))"
-    )
-    ((groups, other),) = database.execute(
-        f"SELECT count(DISTINCT ({KEYS})), count(*) FILTER (expected.of IS NULL OR estimates.of IS NULL) "
-        f"FROM {expected} AS expected FULL JOIN {estimates} AS estimates USING ({KEYS}, of, file, cell)"
-    ).fetchall()
-    if other:
-        faults.append(f"{other:,} rows are not both of a count and of an estimate")
-    if manifest["configuration"]["allow_negative_counts"]:
-        ((wrong,),) = database.execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM {estimates} WHERE cell = '0' "
-            f"GROUP BY {KEYS} HAVING min(COUNT) <> max(COUNT))"
-        ).fetchall()
-        faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
-        for table in TABLES.values():
-            for detail, code in enumerate(table.details):
-                rows = f"(FROM {estimates} WHERE file = '{code}')"
-                faults += [f"{code}: {fault}" for fault in _wrong_sums(database, rows, table, detail, clipped=False)]
-    return Check(f"estimates of {level}", f"{groups:,} groups", tuple(faults))
+def _margins(received: _Received, level: Level, table: CountTable, each: Published) -> list[IntArray]:
+    """Return the margins of a group's rows, then those that a coterminous region's may have by another level's noise.
 
-
-def _wrong_sums(
-    database: ReleaseDatabase, rows: str, table: CountTable, detail: int, *, clipped: bool
-) -> Iterator[str]:
-    """Compare every sum with its measured cells, to the unit; clipped cells sum to a clipped count or more.
-
-    rows: the source of the rows of a table.
+    Raises KeyError for a table without a budget.
     """
-    sums, wrong = [], []
-    for cell, places in table.rows(detail).items():
-        parts = ", ".join(f"'{table.measured[detail][place]}'" for place in places)
-        whole = f"sum(COUNT) FILTER (cell = '{cell}')"
-        sums.append(f"{whole} {'>' if clipped else '<>'} sum(COUNT) FILTER (cell IN ({parts})) AS wrong_{cell}")
-        wrong.append(f"count_if(wrong_{cell})")
-    (found,) = database.execute(
-        f"SELECT {', '.join(wrong)} FROM (SELECT {', '.join(sums)} FROM {rows} GROUP BY {KEYS})"
-    ).fetchall()
-    for cell, groups in zip(table.rows(detail), found, strict=True):
-        if groups:
-            yield f"{groups:,} counts of cell {cell} are not the sum of its parts"
+    if "NOT_PRIVATE" in received.manifest:
+        return [0 * each.draws]
+    budgets = received.configuration.budgets[table.key]
+    others = [one for one in received.levels if one.iteration_level == level.iteration_level and budgets[one] != 0]
+    queries = (level_queries(received.manifest, received.configuration, one) for one in (level, *others))
+    return [each.margins(of_level.law(table.name)) for of_level in queries]
+
+
+def _check_estimates(received: _Received, level: Level, found: Groups) -> Check:
+    """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
+    both = reduce(lambda one, other: one.intersection(other), (_index(groups.values()) for groups in found.values()))
+    faults, totals = [], []
+    for each, groups in (each for details in found.values() for each in details.items()):
+        estimated, path = groups[groups.isin(both)], received.path(each, level, "parquet/estimates")
+        keys = _columns(estimated)
+        empty = rows_of(each, _columns(_index([])), {"ESTIMATE": np.zeros((0, 1), np.int64)})
+        rows = pd.read_parquet(path) if path else empty.to_pandas()
+        numbers = numbers_in(rows, each, keys, "ESTIMATE")
+        sums = {"ESTIMATE": each.counts(numbers[:, each.single])}
+        made = rows_of(each, keys, sums if received.configuration.allow_negative_counts else {})
+        faults += [f"{each.name}: {fault}" for fault in check_rows("", rows, made).faults]
+        totals.append(pd.Series(numbers[:, 0], estimated))
+    if received.configuration.allow_negative_counts:
+        wrong = int((pd.concat(totals).groupby(level=KEYS).nunique() > 1).sum())
+        faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
+    return Check(f"estimates of {level}", f"{len(both):,} groups", tuple(faults))

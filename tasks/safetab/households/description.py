@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.releases.description import Column, Description, Table
-from tasks.safetab.description import Sums, count_table, describe
-from tasks.safetab.households.tables import TABLES, CountTable
-
-
-def _table(table: CountTable, detail: int) -> tuple[Table, Sums]:
-    name, rows = table.details[detail], table.rows(detail)
-    cells = Column(
-        table.column,
-        "code",
-        f"the cell of {table.words}",
-        {str(cell): table.cells[cell][0] for cell in rows},
-        title=table.words.capitalize(),
-        frame=table.words.replace(" ", "_"),
-        labels=True,
-        overlap=len(rows) > 1,
-    )
-    title = f"Households by {table.words} ({name}): {{level}}"
-    sums = dict.fromkeys((table.name, len(places)) for places in rows.values())
-    return count_table(title, "households", f"{table.name}/{name}", [cells]), list(sums)
+from tasks.releases.description import Description
+from tasks.releases.published import row_column
+from tasks.safetab.description import count_table, describe
+from tasks.safetab.households.tables import TABLES
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release: what its tables are, and the laws of their noise."""
-    tables = [_table(table, detail) for table in TABLES.values() for detail in range(len(table.details))]
+    tables = [
+        (
+            count_table(f"{each.title}: {{level}}", each.unit, each.measured, [row_column(each)]),
+            [(table.name, cells) for cells in each.draws.tolist()],
+        )
+        for table in TABLES.values()
+        for each in table.published
+    ]
     return describe(manifest, tables, "householders")

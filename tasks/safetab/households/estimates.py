@@ -43,7 +43,7 @@ class EstimatedTables(HouseholdTables):
 class EstimatedTypes(EstimatedTables):
     """Estimates of T3."""
 
-    TABLE, CELLS = T3, np.array([len(T3.rows(detail)) for detail in range(len(T3.details))])
+    TABLE, CELLS = T3, np.array([len(table.rows) for table in T3.published])
     MADE = FINAL = "estimated_t3"
 
 
@@ -51,7 +51,7 @@ class EstimatedTypes(EstimatedTables):
 class EstimatedTenures(EstimatedTables):
     """Estimates of T4."""
 
-    TABLE, CELLS = T4, np.array([len(T4.rows(detail)) for detail in range(len(T4.details))])
+    TABLE, CELLS = T4, np.array([len(table.rows) for table in T4.published])
     MADE = FINAL = "estimated_t4"
 
 
@@ -88,7 +88,7 @@ def estimate_tables(run: HouseholdRun, level: Level, first: int, _last: int) -> 
         made = _weighted(run, level, both[mine], own) if by_weights else _pooled(run, level, both[mine], own, noisy)
         for (name, table), detail, (cells, margins_of_cells) in zip(TABLES.items(), own, made, strict=True):
             places = estimates[name].places(detail, mine)
-            estimates[name].cells[places] = cells @ table.sums(detail)
+            estimates[name].cells[places] = table.published[detail].counts(cells)
             estimates[name].margins[places] = margins_of_cells
     for name, tables in estimates.items():
         unless_done(folders[name], partial(save_arrays, folders[name], tables.arrays()))
@@ -112,8 +112,7 @@ def _pooled(
         table = list(TABLES.values())[column]
         turn = (words[:, column] % np.uint64(own.cells)).astype(np.int64)
         margin = [
-            margin_of_row(own, fitting, tuple(places.tolist()), follows=table is T4)
-            for places in table.rows(details[column]).values()
+            margin_of_row(own, fitting, row.cells, follows=table is T4) for row in table.published[details[column]].rows
         ]
         yield noisy[column] + spread(moved, turn, own.cells), np.array(margin)
 
@@ -143,7 +142,8 @@ def _weighted(
                 _add(run, donor, table, members, detail, information, least)
         solved.append(information.solve())
     for column, (cells, covariance) in enumerate(pool(*solved)):
-        sums = list(TABLES.values())[column].sums(details[column])
+        published = list(TABLES.values())[column].published[details[column]]
+        sums = published.counts(np.eye(cells.shape[1], dtype=np.int64))
         definition = run.parameters.configuration.privacy_defn
         yield whole(cells, uniform[:, column]), margins(covariance, sums, definition)
 

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privacy.tables.published import Published
 from spine.settings import Jurisdiction
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.releases.published import rows_of
 from tasks.safetab.description import write_tabulated
 from tasks.safetab.domain import load_domain
 from tasks.safetab.group_tables import (
@@ -58,25 +60,21 @@ def stage_release(
 
 def write_detail(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int, out: Path) -> None:
     """Write the tables of one detail of a level, or their estimates, as text and Parquet into OUT."""
-    name = f"{kind.TABLE.name}/{kind.TABLE.details[detail]}"
-    write_table(out, kind, name, level, rows_of(run, level, kind, detail))
+    write_table(out, kind, kind.TABLE.published[detail].measured, level, _rows(run, level, kind, detail))
 
 
-def rows_of(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int) -> Iterator[pa.Table]:
+def _rows(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int) -> Iterator[pa.Table]:
     """Yield the rows of the groups' tables of one detail, in batches."""
-    table, domain = kind.TABLE, load_domain(run, level)
+    table, domain = kind.TABLE.published[detail], load_domain(run, level)
     pieces = (piece.take(np.flatnonzero(piece.detail == detail)) for piece in load_final(run, level, kind))
-    margins, rows = margins_of(run, level, table, detail), len(table.rows(detail))
-    labels = pa.array([str(cell) for cell in table.rows(detail)])
+    margins = margins_of(run, level, kind.TABLE, detail)
     for part in batches(pieces, kind):
-        columns = group_columns(domain, np.repeat(part.group, rows))
-        columns[table.column] = labels.take(pa.array(np.tile(np.arange(rows), len(part.group))))
-        count, margin = published_rows(run, part, table, detail, margins)
-        yield pa.table({**columns, kind.COLUMN: count.reshape(-1), "MOE": margin.reshape(-1)})
+        count, margin = published_rows(run, part, table, margins)
+        yield rows_of(table, group_columns(domain, part.group), {kind.COLUMN: count, "MOE": margin})
 
 
 def published_rows(
-    run: HouseholdRun, part: HouseholdTables, table: CountTable, detail: int, margins: NDArray[np.int64]
+    run: HouseholdRun, part: HouseholdTables, table: Published, margins: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of tables of one detail as they are published, and their margins: groups x rows each.
 
@@ -86,11 +84,11 @@ def published_rows(
     if isinstance(part, EstimatedTables):
         numbers, margin = cells, part.margins.reshape(cells.shape)
     else:
-        numbers, margin = cells @ table.sums(detail), margins[part.noise_of]
+        numbers, margin = table.counts(cells), margins[part.noise_of]
     return numbers if run.parameters.configuration.allow_negative_counts else np.maximum(numbers, 0), margin
 
 
 def margins_of(run: HouseholdRun, level: Level, table: CountTable, detail: int) -> NDArray[np.int64]:
     """Return the margins of a table's rows, by the level whose noise it has: its own, or a coterminous donor's."""
-    sums = [(table.name, len(summed)) for summed in table.rows(detail).values()]
+    sums = [(table.name, cells) for cells in table.published[detail].draws.tolist()]
     return margins_by_level(run, level, KINDS[table.name], sums)

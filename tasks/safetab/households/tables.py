@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.tables.published import Published, Row
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.household import CELLS, TENURES, TYPES
 
@@ -56,18 +57,24 @@ class CountTable:
         """Return which cells of a record each measured cell counts: record cells x measured cells, 0 or 1."""
         return _inside([frozenset({category}) for category in self.categories], self._counts(self.measured[detail]))
 
-    def rows(self, detail: int) -> dict[int, NDArray[np.int64]]:
-        """Return the cells of a detail's table, sorted, each with the places of the measured cells that it sums."""
-        parts, rows = self._counts(self.measured[detail]), {}
-        for cell, (_, whole) in sorted(self.cells.items()):
-            places = [place for place, part in enumerate(parts) if part <= whole]
-            if frozenset().union(*(parts[place] for place in places)) == whole:
-                rows[cell] = np.array(places)
-        return rows
+    @cached_property
+    def published(self) -> tuple[Published, ...]:
+        """The table of each detail: those cells, sorted, that the measured ones make up."""
+        title, parts = f"Households by {self.words}", map(self._counts, self.measured)
+        return tuple(
+            Published(code, f"{title} ({code})", measured, "households", self.column, self._rows(own), self.words)
+            for code, own in zip(self.details, parts, strict=True)
+            for measured in [f"{self.name}/{code}"]
+        )
 
-    def sums(self, detail: int) -> NDArray[np.int64]:
-        """Return which measured cells each row of a table sums: measured cells x rows, 0 or 1."""
-        return _inside(self._counts(self.measured[detail]), self._counts(self.rows(detail)))
+    def _rows(self, parts: Sequence[frozenset[int]]) -> tuple[Row, ...]:
+        """Return the rows of a table, from the categories that each measured cell counts."""
+        rows = []
+        for cell, (words, whole) in sorted(self.cells.items()):
+            places = tuple(place for place, part in enumerate(parts) if part <= whole)
+            if frozenset().union(*(parts[place] for place in places)) == whole:
+                rows.append(Row(str(cell), words, places))
+        return tuple(rows)
 
     def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
         """Return which cells measured at a detail make up those of a coarser one: cells x cells, 0 or 1."""

@@ -139,7 +139,7 @@ def test_margins_cover_simulated_errors(definition: str, details: tuple[int, int
             information.add(rows, sums, drawn, np.full(drawn.shape, noise.variance()))
         solved.append(information.solve())
     for column, (cells, covariance) in enumerate(pool(*solved)):
-        sums = (T3, T4)[column].sums(details[column])
+        sums = (T3, T4)[column].published[details[column]].counts(np.eye(cells.shape[1], dtype=int))
         error = whole(cells, rng.random(groups)) @ sums
         covered = (np.abs(error) <= margins(covariance, sums, definition)).mean(axis=0)  # type: ignore[arg-type]
         assert (covered >= 0.95 - 4 * (0.95 * 0.05 / groups) ** 0.5).all(), covered

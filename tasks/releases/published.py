@@ -1,0 +1,93 @@
+"""The rows of published tables (`privacy.tables.published`): how files hold them, and whether a release's are right.
+
+A system hands over arrays in the order of its keys. Nothing here knows a system by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from privacy.noise.laws import Law
+from privacy.noise.margins import margin_of_error
+from privacy.tables.published import Published
+from tasks.releases.check import Check
+from tasks.releases.description import Column, Noise
+from tasks.releases.manifest import noise_law
+
+Keys = Mapping[str, pa.Array]  # by column its value for each key
+ROUNDING = 1e-12  # of a variance
+
+
+def row_column(table: Published) -> Column:
+    """Return the column of the codes of a table's rows."""
+    return Column(
+        table.column,
+        "code",
+        f"the cell of {table.by}" if table.by else "the cell",
+        table.codes,
+        title=(table.by or "cell").capitalize(),
+        frame=(table.by or "cell").replace(" ", "_"),
+        labels=True,
+        overlap=table.overlaps,
+    )
+
+
+def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> pa.Table:
+    """Return all rows of a table, keys x rows. numbers: by column, of a shape that broadcasts to (keys, rows)."""
+    shape = len(next(iter(keys.values()))), len(table.rows)
+    key, row = (pa.array(place.ravel()) for place in np.indices(shape, np.int64))
+    return pa.table(
+        {
+            **{name: column.take(key) for name, column in keys.items()},
+            table.column: pa.array([*table.codes], pa.string()).take(row),
+            **{name: np.broadcast_to(number, shape).ravel() for name, number in numbers.items()},
+        }
+    )
+
+
+def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
+    """Return the laws of counts by their margins; of two laws with one margin that of the larger variance.
+
+    drawn: the law of a cell and the number of cells that a count sums, of each kind of count.
+    """
+    found: dict[int, tuple[float, Noise]] = {}
+    for law, cells in drawn:
+        margin, variance = margin_of_error(law, cells), cells * law.variance()
+        if margin not in found or variance > found[margin][0]:
+            found[margin] = variance, {"margin": margin, "cells": cells, **noise_law(law)}
+    return [found[margin][1] for margin in sorted(found)]
+
+
+def numbers_in(rows: pd.DataFrame, table: Published, keys: Keys, column: str) -> NDArray[Any]:
+    """Return (keys, rows) the numbers of a column of a release's table; 0 for a row that it lacks."""
+    form = rows_of(table, keys, {}).to_pandas()
+    found = rows[column]
+    same = len(rows) == len(form) and all((rows[name].to_numpy() == form[name].to_numpy()).all() for name in form)
+    if not same:  # as where it has other keys too
+        found = rows.set_index([*form])[column]
+        found = found[~found.index.duplicated()].reindex(pd.MultiIndex.from_frame(form), fill_value=0)
+    return found.to_numpy().reshape(-1, len(table.rows))
+
+
+def check_rows(what: str, rows: pd.DataFrame, expected: pa.Table, *, rounding: int = 0, clipped: bool = False) -> Check:
+    """Compare the rows of a release's table with what they must be, in this order.
+
+    rounding: the most by which counts may differ. clipped: whether a count below the sum of its cells is right.
+    """
+    made, faults = expected.to_pandas(), []
+    if len(rows) != len(made):
+        faults.append(f"it has {len(rows):,} rows, not {len(made):,}")
+    for name in () if faults else made.columns:
+        if pd.api.types.is_numeric_dtype(made[name]):
+            same = np.isclose(rows[name], made[name], rtol=ROUNDING, atol=rounding * (name == "COUNT"))
+            same |= clipped & (name == "COUNT") & (rows[name] < made[name])
+        else:
+            same = rows[name].to_numpy() == made[name].to_numpy()
+        faults += [f"{name} is another in {int((~same).sum()):,} rows"] * (not same.all())
+    return Check(what, f"{len(made):,} rows", tuple(faults))

@@ -1,0 +1,84 @@
+"""Rows of published tables: keys x rows in files, and a received table against what it must be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
+from privacy.noise.margins import margin_of_error
+from privacy.tables.published import Published, Row
+from tasks.releases.published import check_rows, laws_by_margin, numbers_in, row_column, rows_of
+
+TABLE = Published(
+    "t", "", "m", "households", "CELL", (Row("0", "all", (0, 1)), Row("2", "a", (1,)), Row("1", "b", (0,))), by="tenure"
+)
+KEYS = {"REGION": pa.array(["x", "y"])}
+CELLS = np.array([[3, 4], [-5, 1]])
+
+
+def rows(counts: np.ndarray = CELLS, margin: object = 1) -> pd.DataFrame:
+    return rows_of(TABLE, KEYS, {"COUNT": TABLE.counts(counts), "MOE": margin}).to_pandas()
+
+
+def test_rows_are_keys_by_rows_and_numbers_of_a_row_are_those_of_every_key() -> None:
+    assert rows(margin=[9, 7, 7]).to_numpy().tolist() == [
+        ["x", "0", 7, 9],
+        ["x", "2", 4, 7],
+        ["x", "1", 3, 7],
+        ["y", "0", -4, 9],
+        ["y", "2", 1, 7],
+        ["y", "1", -5, 7],
+    ]
+    with pytest.raises(ValueError, match="broadcast"):
+        rows(margin=[9, 7])
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -> None:
+    found = rows()[order].reset_index(drop=True)
+    assert numbers_in(found, TABLE, KEYS, "COUNT")[:, TABLE.single].tolist() == CELLS.tolist()
+    some = {"REGION": pa.array(["y", "z"])}
+    assert numbers_in(found, TABLE, some, "COUNT")[:, TABLE.single].tolist() == [[-5, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "fault"),
+    [
+        ("COUNT", 8, "COUNT is another in 1 rows"),
+        ("COUNT", 6, "COUNT is another in 1 rows"),
+        ("MOE", 2, "MOE is another in 1 rows"),
+        ("REGION", "z", "REGION is another in 1 rows"),
+        ("CELL", "1", "CELL is another in 1 rows"),
+    ],
+)
+def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: str) -> None:
+    expected, changed = pa.Table.from_pandas(rows()), rows()
+    assert not check_rows("t", rows(), expected).faults
+    changed.loc[0, column] = value
+    assert check_rows("t", changed, expected).faults == (fault,)
+    assert check_rows("t", changed[1:], expected).faults == ("it has 5 rows, not 6",)
+    near = column == "COUNT"
+    assert bool(check_rows("t", changed, expected, rounding=1).faults) != near
+    assert bool(check_rows("t", changed, expected, clipped=True).faults) != (near and value == 6)
+
+
+def test_of_two_laws_with_one_margin_the_larger_is_stated() -> None:
+    laws = [DiscreteGaussian(Fraction(variance)) for variance in (100, 101, 400)]
+    assert margin_of_error(laws[0], 1) == margin_of_error(laws[1], 1)
+    found = laws_by_margin([(laws[2], 1), (laws[1], 1), (laws[0], 1), (laws[0], 2)])
+    assert [(each["margin"], each["cells"]) for each in found] == [
+        (margin_of_error(law, cells), cells) for law, cells in ((laws[1], 1), (laws[0], 2), (laws[2], 1))
+    ]
+    assert found[0]["sigma_squared"] == "101"
+    assert laws_by_margin([(TwoSidedGeometric(Fraction(3)), 1)])[0]["law"] == TwoSidedGeometric.name
+
+
+def test_the_column_of_rows_says_that_sums_overlap() -> None:
+    column = row_column(TABLE)
+    assert (column.name, column.codes, column.overlap) == ("CELL", {"0": "all", "2": "a", "1": "b"}, True)
+    assert (column.title, column.frame, column.meaning) == ("Tenure", "tenure", "the cell of tenure")
