@@ -152,6 +152,7 @@ def read_design(manifest: Mapping[str, Any]) -> Design:
     """Read the design of a release from its manifest. Raises Refused, or one of UNREADABLE."""
     stated = manifest["design"]
     facts = {"states": manifest["states"], "us_level": manifest["spine"]["us_level"], "asked_states": stated["states"]}
+    facts |= {"widths": {}} if "source" in manifest else {}
     design = replace(
         _read_design({**stated, **facts}, MANIFEST),
         nation=stated["nation"],
