@@ -84,7 +84,7 @@ def open_file(path: str | os.PathLike[str], *, compression: str | None = None) -
         with fsspec.open(path, "rb", compression=compression) as stream:
             yield stream
     except (EOFError, zlib.error, BadGzipFile, BadZipFile, LZMAError) as error:
-        raise OSError(errno.EBADMSG, f"it is damaged: {error}", path) from None
+        raise OSError(errno.EBADMSG, f"it cannot be decompressed: {error}", path) from None
 
 
 def is_passed_over(name: str) -> bool:

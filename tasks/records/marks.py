@@ -90,7 +90,7 @@ def parse_mark(text: str, file: str = MARK_FILE) -> Mark:
     except (TypeError, ValueError, RecursionError):
         pass  # neither JSON nor the fields
     source = ", source" if file != MARK_FILE else ""
-    raise Refused(f"{file} is damaged: it needs generator, version, seed{source} and digests by file name")
+    raise Refused(f"{file} is not a mark: it needs generator, version, seed{source} and digests by file name")
 
 
 def mark_folder(table: str) -> str:

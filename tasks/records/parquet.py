@@ -34,7 +34,7 @@ def words_of(values: Collection[str]) -> Words:
 
 NEITHER = "a column holds neither text nor numbers"
 NO_WORDS: Mapping[str, Words] = {}
-NOT_PARQUET = "is not a Parquet file, or it is damaged"
+NOT_PARQUET = "cannot be read as a Parquet file"
 
 
 def read_row_group(
@@ -66,7 +66,7 @@ def read_row_group(
     except (pa.ArrowException, OSError, MemoryError) as error:
         if getattr(error, "errno", None):  # the file system's, not the file's content
             raise
-        return None, [Finding(name, f"row group {number + 1} is damaged and cannot be read", rows=rows)]
+        return None, [Finding(name, f"row group {number + 1} cannot be read", rows=rows)]
     try:
         return pa.table(
             {column: as_text(table[column], words.get(column, WORDS)).dictionary_encode() for column in columns}

@@ -53,7 +53,7 @@ class Database:
         try:
             return path_in(self.folder, name)
         except NotOfRelease as fault:
-            raise Refused(f"{self.folder} is incomplete or damaged: {fault}") from None
+            raise Refused(f"{self.folder} cannot be read: {fault}") from None
 
     def ask(self, query: str, given: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the rows of a query's answer; `given` are the values of its parameters.

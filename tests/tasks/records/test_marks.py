@@ -58,7 +58,7 @@ def test_a_file_added_beside_the_marked_ones_is_refused(data: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", json.dumps({"generator": "x"}), "\udcff"])
 def test_a_damaged_mark_is_refused(data: Path, text: str) -> None:
     (data / MARK_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(Refused, match="is not a mark"):
         read_mark(data)
 
 
@@ -100,5 +100,5 @@ def test_data_is_marked_public_or_synthetic_and_never_both(data: Path) -> None:
     with pytest.raises(Refused, match=r"two marks, SYNTHETIC.json and PUBLIC.json"):
         read_mark(data)
     (data / MARK_FILE).replace(data / MARK_FILES["PUBLIC"])
-    with pytest.raises(Refused, match=r"PUBLIC.json is damaged: it needs generator, version, seed, source and digests"):
+    with pytest.raises(Refused, match=r"PUBLIC.json is not a mark: it needs generator, version, seed, source and digests"):
         read_mark(data)

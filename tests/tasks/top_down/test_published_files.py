@@ -693,7 +693,7 @@ BAD: dict[str, Break] = {
         "County", query("total_dpq", query_name="age_dpq")
     ),
     "the query 'h_dpq' is unknown": rows_of("County", query("total_dpq", query_name="h _dpq")),
-    r"part\S+: is not a Parquet file, or it is damaged": lambda nmf: part("County")(nmf).write_bytes(b"PAR1"),
+    r"part\S+: cannot be read as a Parquet file": lambda nmf: part("County")(nmf).write_bytes(b"PAR1"),
     r"part\S+: cannot be read \(\w+\)": lambda nmf: damage(part("Block")(nmf)),
     r"Constraint.*part.*cannot be read \(\w+\)": lambda nmf: damage(part("Block", "Constraint")(nmf)),
     "cannot be read: it is a named pipe": lambda nmf: pipe(part("County")(nmf)),

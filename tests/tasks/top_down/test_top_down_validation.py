@@ -123,7 +123,7 @@ def test_records_in_parquet_that_are_none_are_a_finding(tmp_path: Path, name: st
         "pipe": "a named pipe",
         "folder": "a folder",
         "cut": "not a Parquet file",
-        "pages": "row group 1 is damaged",
+        "pages": "row group 1 cannot be read",
     }
     if kind == "pipe":
         os.mkfifo(path)

@@ -386,7 +386,7 @@ NO_TEXT: dict[str, tuple[bytes, str]] = {
     "cut.zip": (b"PK\x03\x04xx", "is not a zip archive"),
     "plan.xlsx": (zipped("a"), "is a workbook or an archive: save the table as CSV"),
     "utf16.csv": (TABLE.encode("utf-16"), "is no text: save the table as CSV in UTF-8"),
-    "cut.csv.gz": (gzip.compress(TABLE.encode())[:-9], "is damaged"),
+    "cut.csv.gz": (gzip.compress(TABLE.encode())[:-9], "cannot be decompressed"),
     "plan.parquet": (b"PAR1" + bytes(9) + b"PAR1", "is no t"),
 }
 

@@ -215,7 +215,7 @@ def _read_footer(part: Part, faults: Faults) -> Part | None:
         faults.add(part.name, f"cannot be read: {why(error)}")
         return None
     except (pa.ArrowException, Refused):
-        faults.add(part.name, "is not a Parquet file, or it is damaged")
+        faults.add(part.name, "cannot be read as a Parquet file")
         return None
     if missing := [column for column in NEEDED[part.kind] if column not in columns]:
         faults.add(part.name, f"has no column {', '.join(missing)}")

@@ -440,7 +440,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     (data / "person-records.txt").rename(data / "person-records.parquet")
     _, findings = validate_here(new_run(tmp_path), params, data)
     assert without_values(errors(findings)) == [
-        ("person-records.parquet", "is not a Parquet file, or it is damaged", "", 1, None)
+        ("person-records.parquet", "cannot be read as a Parquet file", "", 1, None)
     ]
 
 
@@ -680,7 +680,7 @@ def test_marked_data_is_marked_and_a_mark_never_covers_other_data(tmp_path: Path
     with pytest.raises(Refused, match="changed or replaced"):
         validate(new_run(tmp_path, "changed"), HERE, str(params), str(data), "us")
     (data / "SYNTHETIC.json").write_text(json.dumps({"generator": "x"}))
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(Refused, match="is not a mark"):
         validate(new_run(tmp_path, "damaged"), HERE, str(params), str(data), "us")
     (data / "SYNTHETIC.json").unlink()
     validated, _ = validate_here(new_run(tmp_path, "unmarked"), params, data)
