@@ -100,5 +100,5 @@ def test_data_is_marked_public_or_synthetic_and_never_both(data: Path) -> None:
     with pytest.raises(Refused, match=r"two marks, SYNTHETIC.json and PUBLIC.json"):
         read_mark(data)
     (data / MARK_FILE).replace(data / MARK_FILES["PUBLIC"])
-    with pytest.raises(Refused, match="PUBLIC.json is not a mark: .* seed, source and digests"):
+    with pytest.raises(Refused, match=r"PUBLIC.json is not a mark: .* seed, source and digests"):
         read_mark(data)
