@@ -94,9 +94,7 @@ def test_a_release_agrees_and_says_what_is_not_checked(small: Callable[[str], Pa
 
 
 @pytest.mark.parametrize("system", SMALL)
-@pytest.mark.parametrize(
-    ("first", "every"), [(3, 24), pytest.param(0, 5, marks=pytest.mark.ci), pytest.param(0, 1, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("first", "every"), [(3, 24), pytest.param(0, 1, marks=pytest.mark.slow)])
 def test_each_forgery_is_found_or_not_provable(
     small: Callable[[str], Path], tmp_path: Path, system: str, first: int, every: int
 ) -> None:

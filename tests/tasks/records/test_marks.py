@@ -10,8 +10,8 @@ import pytest
 from dhca_inputs import check_mark, mark_synthetic
 
 from tasks.errors import Refused
-from tasks.lifecycle import digests
 from tasks.records.marks import MARK_FILE, MARK_FILES, read_mark
+from tasks.releases import digests
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_records_in_parquet_that_are_none_are_a_finding(tmp_path: Path, name: st
     rule = {
         "pipe": "a named pipe",
         "folder": "a folder",
-        "cut": "not a Parquet file",
+        "cut": "cannot be read as a Parquet file",
         "pages": "row group 1 cannot be read",
     }
     if kind == "pipe":
