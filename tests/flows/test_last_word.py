@@ -82,10 +82,10 @@ def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSett
     said = charge_of(settings)
     assert said.startswith(NOT_KNOWN)
     assert f"once its volume is mounted: das runs show {settings.run_id} --runs-folder {settings.runs_folder}" in said
-    assert "nothing is lost" not in _go_on(settings)
+    assert "nothing is lost" not in _go_on([settings])
     away.rename(settings.runs_folder)
     assert charge_of(settings) == (CHARGED if charged else NOTHING)
-    assert "; nothing is lost; " in _go_on(settings)
+    assert "; nothing is lost; " in _go_on([settings])
 
 
 @pytest.mark.parametrize("secret_alone", [True, False])

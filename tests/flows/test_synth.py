@@ -149,7 +149,7 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
     [
         (["none.csv", "{params}", "{out}"], r"none\.csv cannot be read: No such file"),
         (["{blocks}", "none", "{out}"], r"none/config\.json cannot be read: No such file"),
-        (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "has no column ITERATION_NAME, US_POP"),
+        (["{blocks}", "{params}", "{out}", "--shares", "{blocks}"], "no column ITERATION_NAME, US_POP"),
         (["{blocks}", "{params}", "{params}"], "is not empty"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
         (["nation", "{out}", "--params", "{params}", "--only-state", "43"], "43 is not a state code"),

@@ -150,7 +150,7 @@ def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
     """Return what is known of how far the errors of other draws would be."""
     if errors["sd"].isna().all():
         return "From one run, so one draw of the noise: differences of some per cent may be chance (--runs 3)."
-    return f"Means of {about['Seeds']} draws of the noise; a whisker is the standard deviation from draw to draw."
+    return f"Means of {about['Runs']} draws of the noise; a whisker is the standard deviation from draw to draw."
 
 
 def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:

@@ -225,7 +225,7 @@ REFUSED = {
     text("GEOID20,District").decode().encode("utf-16"): "save the table as CSV in UTF-8",
     b"\n# nothing\n": "it is empty",
     b"PK\x03\x04....": "workbook",
-    b"PAR1....PAR1": "is not a Parquet file",
+    b"PAR1....PAR1": "cannot be read as a Parquet file",
 }
 
 
