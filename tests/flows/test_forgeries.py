@@ -48,7 +48,8 @@ NOT_PROVABLE = {  # what no file of a release shows, by system
         ),
     },
     "bottom_up": {*OF_EVERY, *PUBLIC, "journal"},
-    "top_down": {*OF_EVERY, *PUBLIC, *SOLVED, "public_files.*", "spine.digest", "measurements/*: value"},
+    "top_down": {*OF_EVERY, *PUBLIC, *SOLVED, "public_files.*", "spine.digest", "measurements/*: value"}
+    | {"measurements/blocks/*"},
     "declared": {
         *OF_EVERY,
         *("journal", "public_files.*", "solved", "failed", "configuration_digest", "measurements/*: value"),
