@@ -88,7 +88,7 @@ def suppression_threshold(law: Law, chance: Exact) -> int:
 
 
 def _reach(law: Law, cells: int, small: arb) -> tuple[int, arb]:
-    """Return a bound that a sum of draws exceeds, on either side, with probability below `small`, and that probability."""
+    """Return a number that |sum of draws| exceeds with probability below `small`, and a bound on that probability."""
     reach = isqrt(int(cells * law.variance())) + 1
     while not (beyond := law.tail_of_sum(cells, reach + 1)) <= small:
         reach += reach // 8 + 1
