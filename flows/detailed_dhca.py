@@ -26,10 +26,10 @@ from tasks.spine.optimize import build_spine
 
 
 def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
-    """Release one jurisdiction's tables by SafeTab-P (Algorithm 1); return their place, None where there is nothing.
+    """Release one jurisdiction's tables by SafeTab-P (Algorithm 1); return their place, or None without any.
 
-    Algorithm 1, lines 6 to 9: population groups. Algorithm 2, of each population group level: totals (step 1), sex by
-    age (step 2); then suppression. Algorithm 4: coterminous.
+    Population groups are lines 6 to 9 of Algorithm 1. Totals (step 1) and sex by age (step 2) are Algorithm 2, for each
+    population group level; suppression follows. Coterminous is Algorithm 4.
     """
     settings, workers = run.settings, run.workers
     jurisdiction, estimates = settings.jurisdiction, settings.estimates

@@ -20,9 +20,9 @@ from tasks.safetab.households.tables import KINDS
 
 
 def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
-    """Release one jurisdiction's tables by SafeTab-H; return their place, None where there is nothing.
+    """Release one jurisdiction's tables by SafeTab-H; return their place, or None without any.
 
-    Groups and the details of their tables come from published totals, so there is no first step that is paid for.
+    Groups and the details of their tables come from published totals, so no first step spends budget.
     """
     settings, workers = run.settings, run.workers
     options, here = settings.shaping_options, {"workers": workers, "jurisdiction": settings.jurisdiction}

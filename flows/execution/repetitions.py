@@ -26,7 +26,7 @@ R = TypeVar("R")
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
-    Raises Refused where the data is not marked, the ledger contradicts the mark, or the input is not valid.
+    Raises Refused if the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
     runner = InProcess(settings, workers, before=GATE)
     runner.run()
@@ -38,15 +38,15 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
 
 
 def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable[[int], R]) -> Iterator[R]:
-    """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
+    """Yield the result of `end`, given its number, for each repetition; nothing if the jurisdiction has no block.
 
-    The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/safetab/trials.py), which `end` removes.
+    The input is validated and counted once. Then every repetition is a run directory of its own, with links to the
+    results (tasks/safetab/trials.py), which `end` removes.
 
-    Raises Refused as `count_marked` does, and where a budget is infinite.
+    Raises Refused as `count_marked` does, and for an infinite budget.
     """
     run, (parameters, _) = settings.directory, read_parameters(settings.params, settings.run_class().CONFIGURATION)
-    if parameters is not None:  # else validation reports why
+    if parameters is not None:  # otherwise validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
     if done["validate"] is None:
@@ -58,7 +58,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
         InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
         return end(number)
 
-    with ThreadPoolExecutor(workers.count) as pool:  # as many at once as there are workers: a repetition takes disk
+    with ThreadPoolExecutor(workers.count) as pool:  # as many at once as workers, because repetitions take disk space
         yield from pool.map(repetition, range(runs))
 
 
@@ -68,9 +68,9 @@ def measure_errors(
     runs: int,
     compare: Callable[..., pd.DataFrame],
 ) -> pd.DataFrame | None:
-    """Compare repeated runs with the truth; None where the jurisdiction has no block.
+    """Compare repeated runs with the truth; None if the jurisdiction has no block.
 
-    compare: returns the errors of a level of a repetition (run, level, whether of estimates too).
+    compare: returns the errors of a level of a repetition (run, level, whether to include estimates).
 
     Raises Refused as `repeat` does.
     """
@@ -89,7 +89,7 @@ def measure_errors(
 
 
 def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int) -> Accuracy | None:
-    """Return what repeated runs of the Detailed DHC-A show, as `measure_errors` does."""
+    """Return the accuracy of repeated runs of the Detailed DHC-A, as `measure_errors` does."""
     errors = measure_errors(settings, workers, runs, compare)
     if errors is None:
         return None
