@@ -34,7 +34,7 @@ STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Nev
 def _measured(
     options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
-    """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
+    """Yield the result of `measure` for each jurisdiction in config.json, while its run directory exists."""
     for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
         name = settings.jurisdiction.upper()
         with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
@@ -136,7 +136,7 @@ def accuracy_s_dhc(
     from tasks.s_dhc.accuracy import measure_errors
 
     settings = planned_run(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
-    settings.plan().configuration.spend()  # refuses infinite budgets
+    settings.plan().configuration.spend()  # refuse infinite budgets
     with options.leaving_nothing("Accuracy", settings.directory) as workers:
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)

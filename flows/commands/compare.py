@@ -35,10 +35,10 @@ def compare(
 ) -> None:
     """Two mechanisms (not two releases or configurations): geometric and discrete Gaussian noise at the same margins.
 
-    SafeTab[Geometric] and SafeTab[Discrete Gaussian], and what each guarantees; two configurations: das tune --against.
-    From margin targets: the budgets that meet them, as printed (where a paper does), by the paper's recipe, and the
-    least that is proved to. From a configuration or a release: its margins, and what the other mechanism needs for
-    them. Then (epsilon, delta) by every analysis. Without anything: the comparison paper's own tables.
+    SafeTab[Geometric] and SafeTab[Discrete Gaussian], and their guarantees. For two configurations: das tune --against.
+    From margin targets: the budgets that meet them, as printed (if a paper has them), by the paper's recipe, and the
+    least that provably does. From a configuration or a release: its margins, and the other mechanism's budgets for
+    them. Then (epsilon, delta) by every analysis. Without arguments: the comparison paper's own tables.
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """

@@ -29,7 +29,7 @@ def list_runs(
     *,
     options: LedgerOptions,
 ) -> None:
-    """List the runs, validations and truths that left a confidential directory: since when, their state and charge.
+    """List the runs, validations and truths with a confidential directory: when they began, their state and charge.
 
     **Example:** `das runs list --all`
     """
@@ -63,7 +63,7 @@ def show_run(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Show what a run was charged, how far it came, how to continue it, and the findings of its validation.
+    """Show what a run was charged, its last stage, how to continue it, and the findings of its validation.
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
@@ -96,7 +96,7 @@ def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> 
 
 
 def _broken(finding: Finding) -> str:
-    """Return the first lines that broke a rule and the values that did, for the curator's eyes."""
+    """Return the first lines that broke a rule, and their values, for the curator only."""
     lines = f" line {', '.join(map(str, finding.lines))}" if finding.lines else ""
     others = finding.rows - len(finding.lines)
     more = f" and {others:,} more" if lines and others > 0 else ""
@@ -113,7 +113,7 @@ def discard(
 ) -> None:
     """Give up a run: destroy its secret and its confidential directory. Its charge stays.
 
-    Without --ledger it is given up in the ledger that it was started with.
+    Without --ledger it is given up in the ledger with which it was started.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
@@ -130,7 +130,7 @@ def discard(
 
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
-    """Give up one run; returns whether it was charged. Raises Refused and Failed."""
+    """Give up one run; return whether it was charged. Raises Refused and Failed."""
     from tasks.lifecycle.commit import destroy_run, end_truth, is_released
     from tasks.lifecycle.staging import own_folders, staging
 
@@ -146,7 +146,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
             book.abandon(run.id)
         except LedgerUnusable as error:
             raise Failed(f"{error}; run {run.id} is left as it is") from None
-        except LedgerError as error:  # no ledger: nothing was ever charged
+        except LedgerError as error:  # without a ledger, nothing was ever charged
             if may_draw(run) and (settings is None or settings.account):
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False

@@ -36,7 +36,7 @@ def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) 
 
 
 def _rendered(summary: SpineSummary) -> Group:
-    """Geounits per level and OSED per class, a column for each spine."""
+    """Return tables of geounits per level and OSED per class, with a column for each spine."""
     from tasks.spine.first_pass import SPINES
 
     levels = summary.geounits["optimized"]

@@ -397,7 +397,7 @@ def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(
     (release / "t1/usa-1.csv").unlink()
     code, out, err = das("check", release)
     assert (code, out.count("wrong"), out.count(" ok ")) == (1, 1, 0)
-    assert "checks found a fault; while files are not its own" in err
+    assert "checks found a fault; tables are not checked until the files are the release's own" in err
 
 
 @of_releases("release", ["few_levels", "bottom_up_released", slow("top_down_released")])
