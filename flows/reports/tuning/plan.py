@@ -26,11 +26,11 @@ CHANCE = Fraction("0.9999")
 class BudgetPlan:
     """The parameters that SafeTEx varies.
 
-    levels: their budgets; those in `off` are not measured.
+    levels: their budgets; levels in `off` are not measured.
     race_codes: the race multiplicity, 1 to 8. It determines the stability of levels without their own in `stabilities`.
     target: a margin in counts or, if `relative`, as a share of the average count of a statistic.
     chance: the probability that a group of size 0 is suppressed, at least 1/2.
-    thresholds: the noisy totals of step 1 from which a group has a table by age, of levels of a file.
+    thresholds: by level of a file, the noisy totals of step 1 from which a group has a table by age.
     """
 
     source: str
@@ -84,7 +84,7 @@ def first_plan(
 ) -> BudgetPlan:
     """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
-    Raises Refused where two of these are given, or one is invalid.
+    Raises Refused if two of these are given, or one is invalid.
     """
     if source is not None:
         if levels or definition:
@@ -148,7 +148,7 @@ def _of_levels(texts: Sequence[str], definition: Definition) -> BudgetPlan:
 
 
 def _of_production(definition: Definition) -> BudgetPlan:
-    """Return the plan of production; under pure DP the least budgets that meet its margins, to four digits."""
+    """Return the plan of production; under pure DP with the least budgets that meet its margins, to four digits."""
     if definition == "zcdp":
         page = PRODUCTION.budgets["zcdp"]
         budgets = {target: Fraction(page[target].total) for target in page}
@@ -164,7 +164,7 @@ def _of_production(definition: Definition) -> BudgetPlan:
 def budgets_of(plan: BudgetPlan, definition: Definition) -> Mapping[Level, Fraction]:
     """Return the budgets of the levels; under the other definition the least with the same margins, to four digits.
 
-    Of production's plan they are that definition's own.
+    For production's plan, return the budgets of that definition's own plan.
     """
     if plan.levels == _of_production(plan.definition).levels:
         return _of_production(definition).levels
