@@ -1,4 +1,4 @@
-"""What the pages of a Detailed DHC-B release say next to its tables: which groups it has, and of two counts of one."""
+"""Notes on the pages of a Detailed DHC-B release: which groups it has, and why two counts of one group differ."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tasks.safetab.persons.details import SEXES
 
 
 def table(read: Reading) -> TextTable:
-    """Return the table of a reading, without its empty columns, and under it how to read it."""
+    """Return the table of a view without its empty columns, followed by notes on how to read it."""
     view, about = read.view, read.about
     status = [view.group.why] if isinstance(view, GroupView) and view.group.why else []
     more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
@@ -54,12 +54,12 @@ def _plain(read: Reading, notes: Sequence[str]) -> TextTable:
 
 
 def _about_rows(view: TableView) -> list[str]:
-    """Return which rows have ages, and which regions have no row."""
+    """Return notes on which rows have ages, and which regions have no row."""
     return [words for words in (view.about_ages, view.without) if words]
 
 
 def _geounit(view: GeounitView, notes: Sequence[str]) -> TextTable:
-    """Return the counts of a TopDown geounit; those of the tables P1 to P5 alone are only numbered."""
+    """Return the counts of a TopDown geounit; margins of tables P1 to P5 are only counted."""
     shown = replace(view, margins=[one for one in view.margins if one.count not in CELLS])
     if folded := len(view.margins) - len(shown.margins):
         notes = [f"{folded:,} more margins, of tables P1 to P5: --format csv", *notes]

@@ -1,8 +1,8 @@
-"""Which region a feature of boundaries is of: by its code, as in the Census Bureau's cartographic boundary files.
+"""The region of a feature of boundaries, by its code as in the Census Bureau's cartographic boundary files.
 
-A code with a level in front (`0500000US31001`) says its type; of others the number of digits does. Numbers have lost
-their zeros: 1001 is county 01001 of Alabama or AIANNH area 1001, so a column of numbers is read only where one type
-fits all of it. The same holds for text that was made of numbers, where none of its codes begins with 0.
+A code with a level in front (`0500000US31001`) names its type; otherwise its number of digits does. Numbers have lost
+their leading zeros: 1001 is county 01001 of Alabama or AIANNH area 1001, so a column of numbers is read only if one
+type fits all of it. The same holds for text made from numbers, that is if none of its codes begins with 0.
 (https://www.census.gov/geographies/mapping-files/time-series/geo/cartographic-boundary.html)
 """
 
@@ -22,17 +22,17 @@ from tasks.geography.region_files import DIGITS
 from tasks.geography.regions import Region
 
 TYPES = {digits: kind for kind, digits in DIGITS.items()}
-# Columns of other areas of the Bureau, whose codes have as many digits: ZIP code areas, legislative, congressional,
-# school and voting districts, PUMAs, urban and tribal areas; metropolitan ones are counties', too.
+# Columns of other areas of the Bureau, with codes of as many digits: ZIP code areas, legislative, congressional, school
+# and voting districts, PUMAs, urban and tribal areas. Counties may have a column of metropolitan areas too.
 OTHERS = re.compile(r"ZCTA5CE\d*|SLD[UL]ST\d*|CD\d+FP|(UN|EL|SC)SDLEA|PUMACE\d*|UACE\d*|VTDST\d*|TTRACTCE|TBLKGPCE")
 METROPOLITAN, COUNTY = {"CBSAFP", "CSAFP", "NECTAFP"}, "COUNTYFP"
 WITH_LEVEL = re.compile(r"(\d{3})[0-9A-Z]{4}US(\d+)")
 
 
 def regions_of(path: Path, table: pa.Table) -> list[Region | None]:
-    """Return the region of each feature that the reader found, layer by layer; None for a feature of no region.
+    """Return the region of each feature from the reader, layer by layer; None for features of other areas.
 
-    Raises Refused where a layer's codes may be of two types.
+    Raises Refused if a layer's codes may be of two types.
     """
     names = ("layer", "column", "fields", "number", "code")
     rows = zip(*(table[name].to_pylist() for name in names), strict=True)
@@ -68,9 +68,9 @@ def _of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool)
 
 
 def _kinds(digits: Collection[str], *, is_number: bool) -> Iterator[str]:
-    """Yield the types of which all codes may be, some without a first zero: in states and counties that there are.
+    """Yield the types that fit all codes, some of which lack a leading zero, in existing states and counties.
 
-    Of numbers a state that there is will do. The lowest code of an AIANNH area is 0010.
+    Numbers need only an existing state. The lowest code of an AIANNH area is 0010.
     """
     known = {region.id for region in names_of_2020()}
     for kind, length in DIGITS.items():
@@ -83,7 +83,7 @@ def _kinds(digits: Collection[str], *, is_number: bool) -> Iterator[str]:
 
 
 def _of_code(text: str) -> Region | None:
-    """Return the region of a code that has all its digits."""
+    """Return the region of a code with all its digits."""
     code = text.strip().removesuffix("R")
     kind = TYPES.get(len(code), "")
     if match := WITH_LEVEL.fullmatch(code):
