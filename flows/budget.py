@@ -40,7 +40,7 @@ class Budget:
     >>> from das_flows import Budget
     >>> budget = Budget(zcdp="1")
     >>> noisy = budget.measure(pd.Series({"north": 412, "south": 398}), "1/2", stability=2)
-    >>> list(noisy), list(noisy.index), budget.left
+    >>> list(noisy), list(noisy.index), budget.remaining
     (['count', 'low', 'high'], ['north', 'south'], Fraction(1, 2))
     >>> budget.charge("0.6")
     Traceback (most recent call last):
@@ -59,8 +59,8 @@ class Budget:
         self._lock, self._process = Lock(), os.getpid()
 
     def __repr__(self) -> str:
-        left, total = _decimal(self.left), _decimal(self.total)
-        return f"Budget({self.definition}: {left} of {UNITS[self.definition]} {total} is left)"
+        remaining, total = _decimal(self.remaining), _decimal(self.total)
+        return f"Budget({self.definition}: {remaining} of {UNITS[self.definition]} {total} is left)"
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("a Budget cannot be copied or pickled: each copy could spend it")
@@ -81,7 +81,7 @@ class Budget:
         return sum(self._charges, Fraction(0))
 
     @property
-    def left(self) -> Fraction:
+    def remaining(self) -> Fraction:
         """The amount that can still be charged."""
         return self.total - self.spent
 
@@ -93,10 +93,10 @@ class Budget:
         if os.getpid() != self._process:
             raise RuntimeError("this Budget belongs to the process that made it: a forked one could spend it again")
         with self._lock:
-            if asked > self.left:
-                left, total = _decimal(self.left), _decimal(self.total)
+            if asked > self.remaining:
+                remaining, total = _decimal(self.remaining), _decimal(self.total)
                 unit = UNITS[self.definition]
-                raise BudgetSpent(f"{unit} {_decimal(asked)} was asked for; {left} of {total} is left")
+                raise BudgetSpent(f"{unit} {_decimal(asked)} was asked for; {remaining} of {total} is left")
             self._charges.append(asked)
 
     def law_within(

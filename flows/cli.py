@@ -33,7 +33,7 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
-OF_A_PATH = (  # errors by which the system refuses a given path
+PATH_ERRORS = (  # errors by which the system refuses a given path
     errno.EACCES,
     errno.EEXIST,
     errno.EINVAL,
@@ -220,7 +220,7 @@ def main() -> None:
     except Failed as failed:
         _print_error("stopped", failed, 3)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in OF_A_PATH:
+        if isinstance(error, OSError) and error.errno in PATH_ERRORS:
             _print_error("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
         _print_error("stopped", report_crash(error), 3)
 

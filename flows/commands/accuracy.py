@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
@@ -32,7 +32,7 @@ STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Nev
 
 
 def _measured(
-    options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
+    options: ExactOptions, kind: type[S], chosen: Values, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
     """Yield the result of `measure` for each jurisdiction in config.json, while its run directory exists."""
     for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
@@ -45,7 +45,7 @@ def _measured(
 
 
 def accuracy(
-    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -82,7 +82,7 @@ def accuracy(
 
 
 def accuracy_ddhcb(
-    chosen: Annotated[Chosen, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -117,7 +117,7 @@ def accuracy_ddhcb(
 
 
 def accuracy_s_dhc(
-    chosen: Annotated[Chosen, Settings(SDhcSettings, S_DHC.inputs)],
+    chosen: Annotated[Values, Settings(SDhcSettings, S_DHC.inputs)],
     runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,
     averages: Annotated[bool, typer.Option("--averages", help="Also the intervals of averages: takes longer.")] = False,
     form: FormatOption = Format.table,

@@ -21,7 +21,7 @@ from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
-Chosen = dict[str, Any]  # typed settings, by name
+Values = dict[str, Any]  # typed settings, by name
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 TYPED = "COMMANDLINE"  # compared by name, because typer has its own copy of click's ParameterSource
 
@@ -123,7 +123,7 @@ def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> 
     yield from sorted(found, key=lambda each: (not isinstance(each[2], Argument), each[0] == "out"))
 
 
-def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] | None = None) -> Chosen:
+def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] | None = None) -> Values:
     """Take the typed settings out of the values of a command's options."""
     chosen = {}
     for name, _, option in options_of(model, names):

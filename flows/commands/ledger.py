@@ -275,7 +275,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
                 by = f"{run['approved']['by']}, as {by}"
             at = run["at"].removesuffix("+00:00").replace("T", " ")
             table.add_row(run["run"], rounded_up(run["amount"]), names, data, run["state"], by, at)
-        tables.append(_left(account, unit))
+        tables.append(_remaining_table(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
         if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"]}:
@@ -286,7 +286,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     return Group(*tables) if tables else "no account is open"
 
 
-def _left(account: dict[str, Any], unit: str) -> RenderableType:
+def _remaining_table(account: dict[str, Any], unit: str) -> RenderableType:
     """Return the table of each state's remaining budget; states with equal sums share a row."""
     total = rounded_up(account["total"])
     signed = ", signed runs alone" if account["publisher"] else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, option_of
+from flows.commands.fields import Settings, Values, option_of
 from flows.execution.fork_server import start_fork_server
 from flows.execution.prefect_server import start_server
 from flows.execution.progress import bars, report
@@ -26,7 +26,7 @@ from tasks.records.findings import has_errors, load_findings
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
-Charged = Annotated[Chosen, Settings(RunSettings, ("account", "second_account", "sign"))]
+Charged = Annotated[Values, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, check_needed, given, options_of, refuse
+from flows.commands.fields import Values, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
-from flows.execution.prefect_server import served
+from flows.execution.prefect_server import temporary_server
 from flows.execution.progress import bars
 from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
@@ -42,7 +42,7 @@ CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 ALLOWED = {"resume", "ledger", "runs_folder", "as_json", *CLUSTER}  # next to --resume
 
 
-def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
+def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
     """Start a run from typed settings, or resume the run of --resume.
 
     Raises Failed if the run stopped, naming the command that resumes it; Refused if it was refused.
@@ -50,7 +50,7 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
-    _say_left_behind(options)
+    _warn_of_earlier_runs(options)
     outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
     for warning in dict.fromkeys(outcome.warning for outcome in outcomes if outcome.warning):
@@ -110,7 +110,7 @@ def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Clust
     return saved.model_copy(update=changes)
 
 
-def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> S:
+def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Values) -> S:
     """Return the settings of a command's run. Raises Refused, after showing findings in its parameters."""
     try:
         return kind.new_run(base, {**options.shared_settings(), **chosen})
@@ -119,7 +119,7 @@ def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, ch
         raise
 
 
-def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> RunSettings:
+def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> RunSettings:
     """Return the settings of a new run, kept in the directory of each part, after showing its spend."""
     check_needed(kind, chosen)
     settings = planned_run(options, kind, options.run_id or kind.new_id(), chosen)
@@ -164,7 +164,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
                 with bars(f"Run {', '.join(part.directory.id for part in parts)}"):
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
-                    with served():
+                    with temporary_server():
                         result = flow(settings)
                         releases = [result] if isinstance(result, str) else result or []
             except Refused as refused:
@@ -184,7 +184,7 @@ def _ended(
     parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None, *, as_json: bool
 ) -> list[Outcome]:
     """Return how each part ended. For a part that is released in spite of the problem, it is only a warning."""
-    from flows.execution.standing import released_place
+    from flows.execution.run_status import released_place
 
     places = {Path(release).name: release for release in releases}
     if problem:
@@ -193,7 +193,7 @@ def _ended(
             warning = f"run {parts[-1].run_id} is released; after that, {problem}"
             return [Outcome(part, release=places[part.folder], warning=warning) for part in parts]
     if isinstance(problem, Failed):
-        problem = Failed(f"{problem}; {_go_on(parts)}")
+        problem = Failed(f"{problem}; {_how_to_continue(parts)}")
     outcomes = []
     for part in parts:
         if part.folder in places:
@@ -255,10 +255,10 @@ class Outcome:
             yield other_data_warning(facts["run"], facts["other_data"])
 
 
-def _say_left_behind(options: RunOptions) -> None:
+def _warn_of_earlier_runs(options: RunOptions) -> None:
     """Warn about confidential directories of earlier runs."""
-    if left := run_directories(options.home):
-        what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
+    if earlier := run_directories(options.home):
+        what = f"{len(earlier)} earlier {'run' if len(earlier) == 1 else 'runs'} left confidential files"
         where = f" --runs-folder {options.home}" if options.home != state_home() else ""
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
@@ -301,8 +301,8 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     return findings
 
 
-def _go_on(parts: Sequence[RunSettings]) -> str:
-    from flows.execution.standing import charges_of, is_there
+def _how_to_continue(parts: Sequence[RunSettings]) -> str:
+    from flows.execution.run_status import charges_of, is_there
 
     kept = "nothing is lost; " if is_there(parts[-1]) else ""
     return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"

@@ -33,9 +33,9 @@ def list_runs(
 
     **Example:** `das runs list --all`
     """
-    from flows.execution.standing import standings
+    from flows.execution.run_status import run_statuses
 
-    runs = standings(options.home, options.ledger_file)
+    runs = run_statuses(options.home, options.ledger_file)
     facts = [each.as_json() for each in runs if charged or each.directory]
     show(facts, lambda: _list_table(facts), as_json=as_json)
 
@@ -67,10 +67,10 @@ def show_run(
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
-    from flows.execution.standing import standing
+    from flows.execution.run_status import run_status
 
     directory = run_directory(options.home, run_id)
-    run = standing(directory, options.ledger_file)
+    run = run_status(directory, options.ledger_file)
     if run.directory is None and run.row is None:
         if run.marked:
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
@@ -84,7 +84,7 @@ def show_run(
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
     table = Table(show_header=False, title=f"Run {facts['run']}", title_justify="left")
-    for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
+    for name in ("kind", "began", "state", "stage", "charge", "out", "path", "next_step"):
         if facts[name]:
             table.add_row(name.replace("_", " "), str(facts[name]))
     parts: list[RenderableType] = [table]
@@ -117,12 +117,12 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.execution.standing import standings
+    from flows.execution.run_status import run_statuses
 
     home = options.home
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
-    refusals = standings(home, options.ledger_file) if refused else []
+    refusals = run_statuses(home, options.ledger_file) if refused else []
     runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
     facts = [{"run": run, "charged": _discard(home, run_directory(home, run), options.ledger)} for run in runs]
     lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]

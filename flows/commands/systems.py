@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_run, run_flow
 from flows.commands.tda.declared import refuse_others
@@ -76,7 +76,7 @@ class SystemCommands:
         names = {name: f"{run.removesuffix('run')}{name}" for name in ("validate", "truth")}
         return text.format(run=run, about=self.about, example=self.example, words=self.words, **names)
 
-    def choose(self, context: typer.Context, chosen: Chosen, declared: Chosen) -> tuple[type[RunSettings], Chosen]:
+    def choose(self, context: typer.Context, chosen: Values, declared: Values) -> tuple[type[RunSettings], Values]:
         """Return the class of the settings, and the typed settings for it."""
         if not declared:
             return self.settings, chosen
@@ -90,8 +90,8 @@ def run(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, needed=False)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, needed=False)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         *,
         options: RunOptions,
     ) -> None:
@@ -108,8 +108,8 @@ def validate(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, of.inputs)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, of.inputs)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         *,
         options: WorkOptions,
     ) -> None:
@@ -124,8 +124,8 @@ def truth(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         curator: Curator = False,
         *,
         options: ExactOptions,
@@ -136,7 +136,7 @@ def truth(of: SystemCommands) -> Command:
     return command
 
 
-def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen) -> None:
+def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:
     """Run the stages that validate an input, and show the findings. Raises Refused if it does not pass."""
     from flows.execution.runner import InProcess
     from tasks.lifecycle.commit import end_run
@@ -177,7 +177,7 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
         raise Refused("the input does not pass validation")
 
 
-def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chosen, *, curator: bool) -> None:
+def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Values, *, curator: bool) -> None:
     """Release the exact tables of each part of a run, and show their places."""
     from flows.execution.runner import release_truth
 

@@ -11,9 +11,9 @@ from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
+from flows.execution.run_status import ANSWER_IT
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
-from flows.execution.standing import ANSWER_IT
 from flows.execution.states import add_tags, best_effort
 from privacy.accounting.composition import Spend, rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
@@ -77,7 +77,7 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
     books = settings.charging.book.books()
     account = books.accounts[str(settings.account)]
-    fullest, left = books.left(account.name, states)
+    fullest, remaining = books.remaining(account.name, states)
     unit, total = UNITS[account.definition], rounded_up(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {
@@ -86,8 +86,8 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
         "unit of privacy": f"a {spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(states),
-        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(left)} left, "
-        f"and {rounded_down(left - amount)} after this run",
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(remaining)} left, "
+        f"and {rounded_down(remaining - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())

@@ -74,12 +74,12 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     if row is None:
         return []
     account = books.accounts[row.account]
-    unit, (_, left) = UNITS[account.definition], books.left(account.name, row.states)
+    unit, (_, remaining) = UNITS[account.definition], books.remaining(account.name, row.states)
     return [
         {
             "account": account.name,
             "charged to each state": f"{unit} {rounded_up(row.amount)}",
-            "least left in a state": f"{unit} {rounded_down(left)} of {rounded_up(account.total)}",
+            "least left in a state": f"{unit} {rounded_down(remaining)} of {rounded_up(account.total)}",
             "states": listed(row.states),
         }
     ]

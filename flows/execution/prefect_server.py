@@ -174,7 +174,7 @@ def is_temporary() -> bool:
 
 
 @contextmanager
-def served() -> Iterator[None]:
+def temporary_server() -> Iterator[None]:
     """Make the flows within this block use the temporary server, if one was started.
 
     Raises Failed if it does not answer, or ends before the flows do.

@@ -30,9 +30,9 @@ from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
+from flows.execution.run_status import released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
-from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
@@ -41,7 +41,7 @@ from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.staging import marker_folder, staging
 from tasks.lifecycle.workers import Paths, Workers
 from tasks.records.findings import REPORT, has_errors, load_findings
 
@@ -321,7 +321,7 @@ def _paths_of_workers(settings: RunSettings) -> Iterator[Paths]:
     if not settings.cluster.elsewhere:
         yield ()
         return
-    with seen_elsewhere(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
+    with marker_folder(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
         written = (str(settings.directory.path), str(mark))
         read = (str(path) for path in settings.files_of_data())
         yield (*((path, os.R_OK | os.W_OK) for path in written), *((path, os.R_OK) for path in read))

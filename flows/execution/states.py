@@ -23,8 +23,8 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
+from flows.execution.run_status import charges_of
 from flows.execution.settings import RunSettings
-from flows.execution.standing import charges_of
 from flows.execution.systems import SYSTEMS
 from tasks.errors import Failed as RunFailed
 from tasks.errors import Refused
@@ -80,7 +80,7 @@ def refused(error: Refused) -> State[Any]:
 
 def failed(error: RunFailed, parts: Sequence[RunSettings]) -> State[Any]:
     """Return the final state of a run that stopped and can be continued."""
-    return Failed(message=f"{error}; {how_to_go_on(parts)}", data=error)
+    return Failed(message=f"{error}; {how_to_continue(parts)}", data=error)
 
 
 def released(places: Sequence[Path], *, one: bool) -> State[Any]:
@@ -116,7 +116,7 @@ def not_run(reason: str) -> State[Any]:
     return Cancelled(name="NotRun", message=reason)
 
 
-def how_to_go_on(parts: Sequence[RunSettings]) -> str:
+def how_to_continue(parts: Sequence[RunSettings]) -> str:
     """Return the charge of a stopped run, by its ledger, and how to continue it."""
     return f"{charges_of(parts)}; Retry continues with the same noise, or `{parts[-1].resume}`"
 
@@ -139,7 +139,7 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
         if system and state.is_crashed():
             given: RunSettings = system.part("settings_class").model_validate(flow_run.parameters["settings"])
             settings = under_policy(given, system.name)
-            message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}').parts)}"
+            message = f"{state.message} {how_to_continue(settings.named(f'{flow_run.id}-{settings.folder}').parts)}"
             crashed = {"type": "CRASHED", "name": "Crashed", "message": message}
             body = {"flow_runs": ended, "state": crashed, "force": True}
             client.request("POST", "/flow_runs/bulk_set_state", json=body)  # type: ignore[arg-type] # its list lacks it

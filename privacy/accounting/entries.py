@@ -210,12 +210,12 @@ class Entries:
             raise LedgerError(
                 f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it"
             ) from None
-        fullest, left = self.books.left(account.name, request.states)
-        if amount > left:
+        fullest, remaining = self.books.remaining(account.name, request.states)
+        if amount > remaining:
             measure = UNITS[account.definition]
             of = "it" if charged_alike(self.spent(account.name)) else f"state {fullest}"
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {measure} {rounded_up(amount)}; "
-                f"{of} has {rounded_down(left)} of {rounded_up(account.total)}"
+                f"{of} has {rounded_down(remaining)} of {rounded_up(account.total)}"
             )
         return amount

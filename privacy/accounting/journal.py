@@ -135,7 +135,7 @@ class Books:
                 spent[state] = spent.get(state, Fraction(0)) + row.amount
         return dict(sorted(spent.items()))
 
-    def left(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
+    def remaining(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
         """Return the one of these states with the largest charge in an account, and its remaining budget."""
         spent = self.spent(account)
         fullest = max(states, key=lambda state: spent.get(state, Fraction(0)))

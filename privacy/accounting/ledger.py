@@ -321,9 +321,9 @@ class Ledger:
             ]
             for account in books.accounts.values():
                 spent = books.spent(account.name)
-                fullest, left = books.left(account.name)
+                fullest, remaining = books.remaining(account.name)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
-                most, total = rounded_up(account.total - left), rounded_up(account.total)
+                most, total = rounded_up(account.total - remaining), rounded_up(account.total)
                 unit = f"{UNITS[account.definition]} {most} of {total}"
                 where = f" in state {fullest}" if spent and not charged_alike(spent) else ""
                 found.append((f"account {account.name}", unit + where, over))

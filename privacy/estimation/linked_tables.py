@@ -90,9 +90,9 @@ class _Group:
         self.size = int(ends[-1])
         self.basis = self._basis()
         self.states = max(len(table.finest.counts) for table in tables.values())
-        information, self._said = self._information(("codes", "together"))
+        information, self._vectors = self._information(("codes", "together"))
         self._inverse = np.linalg.pinv(information, hermitian=True)
-        of_nation, self._said_of_nation = self._information(("nation_codes", "nation_together"))
+        of_nation, self._nation_vectors = self._information(("nation_codes", "nation_together"))
         self._inverse_of_nation = np.linalg.pinv(information / self.states + of_nation, hermitian=True)
 
     def functional(self, name: str, *, code: int | None, cell: int | None) -> Numbers:
@@ -122,7 +122,7 @@ class _Group:
 
     def _information(self, names: Sequence[str]) -> tuple[Numbers, Numbers]:
         """Return the information of the answers about one region, and its vectors: regions x free unknowns."""
-        information, said = np.zeros((self.size, self.size)), np.zeros((1, self.size))
+        information, vectors = np.zeros((self.size, self.size)), np.zeros((1, self.size))
         for name, table in self.tables.items():
             for kind in names:
                 answers: Answers | None = getattr(table, kind)
@@ -137,13 +137,13 @@ class _Group:
                 ]
                 design = np.array(picked)
                 information += design.T @ design / answers.variance
-                said = said + answers.counts.reshape(regions, -1) @ design / answers.variance
-        return self.basis.T @ information @ self.basis, said @ self.basis
+                vectors = vectors + answers.counts.reshape(regions, -1) @ design / answers.variance
+        return self.basis.T @ information @ self.basis, vectors @ self.basis
 
     def solve(self) -> tuple[Numbers, Numbers]:
         """Return the estimates: states x unknowns, and those of the nation."""
-        alone = self._said @ self._inverse
-        nation = (self._said.sum(axis=0) / self.states + self._said_of_nation[0]) @ self._inverse_of_nation
+        alone = self._vectors @ self._inverse
+        nation = (self._vectors.sum(axis=0) / self.states + self._nation_vectors[0]) @ self._inverse_of_nation
         states = alone + (nation - alone.sum(axis=0)) / self.states
         return states @ self.basis.T, nation @ self.basis.T
 

@@ -32,19 +32,19 @@ SLACK = 1e-9  # the error of a sum of probabilities
 NEGLIGIBLE = 1e-11  # the probability of a tail that is cut
 AT_ONCE = 1 << 18  # numbers in one pass
 
-Said = Literal["set", "all", "none"]
+Extent = Literal["set", "all", "none"]
 
 
 @dataclass(frozen=True)
 class Interval:
     """The hull of a confidence set within the possible ratios.
 
-    said: `all` if no possible ratio is excluded, `none` if all are; then low = high is the nearest possible ratio.
+    extent: `all` if no possible ratio is excluded, `none` if all are; then low = high is the nearest possible ratio.
     """
 
     low: Fraction
     high: Fraction
-    said: Said = "set"
+    extent: Extent = "set"
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Information:
     """The information of measurements about tables' cells, and its vectors: groups x cells x cells, groups x cells."""
 
     weight: Numbers
-    said: Numbers
+    vector: Numbers
 
     @classmethod
     def none(cls, groups: int, cells: int) -> Information:
@@ -51,12 +51,12 @@ class Information:
         sums: cells x sums, 1 for each cell that a sum contains, else 0. counts, variance: rows x sums.
         """
         self.weight[rows] += np.einsum("ks,ns,ls->nkl", sums, 1 / variance, sums)
-        self.said[rows] += (counts / variance) @ sums.T
+        self.vector[rows] += (counts / variance) @ sums.T
 
     def solve(self) -> tuple[Numbers, Numbers]:
         """Return the cells and their covariances. Every table must have been measured in all of its cells."""
         covariance = np.asarray(np.linalg.inv(self.weight), np.float64)
-        return np.einsum("nkl,nl->nk", covariance, self.said), covariance
+        return np.einsum("nkl,nl->nk", covariance, self.vector), covariance
 
 
 def pool(first: tuple[Numbers, Numbers], second: tuple[Numbers, Numbers]) -> list[tuple[Numbers, Numbers]]:

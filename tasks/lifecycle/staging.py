@@ -35,7 +35,7 @@ def drafts(staged: Path) -> Path:
 
 
 @contextmanager
-def seen_elsewhere(staged: Path) -> Iterator[Path]:
+def marker_folder(staged: Path) -> Iterator[Path]:
     """Make a folder next to a staged release, by which other machines recognize their OUT as this one; then remove it.
 
     An empty folder under OUT's path on a machine that does not mount it lacks this folder. OUT is made if missing.

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from e2e_runs import ACCOUNT, settings_for
 
-from flows.commands.runner import _go_on
+from flows.commands.runner import _how_to_continue
+from flows.execution.run_status import charge_of, remember_charge, run_status
 from flows.execution.settings import RunSettings
-from flows.execution.standing import charge_of, remember_charge, standing
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger
@@ -82,10 +82,10 @@ def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSett
     said = charge_of(settings)
     assert said.startswith(NOT_KNOWN)
     assert f"once its volume is mounted: das runs show {settings.run_id} --runs-folder {settings.runs_folder}" in said
-    assert "nothing is lost" not in _go_on([settings])
+    assert "nothing is lost" not in _how_to_continue([settings])
     away.rename(settings.runs_folder)
     assert charge_of(settings) == (CHARGED if charged else NOTHING)
-    assert "; nothing is lost; " in _go_on([settings])
+    assert "; nothing is lost; " in _how_to_continue([settings])
 
 
 @pytest.mark.parametrize("secret_alone", [True, False])
@@ -98,7 +98,7 @@ def test_a_run_with_a_secret_and_no_ledger_may_have_been_charged(settings: RunSe
                 path.unlink()
     lose_ledger(settings)
     assert charge_of(settings) == f"{NOT_KNOWN}there is no ledger {settings.ledger}"
-    shown = standing(settings.directory, Path(settings.ledger)).charge
+    shown = run_status(settings.directory, Path(settings.ledger)).charge
     assert shown.startswith(f"not known: there is no ledger {settings.ledger}")
 
 
@@ -112,4 +112,4 @@ def test_of_a_run_that_had_no_charge_nothing_is_said_to_be_charged(settings: Run
     pass_gate(settings, "SYNTHETIC")
     remember_charge(settings)
     assert charge_of(settings) == NOTHING
-    assert standing(settings.directory, Path(settings.ledger)).charge == "nothing"
+    assert run_status(settings.directory, Path(settings.ledger)).charge == "nothing"

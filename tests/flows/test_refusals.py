@@ -434,7 +434,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
     taken: list[Any] = []
     monkeypatch.setattr("flows.prefect_flows.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
-    monkeypatch.setattr("flows.commands.runner.served", nullcontext)
+    monkeypatch.setattr("flows.commands.runner.temporary_server", nullcontext)
     return keep
 
 
@@ -584,7 +584,7 @@ def test_the_report_of_a_crash_is_kept_below_the_given_state(
     def breaks(state: Path) -> None:
         raise ZeroDivisionError("a value of person 4711")
 
-    monkeypatch.setattr("flows.execution.standing.run_directories", breaks)
+    monkeypatch.setattr("flows.execution.run_status.run_directories", breaks)
     for home, given in ((tmp_path / "given", ("--runs-folder", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)

@@ -33,7 +33,7 @@ _charges: dict[Path, str] = {}  # charges of the runs that passed their gate in 
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """A run, by its confidential directory, by its row in the ledger, or by both."""
 
     run: str
@@ -93,7 +93,7 @@ class Standing:
         return "validated" if (self.directory / VALIDATED).exists() else "begun"
 
     @property
-    def go_on(self) -> str:
+    def next_step(self) -> str:
         """The commands that continue or end the run; empty for one that has ended or is at work."""
         discard = f"das runs discard {self.run}"
         if self.state == "refused":
@@ -107,13 +107,13 @@ class Standing:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json, without the findings."""
-        names = ("run", "kind", "began", "state", "stage", "charge", "go_on")
+        names = ("run", "kind", "began", "state", "stage", "charge", "next_step")
         place = {"out": self.settings.out if self.settings else None}
         path = {"path": self.directory.path if self.directory else None}
         return {name: getattr(self, name) or None for name in names} | place | path
 
 
-def standing(directory: RunDirectory, ledger: Path) -> Standing:
+def run_status(directory: RunDirectory, ledger: Path) -> RunStatus:
     """Return the status of a run, which may have a directory, a row in its ledger, or neither."""
     there = directory if directory.path.is_dir() else None
     settings = load_settings(directory) if there else None
@@ -127,18 +127,18 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
         charge = f"{UNITS[books.accounts[row.account].definition]} {rounded_up(row.amount)} of {row.account}"
     elif there and not marked and may_draw(there):
         charge = f"not known: {unknown}"
-    return Standing(directory.id, there, settings, row, charge, marked)
+    return RunStatus(directory.id, there, settings, row, charge, marked)
 
 
-def standings(state: Path, ledger: Path) -> Iterator[Standing]:
+def run_statuses(state: Path, ledger: Path) -> Iterator[RunStatus]:
     """Yield the status of every run with a directory or a charge in the ledger, the oldest first."""
-    by_id = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
+    by_id = {directory.id: run_status(directory, ledger) for directory in run_directories(state)}
     try:
         charged = list(Ledger(ledger).books().runs)
     except LedgerError:
         charged = []
     for run in charged:
-        by_id.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
+        by_id.setdefault(run, run_status(RunDirectory(state / "runs" / run), ledger))
     yield from sorted(by_id.values(), key=lambda each: each.began)
 
 
