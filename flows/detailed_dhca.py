@@ -35,8 +35,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     jurisdiction, estimates = settings.jurisdiction, settings.estimates
     here = {"workers": workers, "jurisdiction": jurisdiction}
 
-    gate = authorized(run, **({"estimate_tables": make_estimators} if estimates else {}))
-    if gate is None:
+    reserved = authorized(run, **({"estimate_tables": make_estimators} if estimates else {}))
+    if reserved is None:
         return None
     configuration = settings.directory.parameters.configuration
     levels = configuration.levels(jurisdiction)
@@ -47,7 +47,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     published = []
     for level in levels:
         of_level = {"workers": workers, "level": level}
-        details = run.submit(f"totals ({level.name})", measure_totals, gate, **of_level, estimates=estimates)
+        details = run.submit(f"totals ({level.name})", measure_totals, reserved, **of_level, estimates=estimates)
         tables = run.submit(f"sex by age ({level.name})", measure_sex_by_age, details, **of_level)
         published.append(run.submit(f"suppression ({level.name})", suppress, tables, **of_level))
     if estimates:

@@ -187,7 +187,7 @@ def tda(
         total = {label: read.most(members) for label, members in columns.items()}
         table, each = _levels(title, found, unit, by_query=shown.by_query, total=total)
         notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
-        words = [f"{name}: {said}" for name in columns if (said := query_title(name)) != name]
+        words = [f"{name}: {meaning}" for name in columns if (meaning := query_title(name)) != name]
         notes += [f"{', '.join(words)}."] * bool(words)
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))

@@ -164,7 +164,7 @@ def _serve(shown: ReleasePages, port: int, *, browser: bool) -> None:
     import uvicorn
 
     from flows.reports.show.application import application
-    from flows.reports.show.gate import address_of, new_token
+    from flows.reports.show.token_guard import address_of, new_token
 
     try:
         listening = socket.create_server(("127.0.0.1", port))

@@ -86,8 +86,8 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
         "unit of privacy": f"a {spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(states),
-        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(remaining)} left, "
-        f"and {rounded_down(remaining - amount)} after this run",
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has "
+        f"{rounded_down(remaining)} left, and {rounded_down(remaining - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())

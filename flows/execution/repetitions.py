@@ -10,7 +10,7 @@ import pandas as pd
 
 from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
-from flows.execution.settings import GATE, RunSettings
+from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.workers import Workers
@@ -28,7 +28,7 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
 
     Raises Refused if the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
-    runner = InProcess(settings, workers, before=GATE)
+    runner = InProcess(settings, workers, before=RESERVATION)
     runner.run()
     given = (each for each in reversed(runner.results.values()) if hasattr(each, "input_digest"))
     validated, run = next(given, None), settings.directory
@@ -55,7 +55,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     def repetition(number: int) -> R:
         ledger = settings.charging.ledger
         trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
-        InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
+        InProcess(settings, workers, before="release", done=done | {RESERVATION: None}, directory=trial).run()
         return end(number)
 
     with ThreadPoolExecutor(workers.count) as pool:  # as many at once as workers, because repetitions take disk space

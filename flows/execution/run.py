@@ -109,7 +109,7 @@ class Tasks:
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, concurrently unless one follows the other.
 
-    planned: the list of a dry run, which stops at the gate; it receives what each part would spend.
+    planned: the list of a dry run, which stops at the reservation; it receives what each part would spend.
     """
 
     def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: list[Planned] | None = None) -> None:
@@ -143,8 +143,8 @@ class PrefectRunner(Runner[S]):
         for future in self.tasks.needed:
             future.result()
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Wait for a person's approval if the settings require it; a dry run ends here. Return the gate.
+    def prepare_reservation(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
+        """Wait for a person's approval if the settings require it; a dry run ends here. Return the stage's function.
 
         Its artifacts show what it charged. An output folder that another run has filled meanwhile is refused, so that
         nothing is charged that could not be released.

@@ -29,7 +29,7 @@ from tasks.releases.received import NotOfRelease
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
 ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
-_charges: dict[Path, str] = {}  # charges of the runs that passed their gate in this process, by directory
+_charges: dict[Path, str] = {}  # charges of the runs that were reserved in this process, by directory
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _in_use(run: RunDirectory) -> bool:
 
 
 def remember_charge(settings: RunSettings) -> None:
-    """Remember the charge of a run in case its runs folder disappears; called once it has passed its gate."""
+    """Remember the charge of a run in case its runs folder disappears; called once it is reserved."""
     _charges[settings.directory.path] = charge_of(settings)
 
 
@@ -161,7 +161,7 @@ def charge_of(settings: RunSettings) -> str:
 
     Without a row, it is certain that nothing was charged only if the run directory exists and has no secret, or the
     ledger exists and has the account: if a volume is not mounted, both may be missing. A process in which the run
-    passed its gate remembers the charge.
+    was reserved remembers the charge.
     """
     run, ledger = settings.directory, Ledger(Path(settings.ledger))
     try:

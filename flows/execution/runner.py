@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from flows.execution.settings import GATE, RunSettings
+from flows.execution.settings import RESERVATION, RunSettings
 from privacy.accounting.composition import Spend
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
@@ -52,7 +52,7 @@ class Stopped(Exception):
 class Runner(ABC, Generic[S]):
     """Starts the stages of one run, or of one part of it.
 
-    parts: the runners of all parts, in the order in which they run. reserved: the gate, once a part has started it.
+    parts: the runners of all parts, in the order in which they run. reserved: the stage that reserves, once started.
     """
 
     def __init__(self, settings: S, workers: Workers) -> None:
@@ -107,17 +107,19 @@ class Runner(ABC, Generic[S]):
         together: Sequence[Ask] = (),
         **arguments: Any,
     ) -> Stage:
-        """Start the gate, which reserves the run's spend and so permits it to draw noise.
+        """Start the stage that reserves the run's spend and so permits it to draw noise.
 
         The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
         """
         asks = [Ask(self, given, charge, states), *together]
         for ask in asks:
             ask.part.charged = ask.given.mark is None
-        return self.submit(GATE, self.gate(function, asks), *after, charging=self.settings.charging, **arguments)
+        return self.submit(
+            RESERVATION, self.prepare_reservation(function, asks), *after, charging=self.settings.charging, **arguments
+        )
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Do what comes before the gate, and return its function, extended as this runner needs."""
+    def prepare_reservation(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
+        """Do what comes before the reservation; return its function, extended as this runner needs."""
         return function
 
     def commit(self, *after: Stage) -> Path:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
     from tasks.lifecycle.reservation import Charging
 
-GATE = "reserve budget"  # the stage that reserves what a run spends
+RESERVATION = "reserve budget"  # the stage that reserves what a run spends
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
@@ -126,7 +126,7 @@ class RunSettings(BaseModel, ABC):
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "sign"})
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name files for workers to read
     IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
-    VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
+    VALIDATED: ClassVar[str] = RESERVATION  # the stage before which the whole input is checked
     SHOWN: ClassVar[tuple[str, ...]] = ()  # settings that a manifest has by name, or omits at their default
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # settings for exact tables
     SEVERAL: ClassVar[bool] = False  # whether a run may have several parts

@@ -92,7 +92,7 @@ class LevelBudget:
             raise ValueError(f"the stability of a level must be 1 or more, not {self.stability}")
 
     @property
-    def of_a_group(self) -> float:
+    def per_group(self) -> float:
         """The budget of one group, b = rho_i / s."""
         return float(self.budget / self.stability)
 

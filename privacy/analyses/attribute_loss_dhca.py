@@ -124,8 +124,8 @@ def losses(
     before = inside * (race + ethnicity)
     after = (inside or moves) * (new_race + new_ethnicity)
     cell = 2 * (shared - total_only_shared) if attributes & {AGE, SEX} else 0
-    of_a_group, groups = level.budget / level.stability, before + after - 2 * shared
-    return {"total": of_a_group * gamma * groups, "sex by age": of_a_group * (1 - gamma) * (groups + cell)}
+    per_group, groups = level.budget / level.stability, before + after - 2 * shared
+    return {"total": per_group * gamma * groups, "sex by age": per_group * (1 - gamma) * (groups + cell)}
 
 
 def losses_of_household(

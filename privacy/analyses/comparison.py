@@ -159,7 +159,7 @@ def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget
     """Return f(alpha) of eq. (39): per level, s times the larger divergence of a two-stage and a TotalOnly group."""
     total = np.zeros_like(alpha)
     for level in levels:
-        b, share = level.of_a_group, float(gamma)
+        b, share = level.per_group, float(gamma)
         two_stage = divergence(alpha, share * b) + divergence(alpha, (1 - share) * b)
         total += level.stability * np.maximum(two_stage, divergence(alpha, b))
     return total
@@ -189,7 +189,7 @@ def pld_epsilon(
     queries: Counter[float] = Counter()
     for level in levels:
         for share in (1.0,) if total_only else (float(gamma), float(1 - gamma)):
-            queries[level.of_a_group * share] += level.stability * (2 if bounded else 1)
+            queries[level.per_group * share] += level.stability * (2 if bounded else 1)
     parts = [_distribution(definition, budget, interval).self_compose(times) for budget, times in queries.items()]
     whole = parts[0]
     for part in parts[1:]:

@@ -22,7 +22,7 @@ from spine.top_down.least_squares import Parent, Solution, gradient, minimum
 from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.plan import Plan
 
-LEFT = 0.99  # the largest part of the total's precision to take out of P, which must stay positive definite
+LARGEST_PART = 0.99  # the largest part of the total's precision to take out of P, which must stay positive definite
 
 
 class TreeMisfit(NamedTuple):
@@ -118,7 +118,7 @@ class ChildInformation:
         apart = np.where(both[:, None], self.between[:, self.grid.patterns[2]], np.inf).min(
             axis=(1, 2, 3), initial=np.inf
         )
-        kappa = np.clip(np.minimum(apart, LEFT * self.total_weight / self.scale), 0.0, None)
+        kappa = np.clip(np.minimum(apart, LARGEST_PART * self.total_weight / self.scale), 0.0, None)
         precision, out = self.precision.copy(), kappa[:, None, None] * both
         ones = self.grid.ones[:: self.grid.shape[0]]
         precision[:, 0] -= np.kron(self.grid.shape[2] * np.outer(ones, ones)[None], out)

@@ -72,8 +72,8 @@ def _commit() -> str:
     git = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        said = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout
-        return said.strip()
+        done = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean)
+        return done.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 

@@ -332,7 +332,7 @@ def test_a_folder_that_is_no_release_is_refused(refused: Refuse, tmp_path: Path)
     refused("holds no manifest.json", "check", tmp_path)
     for text in ("[]", "{", '{"format": 2, "files": {}}', '{"format": 2, "files": {}, "spent": null, "release": "x"}'):
         (tmp_path / MANIFEST).write_text(text)
-        refused("is no manifest of a release", "check", tmp_path)
+        refused("is not the manifest of a release", "check", tmp_path)
 
 
 def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None
     for content in (b"", path.read_bytes()[:-1]):
         path.write_bytes(content)
         rewrite(release)
-        refused("is no manifest of a release", "check", release)
+        refused("is not the manifest of a release", "check", release)
 
 
 def check_with(release: Path, path: tuple[Any, ...], value: Any) -> None:

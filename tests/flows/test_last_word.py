@@ -41,7 +41,7 @@ def settings(tmp_path: Path) -> RunSettings:
     return settings
 
 
-def pass_gate(settings: RunSettings, mark: MarkName | None = None) -> None:
+def reserve(settings: RunSettings, mark: MarkName | None = None) -> None:
     authorize(settings.directory, settings.charging, ("72",), spend("zcdp", [Fraction(2)]), "c", Digests(mark))
 
 
@@ -66,8 +66,8 @@ LOSSES: dict[str, Callable[[RunSettings], Any]] = {"gone": unmount, "new": mount
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_process_that_passed_its_gate_knows_its_charge(settings: RunSettings, loss: str) -> None:
-    pass_gate(settings)
+def test_a_process_that_reserved_the_run_knows_its_charge(settings: RunSettings, loss: str) -> None:
+    reserve(settings)
     remember_charge(settings)
     assert charge_of(settings) == CHARGED
     LOSSES[loss](settings)
@@ -77,7 +77,7 @@ def test_a_process_that_passed_its_gate_knows_its_charge(settings: RunSettings, 
 @pytest.mark.parametrize("charged", [True, False])
 def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSettings, charged: bool) -> None:
     if charged:
-        pass_gate(settings)
+        reserve(settings)
     away = unmount(settings)
     said = charge_of(settings)
     assert said.startswith(NOT_KNOWN)
@@ -91,7 +91,7 @@ def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSett
 @pytest.mark.parametrize("secret_alone", [True, False])
 def test_a_run_with_a_secret_and_no_ledger_may_have_been_charged(settings: RunSettings, secret_alone: bool) -> None:
     """Killed between its row and its authorization, a run has its secret alone."""
-    pass_gate(settings)
+    reserve(settings)
     if secret_alone:
         for path in settings.directory.path.iterdir():
             if path.name != SECRET:
@@ -103,13 +103,13 @@ def test_a_run_with_a_secret_and_no_ledger_may_have_been_charged(settings: RunSe
 
 
 def test_of_a_run_that_had_no_charge_nothing_is_said_to_be_charged(settings: RunSettings) -> None:
-    assert charge_of(settings) == NOTHING  # before its gate
+    assert charge_of(settings) == NOTHING  # before its reservation
     shutil.rmtree(settings.directory.path)
     assert charge_of(settings) == NOTHING  # ended before it made its directory: its account has no row of it
     settings.directory.create()
     lose_ledger(settings)
     assert charge_of(settings) == NOTHING  # its directory never had a secret
-    pass_gate(settings, "SYNTHETIC")
+    reserve(settings, "SYNTHETIC")
     remember_charge(settings)
     assert charge_of(settings) == NOTHING
     assert run_status(settings.directory, Path(settings.ledger)).charge == "nothing"

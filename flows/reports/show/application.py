@@ -19,10 +19,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from flows.reports.show import rendering
-from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import capitalized
 from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
+from flows.reports.show.token_guard import HEADERS, TokenGuard, folder_of
 from flows.reports.show.view import NotThere, Reading, refusing_malformed
 from flows.reports.show.workbook import workbook
 from tasks.errors import Refused
@@ -69,7 +69,10 @@ def application(shown: ReleasePages, token: str) -> Starlette:
         return Response(content, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY}, media_type="text/html")
 
     routes = [Route("/", page), Route("/static/style.css", style_sheet), Route(f"/{REPORT}", report)]
-    guards = [Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS)), Middleware(partial(Gate, token=token))]
+    guards = [
+        Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS)),
+        Middleware(partial(TokenGuard, token=token)),
+    ]
     return Starlette(routes=[Mount(folder_of(token).rstrip("/"), routes=routes)], middleware=guards)
 
 

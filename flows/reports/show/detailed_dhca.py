@@ -203,11 +203,11 @@ class DetailedDhcaPages(DhcaTables):
         place, code = names.index("REGION_ID"), names.index(ITERATION)
         level = next(level for level in self.levels if level.slug == view.name.removeprefix("t1-"))
         alone, starts = view.page.total - len(ages), self.levels[level]["thresholds"][0]
-        said = f"{number(alone)} of {number(view.page.total)} groups have a total alone: ages are given from "
+        sentence = f"{number(alone)} of {number(view.page.total)} groups have a total alone: ages are given from "
         return replace(
             view,
             ages=[ages.get((row[place], row[code]), "none") for row in view.page.rows],
-            about_ages=f"{said}{self._first_total(level, self.confidence_in(asked))} of {starts:,} on."
+            about_ages=f"{sentence}{self._first_total(level, self.confidence_in(asked))} of {starts:,} on."
             if alone
             else "",
         )
@@ -330,8 +330,8 @@ class DetailedDhcaPages(DhcaTables):
         if more == len(SHAPES):
             return ""
         starts = self.levels[level]["thresholds"][more - 1]
-        said = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
-        return f"{said} {self._first_total(level, at)} of {starts:,} or more."
+        sentence = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
+        return f"{sentence} {self._first_total(level, at)} of {starts:,} or more."
 
     def group_view(self, region: Region, code: str, at: Confidence) -> GroupView:
         """Return one group: its count, its table, and the same iteration in other regions."""

@@ -257,10 +257,10 @@ class ReleasePages(TableViews):
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         has_margins = any(table.margin for table in self.tables.values())
-        said = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
+        caveats = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
         return TableList(
             title=f"Tables of {self.manifest['release']}",
-            reading=caveat(self.manifest, said, at),
+            reading=caveat(self.manifest, caveats, at),
             tables=items,
             query=query,
             common=", ".join(common),
@@ -343,11 +343,11 @@ class ReleasePages(TableViews):
                 if own != list(row) or kind not in table.types or not is_mapped(table, self.places) or not table.place:
                     continue
                 by = {column.name: row[column.name] for column in table.columns if column.overlap}
-                said = ", ".join(table.words_of_code(*each) for each in by.items())
+                values = ", ".join(table.words_of_code(*each) for each in by.items())
                 if region.child_prefix:
                     by[table.place.name] = f"{region.child_prefix}*"
                 if table.number(table.select(by)):
-                    words = title(kind, several=True) + f" by {said}" * bool(said)
+                    words = title(kind, several=True) + f" by {values}" * bool(values)
                     found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
         return [("Maps", list(found.items()))] if found else []
 

@@ -20,8 +20,8 @@ def table(read: Reading) -> TextTable:
     view, about = read.view, read.about
     status = [view.group.why] if isinstance(view, GroupView) and view.group.why else []
     more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
-    said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
-    notes = [*status, *more, *said, view.reading, *filter(None, [about["covers"]]), *about["marks"]]
+    extra = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
+    notes = [*status, *more, *extra, view.reading, *filter(None, [about["covers"]]), *about["marks"]]
     match view:
         case GroupView():
             made = _group(view, notes)
@@ -83,5 +83,5 @@ def _group(view: GroupView, notes: Sequence[str]) -> TextTable:
         for row in (pyramid.rows() if pyramid else ())
     ] or [["all ages", *totals, *[None] * 8]]
     ratio = [f"Males per 100 females: {view.sex_ratio.words}."] if view.sex_ratio else []
-    said = [f"Published as {group.shape}.", *ratio, *notes]
-    return TextTable(view.title, columns, [list(map(text, row)) for row in rows], said)
+    notes = [f"Published as {group.shape}.", *ratio, *notes]
+    return TextTable(view.title, columns, [list(map(text, row)) for row in rows], notes)

@@ -282,7 +282,7 @@ def crowded(seed: int) -> tuple[Plan, Measure]:
 
 def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the parent's integers, in one pass: the children's least squares before they are rounded."""
-    monkeypatch.setattr(tree_answers, "LEFT", 0.0)  # the total stays in P
+    monkeypatch.setattr(tree_answers, "LARGEST_PART", 0.0)  # the total stays in P
     plan, measure = crowded(7)
     plan = replace(plan, passes=replace(plan.passes, band=1e9))
     solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
@@ -308,7 +308,7 @@ def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monk
     known = TreeAnswers(plan, measure)
     above = estimate_children(plan, estimate_roots(plan, known)[0], known)[0]
     with_total_out = problems_of(lambda: estimate_children(plan, above, known))
-    monkeypatch.setattr(tree_answers, "LEFT", 0.0)
+    monkeypatch.setattr(tree_answers, "LARGEST_PART", 0.0)
     given = problems_of(lambda: estimate_children(plan, above, known))
     assert given
     for (*_, other, fewer), (*_, x, iterations) in zip(with_total_out, given, strict=True):

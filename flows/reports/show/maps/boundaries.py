@@ -123,7 +123,7 @@ def _data_sets(path: Path) -> list[str]:
 def _read(path: Path) -> pa.Table:
     """Read a file in a process of its own, which limits the time and memory that GDAL can take. Raises Refused."""
     if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
-        raise Refused(f"{path} is no file of boundaries: {REMEDY}")
+        raise Refused(f"{path} is not a file of boundaries: {REMEDY}")
     environment = os.environ | {"OGR_SKIP": other_drivers()}
     program = [sys.executable, "-P", "-m", READER, ",".join(sorted(DRIVERS)), *_data_sets(path)]
     try:
@@ -151,7 +151,7 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     if not areas.any():
         raise Refused(f"{path} has no polygon: {REMEDY}")
     if not np.isfinite(shapely.get_coordinates(shapes[areas])).all():
-        raise Refused(f"{path} has a coordinate that is no number: {REMEDY}")
+        raise Refused(f"{path} has a coordinate that is not a number: {REMEDY}")
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")

@@ -60,9 +60,9 @@ def _of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool)
         return list(map(_of_code, codes))
     example = min(digits, key=lambda code: (len(code), code))
     may_be = {*kinds, *([TYPES[len(example)]] if len(example) in TYPES else [])}
-    said = " or ".join(f"{title(kind)} {example.zfill(DIGITS[kind])}" for kind in DIGITS if kind in may_be)
+    types = " or ".join(f"{title(kind)} {example.zfill(DIGITS[kind])}" for kind in DIGITS if kind in may_be)
     raise Refused(
-        f"{path}: numbers lose their leading zeros, so {column} {example} may be {said or 'of no one type of region'}: "
+        f"{path}: numbers lose their leading zeros, so {column} {example} may be {types or 'of several types'}: "
         f"write {column} as text with all its digits"
     )
 

@@ -290,13 +290,13 @@ class ReleaseTable:
                 whole = wanted in words or wanted.strip().casefold() in map(str.casefold, words.values())
                 parts = [wanted] if whole else wanted.split(",")
                 named = {part.strip().casefold() for part in parts}
-                codes = [*parts, *(code for code, said in words.items() if said.casefold() in named)]
+                codes = [*parts, *(code for code, meaning in words.items() if meaning.casefold() in named)]
                 where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
             for column in self.keys:
-                codes = [code for code, said in self.words(column).items() if matches([word], f"{said} {code}")]
+                codes = [code for code, meaning in self.words(column).items() if matches([word], f"{meaning} {code}")]
                 name = self._text_of(column)
                 of_words = f"list_contains({parameter(codes)}, {name})"
                 found.append(f"{of_words} OR starts_with(lower({name}), {parameter(word)})")

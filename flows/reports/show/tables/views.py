@@ -154,12 +154,12 @@ class TableView(View):
         found: dict[tuple[str, str], list[str]] = {}
         for one in self.missing or ():
             found.setdefault((one.status, one.why), []).append(one.name)
-        said = [
+        sentences = [
             f"{number(len(names))} {status}{': ' + ', '.join(names) if len(names) <= FEW else ''} "
             f"({why.removeprefix(f'{capitalized(status)}: ').removesuffix('.')})."
             for (status, why), names in found.items()
         ]
-        return "And " * bool(said and self.page.total) + " ".join(said)
+        return "And " * bool(sentences and self.page.total) + " ".join(sentences)
 
     def described(self) -> list[tuple[str, ...]]:
         """Return name, heading, unit and meaning of each column, for a workbook."""
@@ -218,8 +218,8 @@ def without_noise(manifest: Mapping[str, Any]) -> str:
     *figures, places = (str(each)[:LONGEST] for each in declared)
     if not figures:
         return f"Public: {places}. Every count has noise."
-    said = "; ".join(figures[:FEW])
-    return f"Without noise, because declared: {said}. Public: {places}. Every other count has noise."
+    counts = "; ".join(figures[:FEW])
+    return f"Without noise, because declared: {counts}. Public: {places}. Every other count has noise."
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
@@ -276,10 +276,10 @@ def _column_view(
 def _in_words(total: Sum, why: str) -> str:
     if why:
         return f"Not summed: {why}."
-    said = f"Sum of {number(total.rows)} rows: {number(total.total)}"
+    words = f"Sum of {number(total.rows)} rows: {number(total.total)}"
     if total.margin is not None:
-        return f"{said} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
-    return f"{said}; {total.why}." if total.why else f"{said}."
+        return f"{words} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
+    return f"{words}; {total.why}." if total.why else f"{words}."
 
 
 class TableViews:
@@ -358,9 +358,9 @@ class TableViews:
                 _column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns
             ],
             words={
-                name: {code: said[code] for code in sorted(shown[name] & said.keys())}
-                for name, said in words.items()
-                if said
+                name: {code: meanings[code] for code in sorted(shown[name] & meanings.keys())}
+                for name, meanings in words.items()
+                if meanings
             },
             page=page,
             sort=sort,
@@ -400,11 +400,11 @@ class TableViews:
             kind = CONTAINERS.get(len(where) - 1)
             kinds += f" of {self.name(Region.named(kind, where[:-1])) if kind else where}"
         chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
-        said = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
-        said += [f"“{query}”"] * bool(query)
+        filters = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
+        filters += [f"“{query}”"] * bool(query)
         if not by and not query:
             return table.resource.title
-        return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
+        return ": ".join(filter(None, [", ".join(filters), "" if place in chosen else kinds]))
 
     def reading_of(self, table: ReleaseTable, at: Confidence) -> str:
         """Return how to read the counts of a table."""
