@@ -27,7 +27,7 @@ from tasks.lifecycle.run_directory import locked
 SPEND = "a run would spend"
 
 
-def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
+def _settings_of_any_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
     """Return settings of any system; faults are reported for the system that shares the most names with them."""
     try:
         return read(values)
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:  # the settings of each system have names that no other system has, which identify it
     AnySettings = Annotated[
         Union[tuple(system.part("settings_class") for system in SYSTEMS.values())],  # noqa: UP007
-        WrapValidator(_of_a_system),
+        WrapValidator(_settings_of_any_system),
     ]
 
 

@@ -61,7 +61,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     named = read_manifest(folder)["files"]
     tables = {table.name: table for table in read_package(folder, named)}
     counted = [table for table in tables.values() if table.counts and not table.twin]
-    chosen = list(_of_levels(counted, [levels] if isinstance(levels, str) else levels))
+    chosen = list(_tables_of_levels(counted, [levels] if isinstance(levels, str) else levels))
     if not chosen:
         raise Refused(f"{folder} has no table of published counts")
     try:
@@ -85,7 +85,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     return frame[order].astype(dict.fromkeys(coded, "category"))
 
 
-def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:
+def _tables_of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:
     """Yield the tables of these levels, named in words or as in file names; all by default. Raises Refused."""
     if not levels:
         yield from tables

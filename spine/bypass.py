@@ -57,11 +57,11 @@ def exact_rule(spine: Spine, level: int) -> BoolArray:
     counts = np.zeros((len(shares), len(child)), np.int64)
     np.add.at(counts, (parents, child_kind), 1)
     families, kind = np.unique(np.column_stack([shares, counts]), axis=0, return_inverse=True)
-    verdict = [_no_variance_rises(row[0], row[1:], child) for row in families]
+    verdict = [_keeps_variances(row[0], row[1:], child) for row in families]
     return np.array(verdict, bool)[kind.ravel()]
 
 
-def _no_variance_rises(parent: np.int64, counts: IntArray, shares: IntArray) -> bool:
+def _keeps_variances(parent: np.int64, counts: IntArray, shares: IntArray) -> bool:
     share = int(parent)
     terms = (
         int(number) * Fraction(share, share + 2 * int(child))

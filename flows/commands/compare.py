@@ -42,7 +42,7 @@ def compare(
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
-    from flows.reports.comparison import of_setting, of_targets
+    from flows.reports.comparison import compare_settings, compare_targets
     from tasks.safetab.persons.level_budgets import read_settings
 
     at = delta_of(delta)
@@ -51,11 +51,11 @@ def compare(
         groups = 9 if stability is None else stability
         if groups < 1:
             raise Refused(f"stability is a whole number, 1 or more, not {groups}")
-        data, tables = of_targets(_targets(target, paper), gamma_of, groups, at)
+        data, tables = compare_targets(_targets(target, paper), gamma_of, groups, at)
     else:
         if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
-        data, tables = of_setting(read_settings(source), at)
+        data, tables = compare_settings(read_settings(source), at)
     report(data, tables, form, as_json=as_json)
 
 

@@ -154,10 +154,10 @@ def _group(kind: Any) -> _Group | None:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         made = [_parameter(*each, Settings(kind)) for each in options_of(kind)]
         return _Group(made, lambda values: validated(kind, typed_settings(kind, values)))
-    return _of_dataclass(kind) if is_dataclass(kind) else None
+    return _dataclass_group(kind) if is_dataclass(kind) else None
 
 
-def _of_dataclass(kind: Any) -> _Group:
+def _dataclass_group(kind: Any) -> _Group:
     """Return the options of a dataclass: its fields, and those of the groups among them."""
     parameters, below = _options_and_groups(kind)
 

@@ -22,7 +22,7 @@ from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
     findings_table,
-    no_directory,
+    missing_directory,
     other_data,
     other_data_warning,
     run_directories,
@@ -90,7 +90,7 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
         raise Refused(
-            f"{no_directory(run)}{status}: if the run has not ended, give the --runs-folder that it was started with"
+            f"{missing_directory(run)}{status}: if the run has not ended, give the --runs-folder it was started with"
         )
     out.print(f"run {run.id} is released; there is nothing to resume")
 

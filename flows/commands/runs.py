@@ -13,7 +13,7 @@ from rich.table import Table
 
 from flows.commands.options import LedgerOptions
 from flows.execution.settings import load_settings, run_directory
-from flows.reports.curator import findings_data, findings_table, no_directory
+from flows.reports.curator import findings_data, findings_table, missing_directory
 from flows.reports.terminal import Json, show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused
@@ -74,7 +74,7 @@ def show_run(
     if run.directory is None and run.row is None:
         if run.marked:
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
-        raise Refused(f"{no_directory(directory)} and no row in the ledger {options.ledger_file}")
+        raise Refused(f"{missing_directory(directory)} and no row in the ledger {options.ledger_file}")
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
@@ -135,7 +135,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from tasks.lifecycle.staging import own_folders, staging
 
     if not run.path.is_dir():
-        raise Refused(no_directory(run))
+        raise Refused(missing_directory(run))
     with locked(run):
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):

@@ -91,7 +91,7 @@ class PlanOptions:
         if self.chance is not None:
             plan = replace(plan, chance=chance_of_zeros(self.chance))
         if self.race_codes is not None:
-            plan = plan.of_multiplicity(self.race_codes)
+            plan = plan.with_multiplicity(self.race_codes)
         plan = plan.without(self.exclude_level or [])
         return plan if self.scale is None else plan.scaled(self.scale)
 

@@ -33,7 +33,7 @@ PLD = (
     "worst case of any mixture of groups, a bound; every other reading is one only if all groups are of its kind."
 )
 NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_DELTA:g}, epsilon <= {LARGEST_EPSILON}."
-Answer = tuple[dict[str, Any], list[TextTable]]  # the data for --json, and the tables
+Comparison = tuple[dict[str, Any], list[TextTable]]  # the data for --json, and the tables
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Case:
     losses: Mapping[str, str] = field(default_factory=dict)
 
 
-def of_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fraction) -> Answer:
+def compare_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fraction) -> Comparison:
     """Return the budgets that meet margin targets, as printed, by recipe and the least, and their losses."""
     on_page = gamma == GAMMA and stability == STABILITY
     printed = {
@@ -70,7 +70,7 @@ def of_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fract
     return data | {"stability": stability, "delta": float(delta)}, tables
 
 
-def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
+def compare_settings(settings: Sequence[Setting], delta: Fraction) -> Comparison:
     """Return the same for the margins and budgets of a configuration or a release, by jurisdiction."""
     tables, jurisdictions = [], []
     spends = [spend(each.definition, (level.budget for level in each.levels.values())) for each in settings]
@@ -103,7 +103,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
 
 def _compare(
     case: Case, delta: Fraction, stated: Mapping[str, list[Analysis]], of_what: str, more: Sequence[str]
-) -> Answer:
+) -> Comparison:
     """Return the budgets of both mechanisms by level, and the losses of these budgets and of stated ones."""
     shares = {"step 2": Fraction(1), "total": 1 / (1 - case.gamma)}
     tables: list[TextTable] = []

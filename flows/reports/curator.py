@@ -71,7 +71,7 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     )
 
 
-def no_directory(run: RunDirectory) -> str:
+def missing_directory(run: RunDirectory) -> str:
     """Return the message that a run has no directory here, with the run that was probably meant."""
     there = [path.name for path in run.path.parent.glob("*")]
     near = [name for name in there if name.startswith(run.id)] or get_close_matches(run.id, there, 1)

@@ -73,15 +73,15 @@ class Scale:
     def text(self, loss: Fraction) -> str:
         """Return the loss for a table."""
         if self.attacker:
-            return up(self._of_attacker(loss) - 1e-7, 1)
+            return up(self._attacker_loss(loss) - 1e-7, 1)
         unit = 10**self.decimals
         return f"{int(loss * unit + Fraction(1, 2)) / unit:.{self.decimals}f}"
 
     def json(self, loss: Fraction) -> dict[str, Any]:
         """Return the loss as a number, and exactly if it is rational."""
-        return {"loss": self._of_attacker(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
+        return {"loss": self._attacker_loss(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
 
-    def _of_attacker(self, loss: Fraction) -> float:
+    def _attacker_loss(self, loss: Fraction) -> float:
         from privacy.accounting.attacker import detection
 
         return 100 * detection(self.definition, float(loss))

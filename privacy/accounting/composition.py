@@ -155,7 +155,7 @@ class SpendRow:
             return "", ""
         definition: Definition = "zcdp" if self.measure == "rho" else "puredp"
         figure = float(self.figure)
-        return _of_100(detection(definition, figure)), _of_100(belief(definition, figure)) + "%"
+        return _per_100(detection(definition, figure)), _per_100(belief(definition, figure)) + "%"
 
     @property
     def words(self) -> str:
@@ -184,7 +184,7 @@ def _rounded(figure: Fraction, digits: int, rounding: str) -> str:
     return f"{rounded:f}" if 1e-6 < abs(rounded) < 1e16 else f"{rounded:g}"
 
 
-def _of_100(share: float) -> str:
+def _per_100(share: float) -> str:
     """Return a bound in hundredths, rounded up, at most 100."""
     return f"{min(100.0, ceil(share * 1000) / 10):g}"
 

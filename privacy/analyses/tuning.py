@@ -18,7 +18,7 @@ from privacy.accounting.composition import LevelBudget, query_budgets, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.stability import IterationCounts, stability
 from privacy.estimation.estimator import make_estimator
-from privacy.estimation.pooling import Answers
+from privacy.estimation.pooling import AnswerLaws
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
 from privacy.noise.margins import margin_of_error
 
@@ -69,7 +69,7 @@ def margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> LevelMargins:
 
 def estimate_margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> dict[str, int]:
     """Return the margins of estimated totals (T1) by table, far from any threshold, pooled with full weight."""
-    answers = {name: Answers(laws["stage_1"], laws["stage_2"], number) for name, number in cells.items()}
+    answers = {name: AnswerLaws(laws["stage_1"], laws["stage_2"], number) for name, number in cells.items()}
     return {name: make_estimator(answered, None, None).margin for name, answered in answers.items()}
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from privacy.estimation.densities import Density, density_of_sum, tails
 from privacy.estimation.near_threshold import EdgeMargins, likely, margins_near, size_laws
-from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
+from privacy.estimation.pooling import AnswerLaws, Pooling, nearest, own_scale, pool
 from privacy.estimation.selection import Correction, correct, fits
 from privacy.noise.margins import margin_of_error
 
@@ -58,7 +58,7 @@ class Estimator:
     thresholds.
     """
 
-    answers: Answers
+    answers: AnswerLaws
     low: int | None
     high: int | None
     weight: float
@@ -144,7 +144,7 @@ class Estimator:
 
 
 @lru_cache(maxsize=32)
-def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
+def make_estimator(answers: AnswerLaws, low: int | None, high: int | None) -> Estimator:
     """Return the estimator of a detail low <= T < high, low < high."""
     if low is not None and high is not None and low >= high:
         raise ValueError("the detail of an empty window has no estimate")
@@ -184,7 +184,7 @@ def _edge(estimator: Estimator) -> Edge | None:
     return None
 
 
-def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
+def _unpooled(answers: AnswerLaws, low: int | None, high: int | None) -> Estimator:
     margin = margin_of_error(answers.stage_2, answers.cells)
     return Estimator(answers, low, high, 0.0, margin, answers.cells * answers.stage_2.variance())
 

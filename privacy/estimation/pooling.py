@@ -30,14 +30,14 @@ DIGITS = 2.0**20  # m is rounded to multiples of 1/DIGITS, so that both sides of
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerLaws:
     """The laws of a group's two answers: of step 1's total, and of each of the cells that step 2 measures."""
 
     stage_1: Law
     stage_2: Law
     cells: int
 
-    def coarser(self, scale: int) -> Answers:
+    def coarser(self, scale: int) -> AnswerLaws:
         """Return the answers in units of `scale` counts, approximately: noise that many times narrower."""
         return replace(self, stage_1=coarser(self.stage_1, scale), stage_2=coarser(self.stage_2, scale))
 
@@ -100,12 +100,12 @@ def symmetric(law: Density) -> Density:
     return cut
 
 
-def own_scale(answers: Answers) -> int:
+def own_scale(answers: AnswerLaws) -> int:
     """Return the unit of sums over the laws: 1 count, unless noise is far wider than any in production."""
     return scale_within(answers, WIDEST_STAGE_1, WIDEST_SUM)
 
 
-def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int = 1) -> int:
+def scale_within(answers: AnswerLaws, widest: float, widest_sum: float, scale: int = 1) -> int:
     """Return the least power of two, from `scale` on, in whose units A and B are no wider than this.
 
     A narrow A, which a coarse unit would hide, takes precedence over a wide B.
@@ -117,7 +117,7 @@ def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int 
 
 
 @lru_cache(maxsize=16)
-def pool(answers: Answers, weight: float = 1.0) -> Pooling:
+def pool(answers: AnswerLaws, weight: float = 1.0) -> Pooling:
     """Pool two answers; a weight below 1 subtracts only that part of m(D) from S."""
     p = density(answers.stage_1, STAGE_1_CUT)
     p /= p.sum()

@@ -81,14 +81,14 @@ class NoisyRatio:
         """Return the first, or the last, step from `first` to `last` - 1 that may hold a ratio of the set."""
         starts = np.arange(first, last, COARSE)
         starts = starts[self._near(starts, COARSE, alpha)]
-        for start in self._may_hold(starts if forwards else starts[::-1], COARSE, alpha):
+        for start in self._candidates(starts if forwards else starts[::-1], COARSE, alpha):
             steps = np.arange(start, min(start + COARSE, last))
-            found = next(self._may_hold(steps if forwards else steps[::-1], 1, alpha), None)
+            found = next(self._candidates(steps if forwards else steps[::-1], 1, alpha), None)
             if found is not None:
                 return found
         return None
 
-    def _may_hold(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
+    def _candidates(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
         """Yield, in order, the starts of spans of the grid that may hold a ratio of the set, in growing batches."""
         at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances.chances))
         while at < len(starts):

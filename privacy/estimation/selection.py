@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from privacy.estimation.densities import moment, tails, values
-from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool, scale_within
+from privacy.estimation.pooling import AnswerLaws, Pooling, nearest, own_scale, pool, scale_within
 
 LEAST = 1e-6  # sizes with a P(detail) above this, relative to the largest of any size, are kept unbiased
 SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely than SEEN, end the table
@@ -81,20 +81,20 @@ def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDAr
     return between
 
 
-def table_scale(answers: Answers, width: int | None = None) -> int:
+def table_scale(answers: AnswerLaws, width: int | None = None) -> int:
     """Return the unit of a correction's table: a power of two that divides `width` and makes the table small enough."""
     scale = scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
     return scale if width is None else gcd(scale, width)
 
 
-def fits(answers: Answers, width: int) -> bool:
+def fits(answers: AnswerLaws, width: int) -> bool:
     """Return whether a window with dependent ends can be solved for, and T has information within it."""
     first, _ = answers.deviations
     scale = table_scale(answers, width)
     return first <= 2 * WIDEST_TABLE * scale and scale >= own_scale(answers) and width > max(1, first / TELLING)
 
 
-def correct(answers: Answers, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
+def correct(answers: AnswerLaws, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
     """Solve for the correction of a window of this width in counts, or of one without an upper end.
 
     `ridge`, in mean eigenvalues, selects a short solution l without oscillation; the remaining bias grows with it.

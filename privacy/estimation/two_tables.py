@@ -20,7 +20,7 @@ from privacy.noise.laws import DiscreteGaussian, Law
 
 
 @dataclass(frozen=True)
-class Table:
+class MeasuredTable:
     """A measured table: the law of each of its cells, and their number."""
 
     law: Law
@@ -32,7 +32,7 @@ class Table:
 
 
 @lru_cache(maxsize=256)
-def pull(own: Table, other: Table) -> NDArray[np.int64]:
+def pull(own: MeasuredTable, other: MeasuredTable) -> NDArray[np.int64]:
     """Return the whole number that the pooled total subtracts from a table's own, for each D from -R to R.
 
     For Gaussian noise m(d) = d v / (v + v'), rounded exactly, halves away from zero; for other noise it is tabulated.
@@ -49,7 +49,7 @@ def pull(own: Table, other: Table) -> NDArray[np.int64]:
     return nearest(np.round(mean * DIGITS) / DIGITS)
 
 
-def changes(own: Table, other: Table, difference: NDArray[np.int64]) -> NDArray[np.int64]:
+def changes(own: MeasuredTable, other: MeasuredTable, difference: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the changes of a table's totals to the pooled totals; difference: D, its total minus the other's."""
     of_difference = pull(own, other)
     reach = len(of_difference) // 2
@@ -65,7 +65,7 @@ def spread(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> ND
     return parts
 
 
-def law_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> Density:
+def law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], *, follows: bool) -> Density:
     """Return the exact law of the error of a sum of some cells of a table, over noise and turns.
 
     follows: whether this table takes the total of the other, whose change is computed.
@@ -75,7 +75,7 @@ def law_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bo
 
 
 @lru_cache(maxsize=1024)
-def _law_of_row(own: Table, other: Table, places: tuple[int, ...], follows: bool) -> Density:
+def _law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], follows: bool) -> Density:
     of_difference = pull(own, other) if not follows else _following(own, other)
     reach, count = len(of_difference) // 2, len(places)
     some = own.density(count)
@@ -93,13 +93,13 @@ def _law_of_row(own: Table, other: Table, places: tuple[int, ...], follows: bool
     return symmetric(law)
 
 
-def _following(own: Table, other: Table) -> NDArray[np.int64]:
+def _following(own: MeasuredTable, other: MeasuredTable) -> NDArray[np.int64]:
     """Return what a table subtracts from its own total to take the other's pooled total."""
     of_other = pull(other, own)
     reach = len(of_other) // 2
     return np.arange(-reach, reach + 1) - of_other
 
 
-def margin_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> int:
+def margin_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], *, follows: bool) -> int:
     """Return the 95% margin of error of an estimate, exact."""
     return smallest_margin(law_of_row(own, other, places, follows=follows))

@@ -48,7 +48,7 @@ def joined(parts: list[Regressed]) -> Regressed:
     return Regressed(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
 
 
-def of_blocks(
+def regress_block_groups(
     columns: Columns,
     given: SiblingSums,
     first: int,
@@ -79,7 +79,7 @@ def of_blocks(
     return replace(found, cut=(~found.whole).astype(np.int64))
 
 
-def of_children(
+def regress_parents(
     columns: Columns,
     given: SiblingSums,
     first: int,
@@ -167,8 +167,8 @@ def _regressed(
     rest = summed(known) - columns.sums(times(covariance, given.b[above], columns.signs))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
     if covariances is not None:
-        child, of_children = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
-        covariances.add(weighted.sum(axis=-2), straight.sum(axis=-2), of_children, child)
+        child, entity = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
+        covariances.add(weighted.sum(axis=-2), straight.sum(axis=-2), entity, child)
         explained = covariance.sum(axis=-2)[..., None, :] @ given.below[above]
         covariances.add(-explained[..., 0, :], covariance.sum(axis=-2), pairs.entity[cut], above)
     number, width = len(pairs.whole), len(columns)

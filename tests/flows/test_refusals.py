@@ -522,7 +522,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("ledger open a --definition zcdp --total 1e400", "--total 1e400 must have at most 100"),
         ("ledger open a --definition zcdp --total 1e999999999", "and an exponent to 100"),
         ("runs discard no-such-run", "has no confidential directory"),
-        ("run --resume no-such-run", "if the run has not ended, give the --runs-folder that it was started with"),
+        ("run --resume no-such-run", "if the run has not ended, give the --runs-folder it was started with"),
         ("runs show 20260101-000000-abcd", "(did you mean 20260101-000000-abcd-us?) and no row in the ledger"),
         ("run --resume 20260110-000000-abcd-us", "(did you mean 20260101-000000-abcd-us?)"),
         *((f"runs discard {run}", "is not a run id") for run in ("", ".", "..", "../ledger", "a/b")),

@@ -13,7 +13,7 @@ from flows.reports.show.group import Group
 from flows.reports.show.margins import caveat, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import Answer, Code
+from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.sex_ratio import SexRatio, sex_ratio
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
@@ -384,11 +384,11 @@ class DetailedDhcaPages(DhcaTables):
             links[table.count.name] = f"group/{codes['REGION_TYPE']}/{codes['REGION_ID']}/{codes[ITERATION]}"
         return links
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
         """Return the answer for a group, with its count."""
         group = self.group(region, code.code, at)
         count = group.status if group.count is None else f"{number(group.count)} ± {number(group.margin or 0)}"
-        return Answer(f"group/{group.key}", "group", group.key, group.title, count=count)
+        return SearchResult(f"group/{group.key}", "group", group.key, group.title, count=count)
 
     def address_of_pair(self, region: Region, code: Code) -> dict[str, str]:
         """Return the address of a group."""

@@ -10,7 +10,7 @@ from typing import Any
 from flows.reports.show.geography import Region
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import Answer, Code
+from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.view import Confidence
 from tasks.releases.pages import number
 from tasks.safetab.description import states_of_nation
@@ -44,7 +44,7 @@ class DetailedDhcbPages(ReleasePages):
         if "NOT_PRIVATE" not in manifest:
             self.across = " ".join([TWICE, POOLED[self.has_estimates], COTERMINOUS[equated]])
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
         """Return the answer for a group, with its households in T3."""
         answer = super().pair(region, code, at)
         for name, table in self.tables.items():

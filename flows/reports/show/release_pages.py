@@ -19,7 +19,7 @@ from flows.reports.show.geography import NATION, Region, capitalized, number_wit
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
+from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
@@ -365,21 +365,22 @@ class ReleasePages(TableViews):
             title=f"“{query}”" if query else "Find", reading=reading, query=query, kinds=kinds, nearest=nearest
         )
 
-    def _found(self, query: str, at: Confidence) -> list[Answers]:
+    def _found(self, query: str, at: Confidence) -> list[SearchResults]:
         regions, codes = self.index.regions_named(query), self.index.codes_named(query)
         pairs, total = ([], 0) if regions or codes else self.index.pairs_named(query)
         if pairs:
-            return [Answers("group", "groups", total, [self.pair(*pair, at) for pair in pairs])]
+            return [SearchResults("group", "groups", total, [self.pair(*pair, at) for pair in pairs])]
         places = [
-            Answer(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
+            SearchResult(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
             for one in regions[:FOUND]
         ]
-        found = [Answers("geography", "geographies", len(regions), places)]
+        found = [SearchResults("geography", "geographies", len(regions), places)]
         if self.index.codes:
             named = [
-                Answer(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one]) for one in codes[:FOUND]
+                SearchResult(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one])
+                for one in codes[:FOUND]
             ]
-            found.append(Answers(self.codes_are, f"{self.codes_are}s", len(codes), named))
+            found.append(SearchResults(self.codes_are, f"{self.codes_are}s", len(codes), named))
         return found
 
     @cached_property
@@ -394,10 +395,12 @@ class ReleasePages(TableViews):
         """The kinds of things that the search of every page finds, or ""."""
         return capitalized(" or ".join(["geography"] * bool(self.regions) + [self.codes_are] * bool(self.codes_are)))
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
         """Return the search result for a region and a code together."""
         name = f"{self.index.codes[code]}, {self.name(region)}"
-        return Answer(f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name)
+        return SearchResult(
+            f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name
+        )
 
     # -- what others ask for ------------------------------------------------------------------------------------------
 

@@ -200,7 +200,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResult:
     """A search result: its address, kind, code and name, the names around it, and for a group its count."""
 
     address: str
@@ -212,13 +212,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Answers:
+class SearchResults:
     """The first results of one kind, with the words for one and for several."""
 
     one: str
     several: str
     total: int
-    first: Sequence[Answer]
+    first: Sequence[SearchResult]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +226,7 @@ class FoundView(View):
     """The results of a search. nearest: the query that was used instead if the given one has no match."""
 
     query: str
-    kinds: Sequence[Answers]
+    kinds: Sequence[SearchResults]
     nearest: str
     view: str = "find"
 

@@ -108,10 +108,10 @@ def bottom_up(source: Path, epsilon: Fraction) -> Design:
         for name, cells in {"the histogram": 1, **marginals}.items()
     ]
     spent = {"run": mechanism.spend}
-    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_of_sample(epsilon),))
+    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_sample_note(epsilon),))
 
 
-def _of_sample(epsilon: Fraction) -> str:
+def _sample_note(epsilon: Fraction) -> str:
     """Return the saving from the secrecy of a sample, and its conditions (docs/analyses.md)."""
     return (
         f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "

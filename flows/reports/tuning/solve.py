@@ -176,13 +176,13 @@ def _least_of_level(
     asked = replace(question, level=None)
     while True:
         budget = least_of(asked, stability)
-        likely = _of_table(plan, question, level, LevelBudget(budget, stability))
+        likely = _question_of_table(plan, question, level, LevelBudget(budget, stability))
         if _cells(likely) <= _cells(asked):
             return budget
         asked = replace(likely, level=None)
 
 
-def _of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
+def _question_of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
     """Return the question for the table that a group of its size most likely gets with a budget.
 
     It is the same question if it names no size or another statistic, or if the level's thresholds are unknown.
@@ -246,14 +246,14 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
     chances, now = _chances(plan, question, level, changed), None
     if level in plan.levels and level not in plan.off:
         held = plan.level_budget(level)
-        margin = _margin(plan, _of_table(plan, question, level, held), held)
+        margin = _margin(plan, _question_of_table(plan, question, level, held), held)
         now = {"budget": str(plan.levels[level]), "margin": margin, "met": margin <= question.margin}
     return {
         "level": level.name,
         "stability": changed.stability,
         "budget": digits(budget),
         "epsilon": spent(plan, [budget])["epsilon"],
-        "margin": _margin(plan, _of_table(plan, question, level, changed), changed),
+        "margin": _margin(plan, _question_of_table(plan, question, level, changed), changed),
         **({"table": (likely := max(chances, key=chances.__getitem__)), "chance": chances[likely]} if chances else {}),
         "now": now,
         "release": spent(plan, [*others, budget]),

@@ -16,7 +16,7 @@ from privacy.tables.histogram import Count
 from spine.gls import tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import Covariances, columns
-from spine.gls.entity_sums import entity_estimates, of_blocks, of_children
+from spine.gls.entity_sums import entity_estimates, regress_block_groups, regress_parents
 from spine.gls.grid import grid_of, in_cells, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates, own_information
 from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, informed, inverse_row_sums, tree_gradient
@@ -147,10 +147,10 @@ def entities(
     """Estimates and standard errors of entities of the blocks of `six_blocks`; their covariances are added."""
     numbers = [len(starts) for starts in plan.spine.starts]
     blocks = sibling_sums(plan, 1, 0, numbers[1], result[2])
-    pairs = of_blocks(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
+    pairs = regress_block_groups(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
     parts = sibling_sums(plan, 0, 0, numbers[0], result[1])
-    pairs = of_children(COLUMNS, parts, 0, 0, pairs, covariances)
-    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
+    pairs = regress_parents(COLUMNS, parts, 0, 0, pairs, covariances)
+    pairs = regress_parents(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
     entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, result[0]), pairs, covariances)
     np.testing.assert_array_equal(entity, np.arange(3))
     np.testing.assert_array_equal(cut, [1, 1, 1])

@@ -81,7 +81,7 @@ def read_boundaries(paths: Sequence[Path]) -> Shapes:
     """Return the shapes in files; a region's shapes are merged. Raises Refused for a file without shapes."""
     found: dict[Region, list[Any]] = {}
     for path in paths:
-        for region, shape in _of_file(path):
+        for region, shape in _regions_in_file(path):
             found.setdefault(region, []).append(shape)
     return {region: _together(shapes) for region, shapes in found.items()}
 
@@ -135,7 +135,7 @@ def _read(path: Path) -> pa.Table:
         raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
 
 
-def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
+def _regions_in_file(path: Path) -> Iterator[tuple[Region, Any]]:
     """Yield each polygon of a file with its region. Raises Refused without polygons, or for an uncertain region."""
     import shapely
 

@@ -41,23 +41,23 @@ def regions_of(path: Path, table: pa.Table) -> list[Region | None]:
         codes = [code or "" for *_, code in of_layer]
         kinds = {name.upper() for name in fields.split(" ")}
         other = any(map(OTHERS.fullmatch, kinds)) or (kinds & METROPOLITAN and COUNTY not in kinds)
-        found += [None] * len(codes) if other else _of_layer(path, column, codes, is_number=is_number)
+        found += [None] * len(codes) if other else _regions_of_layer(path, column, codes, is_number=is_number)
     return found
 
 
-def _of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool) -> list[Region | None]:
+def _regions_of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool) -> list[Region | None]:
     plain = [code.strip().removesuffix(".0").removesuffix("R") for code in codes]
     digits = {code for code in plain if code.isascii() and code.isdecimal()}
     is_number |= any(code.strip().endswith(".0") for code in codes)
     if not digits or any(code.startswith("0") for code in digits) or any(map(WITH_LEVEL.search, codes)):
-        return list(map(_of_code, codes))
+        return list(map(_region_of_code, codes))
     kinds = ["AIANNH"] if column.upper() == "AIANNHCE" else list(_kinds(digits, is_number=is_number))
     if is_number and len(kinds) == 1:
         (kind,) = kinds
         return [Region.named(kind, code.zfill(DIGITS[kind])) if code in digits else None for code in plain]
     shorter = [kind for kind in kinds if any(len(code) < DIGITS[kind] for code in digits)]
     if not is_number and not shorter:
-        return list(map(_of_code, codes))
+        return list(map(_region_of_code, codes))
     example = min(digits, key=lambda code: (len(code), code))
     may_be = {*kinds, *([TYPES[len(example)]] if len(example) in TYPES else [])}
     types = " or ".join(f"{title(kind)} {example.zfill(DIGITS[kind])}" for kind in DIGITS if kind in may_be)
@@ -82,7 +82,7 @@ def _kinds(digits: Collection[str], *, is_number: bool) -> Iterator[str]:
             yield kind
 
 
-def _of_code(text: str) -> Region | None:
+def _region_of_code(text: str) -> Region | None:
     """Return the region of a code with all its digits."""
     code = text.strip().removesuffix("R")
     kind = TYPES.get(len(code), "")

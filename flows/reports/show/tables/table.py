@@ -132,9 +132,9 @@ class ReleaseTable:
         found = database.columns(paths[0], delimiter)
         names = [(identifier(one.name, found), _sql_type(one)) for one in self.columns]
         chosen = ", ".join(f"TRY_CAST({name} AS {kind}) AS {name}" for name, kind in names)
-        return f"(SELECT {chosen} FROM {rows} WHERE {self._of_state()})"
+        return f"(SELECT {chosen} FROM {rows} WHERE {self._scope_condition()})"
 
-    def _of_state(self) -> str:
+    def _scope_condition(self) -> str:
         """Return the condition for rows of the scope's state, or of the nation."""
         if self.scope.state is None or self.is_by_state or self.place is None:
             return "true"
