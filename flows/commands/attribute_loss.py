@@ -13,7 +13,7 @@ import typer
 from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
-from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table
+from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, TableSpend, loss_by_table
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import query_title
@@ -249,7 +249,7 @@ def s_dhc(
     shown.report(data, [TextTable(title, head, rows)], notes)
 
 
-def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:
+def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[TableSpend, ...], str]:
     """Return what each table spends, and whose budgets these are."""
     from tasks.s_dhc.budgets import budgets_of_configuration, read_budgets, tables_of
     from tasks.synth.params import PRODUCTION, SDHC_CONFIG

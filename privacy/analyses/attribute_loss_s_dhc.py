@@ -93,7 +93,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSpend:
     """What one S-DHC table spends: bounded rho of its person counts (`join`, with `tau`) and of its unit counts."""
 
     name: str
@@ -159,7 +159,7 @@ def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
 
 
 def loss_by_table(
-    person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck"
+    person: Person, attributes: frozenset[str], tables: Iterable[TableSpend], method: Method = "deck"
 ) -> dict[str, Fraction]:
     """Return the A-attribute loss of each table, bounded rho, exact.
 
@@ -177,12 +177,12 @@ def loss_by_table(
     return losses
 
 
-def loss(person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck") -> Fraction:
+def loss(person: Person, attributes: frozenset[str], tables: Iterable[TableSpend], method: Method = "deck") -> Fraction:
     """Return the A-attribute loss of all tables together (composition: losses add over tables), bounded rho, exact."""
     return sum(loss_by_table(person, attributes, tables, method).values(), Fraction(0))
 
 
-def _swap(person: Person, attributes: frozenset[str], table: Table) -> Effect:
+def _swap(person: Person, attributes: frozenset[str], table: TableSpend) -> Effect:
     # PHSafe truncates by a hash of the row's content, sex not among it. Members of one household differ in cell only
     # in the tables by age; of PH3 and PH6 only the rows of minors are candidates.
     edited = bool(attributes & {AGE, RACE, ETHNICITY, RELATION})
@@ -195,7 +195,7 @@ def _swap(person: Person, attributes: frozenset[str], table: Table) -> Effect:
     return Effect.SWAP if edited and counted and larger else Effect.NONE
 
 
-def _deck(person: Person, attributes: frozenset[str], table: Table, effect: Effect) -> Fraction:
+def _deck(person: Person, attributes: frozenset[str], table: TableSpend, effect: Effect) -> Fraction:
     if table.tau is None:
         return table.unit
     if effect is Effect.SWAP:  # beyond the slides: one row out, one row in
@@ -205,7 +205,7 @@ def _deck(person: Person, attributes: frozenset[str], table: Table, effect: Effe
     return table.join * scale + table.unit
 
 
-def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Effect) -> Fraction:
+def _tight(person: Person, attributes: frozenset[str], table: TableSpend, effect: Effect) -> Fraction:
     # Unit counts: stability 2, one unit's cell changes or two units' universes do (||dq||^2 <= 2); `unit` is not
     # doubled from the unbounded rho as `join` is. Ages move no unit.
     unit = table.unit / 2 if effect > Effect.OWN_ROW else Fraction(0)
@@ -223,14 +223,14 @@ def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Eff
 
 F = Fraction
 DECK = (
-    Table("PH1", join=F("0.364"), unit=F("0.002"), tau=10),  # printed together, .366: only the person counts scale
-    Table("PH2", join=F("0.038"), tau=10),
-    Table("PH3", join=F("1.358"), tau=6),
-    Table("PH4", join=F("0.364"), tau=10),
-    Table("PH5", unit=F("0.002")),
-    Table("PH6", join=F("0.028"), tau=6),
-    Table("PH7", join=F("0.661"), tau=10),
-    Table("PH8", unit=F("0.002")),
+    TableSpend("PH1", join=F("0.364"), unit=F("0.002"), tau=10),  # printed together, .366: only the person counts scale
+    TableSpend("PH2", join=F("0.038"), tau=10),
+    TableSpend("PH3", join=F("1.358"), tau=6),
+    TableSpend("PH4", join=F("0.364"), tau=10),
+    TableSpend("PH5", unit=F("0.002")),
+    TableSpend("PH6", join=F("0.028"), tau=6),
+    TableSpend("PH7", join=F("0.661"), tau=10),
+    TableSpend("PH8", unit=F("0.002")),
 )
 """Bounded rho as printed, total 2.819; tau from PHSafe's configuration."""
 

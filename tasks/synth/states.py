@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.errors import Refused
+from tasks.synth.block_counts import cells_in, read_counts
 from tasks.synth.blocks import Blocks
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
@@ -22,7 +23,6 @@ from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
 from tasks.synth.population.model import IntArray, Tracts
 from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
-from tasks.synth.published import cells_in, read_published
 from tasks.synth.writers.columns import Stretch
 
 FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020
@@ -34,7 +34,7 @@ class State:
     """A state to populate.
 
     persons, size: how many it has, and its blocks. before, country: persons of its country in the states before, and in
-    all. read: returns its blocks. published: its living quarters, and persons by block and cell (`Published.cells`).
+    all. read: returns its blocks. published: its living quarters, and persons by block and cell (`BlockCounts.cells`).
     repairs: the number of blocks that each rule repaired.
     """
 
@@ -119,7 +119,7 @@ class OpenState:
 
 def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
     """Return the states of a table that are wanted, each a country of its own, with what its files publish of them."""
-    blocks, published, states = _with_populations(blocks, seed), read_published(table, blocks), []
+    blocks, published, states = _with_populations(blocks, seed), read_counts(table, blocks), []
     of_row = blocks.columns["TABBLKST"]
     for name in np.unique(of_row):
         rows = slice(*np.searchsorted(of_row, [name, name + b"~"]).tolist())

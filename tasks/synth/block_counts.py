@@ -22,7 +22,7 @@ _UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 
 
 @dataclass(frozen=True)
-class Published:
+class BlockCounts:
     """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
 
     residents: (b, 7), of group quarters by type. units, occupied: (b,).
@@ -33,9 +33,9 @@ class Published:
     units: IntArray
     occupied: IntArray
 
-    def take(self, rows: slice) -> Published:
+    def take(self, rows: slice) -> BlockCounts:
         """Return the counts of these blocks."""
-        return Published(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
+        return BlockCounts(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
 
 
 def cells_in(cells: IntArray, rows: slice) -> IntArray:
@@ -44,7 +44,7 @@ def cells_in(cells: IntArray, rows: slice) -> IntArray:
     return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
 
 
-def read_published(source: Path, blocks: Blocks) -> Published | None:
+def read_counts(source: Path, blocks: Blocks) -> BlockCounts | None:
     """Return the counts of these blocks, None where their files are not all there.
 
     Raises Refused where the tables contradict each other in a block's persons.
@@ -61,7 +61,7 @@ def read_published(source: Path, blocks: Blocks) -> Published | None:
     negative = np.bincount(cells[cells[:, 2] < 0, 0], minlength=len(blocks)) > 0
     if len(bad := np.flatnonzero((persons != blocks.population) | negative)):
         raise Refused(f"{source}: tables P1 to P4 of block {code[bad[0]]:015d} contradict each other or its population")
-    return Published(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
+    return BlockCounts(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
 
 
 def _read(path: str, code: IntArray) -> tuple[IntArray, IntArray]:
@@ -82,7 +82,7 @@ def _one_race(where: Mapping[str, Collection[int]]) -> Collection[int]:
 
 
 def _cells(path: str) -> Iterator[IntArray]:
-    """Yield the blocks' cells of some races at a time, as in `Published`."""
+    """Yield the blocks' cells of some races at a time, as in `BlockCounts`."""
     of_race = np.zeros(64, np.int64)
     of_race[CENRACE] = np.arange(64)
     tables = [
