@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from shutil import rmtree
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -12,15 +14,19 @@ from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import GATE, RunSettings
 from tasks.errors import Refused
+from tasks.lifecycle.authorization import TRUTH, mark_repetition
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.workers import Workers
+from tasks.releases.errors import compare
+from tasks.releases.manifest import read_manifest
 from tasks.safetab.noise import load_queries
 from tasks.safetab.parameters import read_parameters
-from tasks.safetab.persons.accuracy.errors import Accuracy, compare
+from tasks.safetab.persons.accuracy.errors import Accuracy
+from tasks.safetab.persons.accuracy.errors import compare as compare_level
 from tasks.safetab.reserve_budget import planned_spend
-from tasks.safetab.trials import open_trial, trial_directory
+from tasks.safetab.run import SafeTabRun
 
-R = TypeVar("R")
+R = TypeVar("R", bound=SafeTabRun)
 
 
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
@@ -37,62 +43,91 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     return runner.results
 
 
-def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable[[int], R]) -> Iterator[R]:
-    """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
-
-    The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/safetab/trials.py), which `end` removes.
+def _counted(settings: SafeTabSettings, workers: Workers) -> dict[str, Any] | None:
+    """Validate and count the input of a SafeTab once, for all trials; None where the jurisdiction has no block.
 
     Raises Refused as `count_marked` does, and where a budget is infinite.
     """
-    run, (parameters, _) = settings.directory, read_parameters(settings.params, settings.run_class().CONFIGURATION)
+    parameters, _ = read_parameters(settings.params, settings.run_class().CONFIGURATION)
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
-    if done["validate"] is None:
-        return
+    return None if done["validate"] is None else done
 
-    def repetition(number: int) -> R:
-        ledger = settings.charging.ledger
-        trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
-        InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
-        return end(number)
+
+def trial_directory(run: R, name: int | str) -> R:
+    """Return the run directory of a repetition, by its number, or of the truth."""
+    return type(run)(run.path.resolve() / f"trials/{name}")
+
+
+def _run_trial(
+    settings: SafeTabSettings, workers: Workers, done: dict[str, Any], before: str, name: int | str
+) -> InProcess[Any]:
+    """Run the stages of a repetition, by its number, or of the truth in a directory that links to what was counted.
+
+    A repetition gets its secret by a reservation, as any run on marked data: data without the mark gets none.
+    """
+    run, trial = settings.directory, trial_directory(settings.directory, name)
+    trial.create()
+    for folder in ("prepared", "counts"):
+        (trial / folder).symlink_to(run.path.resolve() / folder)
+    if name == TRUTH:
+        (trial / TRUTH).touch()
+        done = done | {GATE: None}
+    else:
+        mark_repetition(trial, run.id)
+    runner = InProcess(settings, workers, before=before, done=done, directory=trial)
+    runner.run()
+    return runner
+
+
+def _repeat(
+    workers: Workers, runs: int, trial: Callable[[int], InProcess[Any]], end: Callable[[InProcess[Any]], pd.DataFrame]
+) -> pd.DataFrame:
+    """Return what `end` returns of all repetitions, one after the other; each is removed when it has returned."""
+
+    def repetition(number: int) -> pd.DataFrame:
+        found = end(runner := trial(number))
+        end_run(runner.directory)  # the secret goes with it
+        return found
 
     with ThreadPoolExecutor(workers.count) as pool:  # as many at once as there are workers: a repetition takes disk
-        yield from pool.map(repetition, range(runs))
+        return pd.concat(list(pool.map(repetition, range(runs))))
 
 
-def measure_errors(
-    settings: DetailedDhcaSettings | DetailedDhcbSettings,
-    workers: Workers,
-    runs: int,
-    compare: Callable[..., pd.DataFrame],
-) -> pd.DataFrame | None:
-    """Compare repeated runs with the truth; None where the jurisdiction has no block.
+def measure_errors(settings: DetailedDhcbSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
+    """Return the errors of repeated releases against that of the truth; None where the jurisdiction has no block.
 
-    compare: returns the errors of a level of a repetition (run, level, whether of estimates too).
-
-    Raises Refused as `repeat` does.
+    Raises Refused as `_counted` does.
     """
-    run = settings.directory
+    settings = settings.model_copy(update={"out": str(settings.directory / "repeated")})
+    if (done := _counted(settings, workers)) is None:
+        return None
+    truth = _run_trial(settings.model_copy(update={"estimates": False}), workers, done, "commit", TRUTH).staged
 
-    def end(number: int) -> pd.DataFrame:
-        trial = trial_directory(run, number)
-        levels = run.parameters.configuration.levels(settings.jurisdiction)
-        found = workers.map("comparison", trial, compare, [(level, settings.estimates) for level in levels])
-        end_run(trial)  # the secret goes with it
-        errors: pd.DataFrame = pd.concat(found)
-        return errors
+    def end(runner: InProcess[Any]) -> pd.DataFrame:
+        description = settings.system.part("description")(read_manifest(runner.staged))
+        found = compare(description, runner.staged, truth)
+        rmtree(runner.staged)
+        return found
 
-    parts = list(repeat(settings, workers, runs, end))
-    return pd.concat(parts) if parts else None
+    return _repeat(workers, runs, partial(_run_trial, settings, workers, done, "commit"), end)
 
 
 def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int) -> Accuracy | None:
-    """Return what repeated runs of the Detailed DHC-A show, as `measure_errors` does."""
-    errors = measure_errors(settings, workers, runs, compare)
-    if errors is None:
+    """Return what repeated runs of the Detailed DHC-A show; None where the jurisdiction has no block.
+
+    Raises Refused as `_counted` does.
+    """
+    if (done := _counted(settings, workers)) is None:
         return None
     run = settings.directory
     levels = run.parameters.configuration.levels(settings.jurisdiction)
+
+    def end(runner: InProcess[Any]) -> pd.DataFrame:
+        arguments = [(level, settings.estimates) for level in levels]
+        found: list[pd.DataFrame] = workers.map("comparison", runner.directory, compare_level, arguments)
+        return pd.concat(found)
+
+    errors = _repeat(workers, runs, partial(_run_trial, settings, workers, done, "release"), end)
     return Accuracy(runs, settings.coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)

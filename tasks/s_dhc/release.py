@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from privacy.accounting.composition import rounded_up
+from privacy.tables.histogram import IntArray
 from tasks.geography.names import coverage, name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
@@ -49,15 +50,10 @@ STABILITIES = {"program": "as the program of 2020 has it", "unit": "where whole 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     plan, truth = plan_of(run), is_truth(run)
-    counts = in_run(plan, answers_of(run))
-    for name, table in PUBLISHED.items():
-        if (rows := count_rows(plan, table, counts, truth=truth)) is not None:
-            write_table(out, f"{name}/{name}", rows)
+    write_tables(plan, answers_of(run), out, truth=truth)
     if plan.estimates and not truth:
         from tasks.s_dhc.averages import write_averages
-        from tasks.s_dhc.estimates import estimate_all, write_estimates
 
-        write_estimates(plan, out, estimate_all(plan, counts))
         write_averages(run, out)
     manifest = _manifest(run, plan, truth=truth)
     heading = f"Supplemental DHC, {manifest['where']}"
@@ -73,6 +69,18 @@ def write_release(run: RunDirectory, out: Path) -> None:
         covers=coverage(states_of_nation(manifest)),
     )
     write_descriptions(out, description(manifest), manifest)
+
+
+def write_tables(plan: Plan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
+    """Write the tables of counts and, where asked for, those of estimates, which a truth has not."""
+    counts = in_run(plan, answers)
+    for name, table in PUBLISHED.items():
+        if (rows := count_rows(plan, table, counts, truth=truth)) is not None:
+            write_table(out, f"{name}/{name}", rows)
+    if plan.estimates and not truth:
+        from tasks.s_dhc.estimates import estimate_all, write_estimates
+
+        write_estimates(plan, out, estimate_all(plan, counts))
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
