@@ -6,7 +6,7 @@ Geographies that calibration dropped are in no table and no sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
-from privacy.noise.margins import margin_of_error
 from privacy.tables.published import margins_of
 from tasks.bottom_up.description import description, table_name
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
@@ -27,9 +26,7 @@ from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import write_files
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
-from tasks.releases.pages import number
-from tasks.releases.pages.text_table import TextTable
-from tasks.releases.report import IN_WORDS, InShort, write_report
+from tasks.releases.report import in_short, write_report
 
 TITLE = "Bottom-up histogram by the two-tailed geometric mechanism"  # `release` in manifests
 ROWS_AT_ONCE = 1 << 20
@@ -51,14 +48,26 @@ def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     design = load_object(run / CHOICES, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
-    names = tables_of(design)
-    rows = {table: _write(out, table, design, columns, count, reported) for table, columns in names.items()}
+    for table, names in tables_of(design).items():
+        _write(out, table, design, names, count, reported)
     if regions := design.declared.regions():
         write_regions(run, out, regions.__contains__)
     manifest = _manifest(run, design)
-    short = _short(design, manifest, names, rows)
-    write_report(None, out, manifest, design.mechanism.spend, "Bottom-up histogram", short)
-    write_descriptions(out, description(manifest), manifest)
+    described, spend = description(manifest), design.mechanism.spend
+    changed = (
+        "Calibration and the removal of negative counts change a count afterwards." * described.tables[0].dependent
+    )
+    short = in_short(out, described, manifest, list(_published(manifest)), changed=changed)
+    write_report(None, out, manifest, spend, "Bottom-up histogram", short)
+    write_descriptions(out, described, manifest)
+
+
+def _published(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the counts of a release are of, and how many groups it leaves out."""
+    histogram = manifest["histogram"]
+    yield f"Sums of one histogram of {histogram['cells']:,} cells by {', '.join(histogram['axes'])}."
+    if dropped := sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"]):
+        yield f"{dropped:,} groups whose published total does not agree are left out of every table."
 
 
 def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
@@ -68,8 +77,8 @@ def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
 
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Write the table of a marginal; return its rows and the most cells that one of them sums."""
+) -> None:
+    """Write the table of a marginal."""
     rows, draws, counts = marginal(design, names, count, reported)
 
     def part(first: int, last: int) -> pa.Table:
@@ -77,7 +86,6 @@ def _write(
 
     parts = (part(first, first + ROWS_AT_ONCE) for first in range(0, len(rows), ROWS_AT_ONCE))
     write_files(part(0, 0).schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
-    return len(rows), int(draws.max(initial=0))
 
 
 def marginal(
@@ -109,32 +117,6 @@ def table_rows(
     margins = margins_of(design.mechanism.law, draws)
     counts = counts.clip(min=0) if design.clip else counts
     return pa.table({**columns, "COUNT": _in_units(design, counts), "MOE": _in_units(design, margins)})
-
-
-def _short(
-    design: Design, manifest: dict[str, Any], names: Mapping[str, Sequence[str]], rows: dict[str, tuple[int, int]]
-) -> InShort:
-    """Return what was published, and by table the margin of the row that sums most cells."""
-    grid = design.declared.grid
-    unit = "records" if design.declared.form.weight is None else "of the weighted total"
-    published = [
-        f"{sum(rows[table][0] for table in names):,} counts in {len(names)} tables, all sums of one histogram of "
-        f"{design.declared.histogram.cells:,} cells by {', '.join(design.declared.histogram.names)}."
-    ]
-    dropped = sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"])
-    if dropped:
-        published.append(f"{dropped:,} groups whose published total does not agree are left out of every table.")
-    shown = []
-    for table, columns in names.items():
-        counts, cells = rows[table]
-        margin = margin_of_error(design.mechanism.law, cells) if cells else 0
-        shown.append([", ".join(columns) or "the total", f"{counts:,}", f"{cells:,}", number(float(margin * grid))])
-    columns = ["by", "counts", "cells in one, at most", "±, at most"]
-    notes = [f"In {unit}. Every cell has noise, also an empty one, so a sum of more cells is less sure."]
-    sure = [IN_WORDS]
-    if design.clip or design.totals is not None:
-        sure.append("Calibration and the removal of negative counts change a count afterwards; ± does not cover that.")
-    return InShort(published, sure, TextTable("In short", columns, shown, notes))
 
 
 def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:

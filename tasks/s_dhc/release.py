@@ -19,7 +19,7 @@ from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
 from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
-from tasks.releases.report import IN_WORDS, InShort, write_report
+from tasks.releases.report import in_short, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.description import description, states_of_nation
 from tasks.s_dhc.released_rows import count_rows, in_run, write_table
@@ -56,19 +56,16 @@ def write_release(run: RunDirectory, out: Path) -> None:
 
         write_averages(run, out)
     manifest = _manifest(run, plan, truth=truth)
-    heading = f"Supplemental DHC, {manifest['where']}"
-    tables = [] if truth else [_noise(manifest)]
-    write_report(
-        None,
-        out,
-        manifest,
-        spend_of(manifest),
-        heading,
-        _short(plan, manifest),
-        tables=tables,
-        covers=coverage(states_of_nation(manifest)),
+    heading, described = f"Supplemental DHC, {manifest['where']}", description(manifest)
+    published = (
+        f"Counts of households, and of the persons in them, for {manifest['where']}. They are for the nation and "
+        "states alone; no figure is published for a county, a town or a block."
     )
-    write_descriptions(out, description(manifest), manifest)
+    changed = "Of a large unit at most tau persons are counted (below)." * plan.truncated
+    short = in_short(out, described, manifest, [published], changed=changed)
+    tables, covers = [] if truth else [_noise(manifest)], coverage(states_of_nation(manifest))
+    write_report(None, out, manifest, spend_of(manifest), heading, short, tables=tables, covers=covers)
+    write_descriptions(out, described, manifest)
 
 
 def write_tables(plan: Plan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
@@ -96,30 +93,6 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
         f"tau: persons of a unit that are counted at most. The noise is scaled by what one record can change {by}."
     ]
     return TextTable("Noise", columns, rows, notes)
-
-
-def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
-    """Return what was published, and by table and region the margins of a count of the noisiest query."""
-    published = [
-        f"Counts of households, and of the persons in them, for {manifest['where']}: {', '.join(PUBLISHED)}. They are "
-        "for the nation and states alone; no figure is published for a county, a town or a block."
-    ]
-    if not manifest["queries"]:
-        return InShort(published, ["The counts are exact, of persons and units as they are counted here."])
-    found: dict[tuple[str, str], list[int]] = {}
-    for each in plan.configuration.queries():
-        margin = manifest["queries"][each.query.name.removeprefix("sdhc/")]["margin"]
-        found.setdefault((f"{each.table.name}: {each.table.title}", each.region_type), []).append(margin)
-    rows = [
-        [table, "nation" if kind == "USA" else "state", f"{min(margins):,}", f"{max(margins):,}"]
-        for (table, kind), margins in found.items()
-    ]
-    columns = ["table", "region", "a count, ±, at best", "at worst"]
-    sure = [IN_WORDS]
-    if manifest["truncation"]:
-        sure.append("Of a large unit at most tau persons are counted (below): ± does not cover that.")
-    notes = ["At best and at worst: among a table's groups of race and ethnicity. A row that adds up cells has more."]
-    return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
 
 
 def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
