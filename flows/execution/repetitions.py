@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from shutil import rmtree
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +13,6 @@ from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import GATE, RunSettings
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import TRUTH, mark_repetition
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.workers import Workers
 from tasks.releases.errors import compare
@@ -24,9 +22,7 @@ from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.accuracy.errors import Accuracy
 from tasks.safetab.persons.accuracy.errors import compare as compare_level
 from tasks.safetab.reserve_budget import planned_spend
-from tasks.safetab.run import SafeTabRun
-
-R = TypeVar("R", bound=SafeTabRun)
+from tasks.safetab.trials import open_trial, truth_trial
 
 
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
@@ -52,43 +48,30 @@ def _counted(settings: SafeTabSettings, workers: Workers) -> dict[str, Any] | No
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
-    return None if done["validate"] is None else done
-
-
-def trial_directory(run: R, name: int | str) -> R:
-    """Return the run directory of a repetition, by its number, or of the truth."""
-    return type(run)(run.path.resolve() / f"trials/{name}")
-
-
-def _run_trial(
-    settings: SafeTabSettings, workers: Workers, done: dict[str, Any], before: str, name: int | str
-) -> InProcess[Any]:
-    """Run the stages of a repetition, by its number, or of the truth in a directory that links to what was counted.
-
-    A repetition gets its secret by a reservation, as any run on marked data: data without the mark gets none.
-    """
-    run, trial = settings.directory, trial_directory(settings.directory, name)
-    trial.create()
-    for folder in ("prepared", "counts"):
-        (trial / folder).symlink_to(run.path.resolve() / folder)
-    if name == TRUTH:
-        (trial / TRUTH).touch()
-        done = done | {GATE: None}
-    else:
-        mark_repetition(trial, run.id)
-    runner = InProcess(settings, workers, before=before, done=done, directory=trial)
-    runner.run()
-    return runner
+    return None if done["validate"] is None else done | {GATE: None}
 
 
 def _repeat(
-    workers: Workers, runs: int, trial: Callable[[int], InProcess[Any]], end: Callable[[InProcess[Any]], pd.DataFrame]
+    settings: SafeTabSettings,
+    workers: Workers,
+    runs: int,
+    done: dict[str, Any],
+    before: str,
+    end: Callable[[InProcess[Any]], pd.DataFrame],
 ) -> pd.DataFrame:
-    """Return what `end` returns of all repetitions, one after the other; each is removed when it has returned."""
+    """Return what `end` returns of all repetitions, one after the other.
+
+    Each is a run directory of its own, with links to what was counted (tasks/safetab/trials.py), in which the stages
+    before one are run. It is removed when `end` has returned.
+    """
+    ledger, coterminous = settings.charging.ledger, settings.coterminous
 
     def repetition(number: int) -> pd.DataFrame:
-        found = end(runner := trial(number))
-        end_run(runner.directory)  # the secret goes with it
+        trial = open_trial(settings.directory, number, settings.jurisdiction, ledger, coterminous=coterminous)
+        runner = InProcess(settings, workers, before=before, done=done, directory=trial)
+        runner.run()
+        found = end(runner)
+        end_run(trial)  # the secret goes with it
         return found
 
     with ThreadPoolExecutor(workers.count) as pool:  # as many at once as there are workers: a repetition takes disk
@@ -103,15 +86,17 @@ def measure_errors(settings: DetailedDhcbSettings, workers: Workers, runs: int) 
     settings = settings.model_copy(update={"out": str(settings.directory / "repeated")})
     if (done := _counted(settings, workers)) is None:
         return None
-    truth = _run_trial(settings.model_copy(update={"estimates": False}), workers, done, "commit", TRUTH).staged
+    exact = settings.model_copy(update={"estimates": False})
+    truth = InProcess(exact, workers, before="commit", done=done, directory=truth_trial(settings.directory))
+    truth.run()
 
-    def end(runner: InProcess[Any]) -> pd.DataFrame:
-        description = settings.system.part("description")(read_manifest(runner.staged))
-        found = compare(description, runner.staged, truth)
-        rmtree(runner.staged)
+    def end(repetition: InProcess[Any]) -> pd.DataFrame:
+        description = settings.system.part("description")(read_manifest(repetition.staged))
+        found = compare(description, repetition.staged, truth.staged)
+        rmtree(repetition.staged)
         return found
 
-    return _repeat(workers, runs, partial(_run_trial, settings, workers, done, "commit"), end)
+    return _repeat(settings, workers, runs, done, "commit", end)
 
 
 def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int) -> Accuracy | None:
@@ -124,10 +109,10 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int
     run = settings.directory
     levels = run.parameters.configuration.levels(settings.jurisdiction)
 
-    def end(runner: InProcess[Any]) -> pd.DataFrame:
+    def end(repetition: InProcess[Any]) -> pd.DataFrame:
         arguments = [(level, settings.estimates) for level in levels]
-        found: list[pd.DataFrame] = workers.map("comparison", runner.directory, compare_level, arguments)
+        found: list[pd.DataFrame] = workers.map("comparison", repetition.directory, compare_level, arguments)
         return pd.concat(found)
 
-    errors = _repeat(workers, runs, partial(_run_trial, settings, workers, done, "release"), end)
+    errors = _repeat(settings, workers, runs, done, "release", end)
     return Accuracy(runs, settings.coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)

@@ -122,19 +122,11 @@ def is_repetition(run: RunDirectory) -> bool:
     return (run / REPETITION).exists()
 
 
-def mark_repetition(run: RunDirectory, of: str = "") -> None:
-    """Mark a directory of which nothing is released. Raises Refused where its run may draw noise.
-
-    of: the id of the run that it repeats, by which the ledger knows it; its own without one.
-    """
+def mark_repetition(run: RunDirectory) -> None:
+    """Mark a directory of which nothing is released. Raises Refused where its run may draw noise."""
     if may_draw(run):
         raise Refused(f"{run.id} is a run that may draw noise: its errors cannot be measured in its own directory")
-    (run / REPETITION).write_text(of, "utf-8")
-
-
-def id_in_ledger(run: RunDirectory) -> str:
-    """Return the id by which the ledger knows a run: of a repetition that of the run that it repeats."""
-    return (is_repetition(run) and (run / REPETITION).read_text("utf-8")) or run.id
+    (run / REPETITION).touch()
 
 
 def read_drawing(run: RunDirectory) -> Drawing | None:

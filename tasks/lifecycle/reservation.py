@@ -22,7 +22,6 @@ from tasks.errors import PUT_BACK, Failed, Refused
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
     Authorization,
-    id_in_ledger,
     is_repetition,
     make_secret,
     may_draw,
@@ -138,12 +137,16 @@ def authorize(
     spend: Spend,
     configuration_digest: str,
     given: Input,
+    *,
+    entered_as: str | None = None,
 ) -> None:
     """Charge the run's whole spend and make its secret, as `authorize_together` does.
 
     The arguments are those of `claim`.
     """
-    authorize_together(charging, [claim(run, charging, states, spend, configuration_digest, given)])
+    authorize_together(
+        charging, [claim(run, charging, states, spend, configuration_digest, given, entered_as=entered_as)]
+    )
 
 
 def claim(
@@ -153,12 +156,15 @@ def claim(
     spend: Spend,
     configuration_digest: str,
     given: Input,
+    *,
+    entered_as: str | None = None,
 ) -> Claim:
     """Return what a run asks of the ledger.
 
     states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
+    entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
     """
-    request = _request(id_in_ledger(run), charging, states, spend, configuration_digest, given)
+    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
     return Claim(run, request, given.mark)
 
 

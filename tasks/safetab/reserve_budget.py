@@ -31,6 +31,8 @@ def reserve_budget(
     charging: Charging,
     options: dict[str, object],
     others: Sequence[tuple[SafeTabRun, Jurisdiction, dict[str, object]]] = (),
+    *,
+    entered_as: str | None = None,
 ) -> None:
     """Reserve the run's whole spend and make its secret.
 
@@ -44,5 +46,5 @@ def reserve_budget(
         total = planned_spend(parameters.configuration, name)
         states = parameters.configuration.states(name)
         digest = configuration_digest(parameters.digests, shaping)
-        claims.append(claim(each, charging, states, total, digest, each.validated))
+        claims.append(claim(each, charging, states, total, digest, each.validated, entered_as=entered_as))
     authorize_together(charging, claims)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from flows.execution.repetitions import measure_accuracy, trial_directory
+from flows.execution.repetitions import measure_accuracy
 from flows.execution.runner import release_truth
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.composition import spend
@@ -27,14 +27,13 @@ from privacy.accounting.ledger import Account, Ledger, Request
 from privacy.analyses.error_measures import quantile_95
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET, mark_repetition
-from tasks.lifecycle.reservation import Charging
 from tasks.records.marks import MARK_FILE
 from tasks.safetab.levels import Level
 from tasks.safetab.persons.accuracy.errors import BY, LARGEST, NOT_PUBLISHED, Accuracy
 from tasks.safetab.persons.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
 from tasks.safetab.persons.details import AGES, CELLS_OF, DETAILS
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.reserve_budget import reserve_budget
+from tasks.safetab.trials import open_trial, trial_directory
 from tasks.safetab.validation import validate
 
 RUNS = 2
@@ -244,7 +243,7 @@ def test_fresh_secrets(few_levels: Path, tmp_path: Path) -> None:
 
 
 def test_the_truth_has_no_error(few_levels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.execution.safetab.reserve_budget", lambda *_, **__: None)  # nothing to draw
+    monkeypatch.setattr("tasks.safetab.trials.reserve_budget", lambda *_, **__: None)  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()
@@ -263,7 +262,7 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
         measure_accuracy(settings_of(run, example).model_copy(update={"data": str(data)}), HERE, 1)
     assert not out.exists()
     with pytest.raises(Refused, match="this data needs an account"):  # without that check, by the reservation
-        reserve_budget(run, "us", Charging(None, tmp_path / "ledger.sqlite"), {})
+        open_trial(run, 0, "us", tmp_path / "ledger.sqlite", coterminous=True)
     assert not list(run.path.rglob(SECRET))
 
 

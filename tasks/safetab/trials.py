@@ -1,0 +1,50 @@
+"""The repetitions of an accuracy command: a run directory each, with a secret of its own. Not private.
+
+A repetition's directory has links to the public files and the exact counts of the run that it repeats. Its secret comes
+from the reservation, as for any run on synthetic data: data without the mark gets none, and so no repetition.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from spine.settings import Jurisdiction
+from tasks.lifecycle.authorization import TRUTH, mark_repetition
+from tasks.lifecycle.reservation import Charging
+from tasks.safetab.reserve_budget import reserve_budget
+from tasks.safetab.run import SafeTabRun
+
+R = TypeVar("R", bound=SafeTabRun)
+
+
+def trial_directory(run: R, name: int | str) -> R:
+    """Return the run directory of a repetition, by its number, or of the truth."""
+    return type(run)(run.path.resolve() / f"trials/{name}")
+
+
+def truth_trial(run: R) -> R:
+    """Make the run directory of the truth that repetitions are compared with: it has no secret."""
+    trial = _linked(run, TRUTH)
+    (trial / TRUTH).touch()
+    return trial
+
+
+def open_trial(run: R, number: int, jurisdiction: Jurisdiction, ledger: Path, *, coterminous: bool) -> R:
+    """Make the run directory of a repetition.
+
+    Raises Refused where the data is not marked synthetic: there is no account here to charge.
+    """
+    trial = _linked(run, number)
+    mark_repetition(trial)
+    options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
+    reserve_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
+    return trial
+
+
+def _linked(run: R, name: int | str) -> R:
+    trial = trial_directory(run, name)
+    trial.create()
+    for folder in ("prepared", "counts"):
+        (trial / folder).symlink_to(run.path.resolve() / folder)
+    return trial
