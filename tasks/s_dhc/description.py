@@ -136,8 +136,3 @@ def description(manifest: Mapping[str, Any]) -> Description:
     return Description(
         TABLES, lambda name: noise.get(name.removesuffix("-text"), ()), required=("report.html", *required)
     )
-
-
-def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
-    return list(map(str, manifest["states"])) if any("usa" in name.lower() for name in manifest["queries"]) else []

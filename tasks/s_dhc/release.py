@@ -9,7 +9,7 @@ from typing import Any
 
 from privacy.accounting.composition import rounded_up
 from privacy.tables.histogram import IntArray
-from tasks.geography.names import coverage, name_of_state, title_of_states
+from tasks.geography.names import coverage, name_of_state, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object
@@ -21,7 +21,7 @@ from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
-from tasks.s_dhc.description import description, states_of_nation
+from tasks.s_dhc.description import description
 from tasks.s_dhc.released_rows import count_rows, in_run, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import PUBLISHED

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.geography.names import coverage, title_of_states
+from tasks.geography.names import coverage, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.description import Description
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
-from tasks.safetab.description import states_of_nation
 from tasks.safetab.domain import load_domain
 from tasks.safetab.households.description import description
 from tasks.safetab.households.run import HouseholdRun
