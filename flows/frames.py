@@ -37,7 +37,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     A declaration of your own
         level, the columns of the levels, a column for each axis, count; cells without a record are omitted.
     Supplemental DHC
-        table (`ph1-num`, …), region_id, region, region_type, iteration_code, cell, count, margin.
+        table (`ph1-num`, …), region_id, region, region_type, iteration_code, cell, count, margin; with estimates also
+        estimate, estimate_margin.
     Any other system
         the tables that its datapackage.json calls counts, under the names that it gives (docs/spec/files.md).
 

@@ -142,7 +142,6 @@ SYSTEMS = {
             statements="tasks.s_dhc.check:statements",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
-            page="flows.reports.show.s_dhc:SDhcPages",
         ),
     )
 }

@@ -88,6 +88,49 @@ class Count:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of cells by some axes and recodes, numbered in row-major order of their codes.
+
+    names: of the axes and recodes. codes: of each of them. parts: of each its axis, and the place among its codes of
+    every coordinate there.
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, IntArray], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the number of codes of each name."""
+        return tuple(map(len, self.codes))
+
+    def of(self, at: Mapping[str, IntArray]) -> IntArray:
+        """Return the groups of cells, given their coordinates by axis; 0 without names."""
+        group = np.zeros((), np.int64)
+        for size, (axis, part) in zip(self.shape, self.parts, strict=True):
+            group = group * size + part[at[axis]]
+        return group
+
+    def number(self, codes: Sequence[str]) -> int:
+        """Return the number of the group with these codes. Raises ValueError for an unknown code."""
+        number = 0
+        for name, known, code in zip(self.names, self.codes, codes, strict=True):
+            if code not in known:
+                raise ValueError(f"{name} has no value {code!r}")
+            number = number * len(known) + known.index(code)
+        return number
+
+    def places(self, groups: IntArray) -> dict[str, IntArray]:
+        """Return by name the place of these groups among its codes: the inverse of `number`."""
+        return dict(zip(self.names, np.unravel_index(groups, self.shape), strict=True)) if self.names else {}
+
+    def label(self, number: int) -> dict[str, str]:
+        """Return the codes of a group, by name."""
+        places = self.places(np.array(number)).values()
+        return {name: codes[place] for name, codes, place in zip(self.names, self.codes, places, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
 class Histogram:
     """The full cross of some axes, with the recodes that queries may ask for and the structural zeros.
 
@@ -154,14 +197,39 @@ class Histogram:
         """Return a (cells,) mask that is False at structural zeros."""
         return self.are_possible(np.arange(self.cells))
 
-    def marginal(self, counts: IntArray, names: Iterable[str]) -> IntArray:
-        """Sum (cells,) counts over all other axes, in the histogram's order of axes; without names, sum all.
+    def groups(self, names: Iterable[str]) -> Groups:
+        """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
+        every: tuple[Axis | Recode, ...] = (*self.axes, *self.recodes)
+        known = {each.name: each for each in every}
+        names, codes, parts = tuple(names), [], []
+        for name in names:
+            if name not in known:
+                raise ValueError(f"there is no axis, level or recode {name!r}: choose from {', '.join(known)}")
+            each = known[name]
+            if isinstance(each, Recode):
+                codes.append(each.labels or tuple(map(str, range(len(each)))))
+                parts.append((each.axis, np.array(each.part, np.int64)))
+            else:
+                codes.append(each.codes)
+                parts.append((name, np.arange(len(each))))
+        return Groups(names, tuple(codes), tuple(parts))
+
+    def marginal(self, counts: IntArray, names: Sequence[str]) -> IntArray:
+        """Sum (cells,) counts by axes and recodes, in the order of `groups`; without names: the total.
 
         Sums get no noise of their own, so marginals agree with each other and cost no further budget.
         """
-        kept = {self.axis(name).name for name in names}
-        summed = tuple(at for at, name in enumerate(self.names) if name not in kept)
-        return np.asarray(counts.reshape(self.shape).sum(axis=summed, dtype=np.int64)).reshape(-1)
+        groups = self.groups(names)
+        axes = {axis for axis, _ in groups.parts}
+        summed = tuple(at for at, name in enumerate(self.names) if name not in axes)
+        marginal = np.asarray(counts.reshape(self.shape).sum(axis=summed, dtype=np.int64))
+        kept = [name for name in self.names if name in axes]
+        if kept == [*names]:
+            return marginal.reshape(-1)
+        sums = np.zeros(prod(groups.shape), np.int64)
+        at = np.indices(marginal.shape, np.int64, sparse=True)
+        np.add.at(sums, groups.of(dict(zip(kept, at, strict=True))), marginal)
+        return sums
 
     def asked(self, query: str) -> dict[str, str]:
         """Return the axes that a query keeps, each with the name that it is asked by: its own or a recode's.
@@ -184,21 +252,16 @@ class Histogram:
 
         Coordinates are in C order of the histogram's axes. query: as for `asked`.
         """
-        asked, recodes = self.asked(query), {recode.name: recode for recode in self.recodes}
-        coordinate, width = np.zeros(self.cells, np.int64), 1
-        for axis in self.axes:
-            if axis.name not in asked:
-                continue
-            value, size = self.coordinates[axis.name], len(axis)
-            if (recode := recodes.get(asked[axis.name])) is not None:
-                value, size = np.array(recode.part)[value], len(recode)
-            coordinate, width = coordinate * size + value, width * size
-        return coordinate, width
+        groups = self._groups_of(query)
+        return np.zeros(self.cells, np.int64) + groups.of(self.coordinates), prod(groups.shape)
 
     def width(self, query: str) -> int:
-        """Return the number of coordinates of a query, without listing its cells. query: as for `asked`."""
-        size = {axis.name: len(axis) for axis in self.axes} | {recode.name: len(recode) for recode in self.recodes}
-        return prod(size[name] for name in self.asked(query).values())
+        """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
+        return prod(self._groups_of(query).shape)
+
+    def _groups_of(self, query: str) -> Groups:
+        asked = self.asked(query)
+        return self.groups(asked[name] for name in self.names if name in asked)
 
     def refines(self, fine: str, coarse: str) -> bool:
         """Return whether every part of one query lies in one part of another, which holds if it holds on each axis."""

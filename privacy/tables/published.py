@@ -80,6 +80,12 @@ class Published:
         return np.stack([answer[..., list(row.cells)].sum(axis=-1) for row in self.rows], axis=-1)
 
     def margins(self, law: Law, alpha: Exact = MARGIN_ALPHA) -> IntArray:
-        """Return the (rows,) margins of error if each cell has noise of this law (`margin_of_error`)."""
-        of_draws = {number: margin_of_error(law, number, alpha) for number in set(self.draws.tolist())}
-        return np.array([of_draws[number] for number in self.draws.tolist()], np.int64)
+        """Return (rows,) margins of error of cells with noise of a law (`margin_of_error`)."""
+        return margins_of(law, self.draws, alpha)
+
+
+def margins_of(law: Law, draws: IntArray, alpha: Exact = MARGIN_ALPHA) -> IntArray:
+    """Return the margins of error of sums of so many draws of a law; 0 without a draw."""
+    distinct, place = np.unique(draws, return_inverse=True)
+    margins = [margin_of_error(law, number, alpha) if number else 0 for number in distinct.tolist()]
+    return np.array(margins, np.int64)[place]

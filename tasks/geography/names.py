@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tasks.geography.blocks.pl94 import PL94_FIELDS
 from tasks.geography.region_files import Lines, RegionFile, Rows
@@ -59,6 +60,13 @@ def coverage(states: Sequence[str]) -> str:
     named = " and ".join(map(name_of_state, states))
     some = named if len(states) <= 2 else f"{len(states)} of the 50 states and D.C."
     return f"The run covers only {some}; its counts of the nation include no others."
+
+
+def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    measured = (*manifest.get("levels", ()), *manifest.get("queries", ()))
+    states = manifest.get("states", manifest.get("geography", {}).get("states", ()))
+    return list(map(str, states)) if any("usa" in name.lower() for name in measured) else []
 
 
 def write_names(out: Path, given: Mapping[Region, str], regions: Callable[[Region], bool]) -> None:

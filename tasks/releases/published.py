@@ -75,19 +75,26 @@ def numbers_in(rows: pd.DataFrame, table: Published, keys: Keys, column: str) ->
     return found.to_numpy().reshape(-1, len(table.rows))
 
 
-def check_rows(what: str, rows: pd.DataFrame, expected: pa.Table, *, rounding: int = 0, clipped: bool = False) -> Check:
+def check_rows(
+    what: str, rows: pd.DataFrame, expected: pa.Table, *, rounding: int = 0, clipped: bool = False, step: float = 1
+) -> Check:
     """Compare the rows of a release's table with what they must be, in this order.
 
-    rounding: the most by which counts may differ. clipped: whether a count below the sum of its cells is right.
+    rounding: the most by which counts may differ. clipped: whether negative counts were set to 0 after all sums, so
+    that a count below the sum of its cells is right. step: what such a count is a multiple of.
     """
     made, faults = expected.to_pandas(), []
     if len(rows) != len(made):
-        faults.append(f"it has {len(rows):,} rows, not {len(made):,}")
-    for name in () if faults else made.columns:
+        return Check(what, f"{len(made):,} rows", (f"it has {len(rows):,} rows, not {len(made):,}",))
+    for name in made.columns:
         if pd.api.types.is_numeric_dtype(made[name]):
             same = np.isclose(rows[name], made[name], rtol=ROUNDING, atol=rounding * (name == "COUNT"))
             same |= clipped & (name == "COUNT") & (rows[name] < made[name])
         else:
             same = rows[name].to_numpy() == made[name].to_numpy()
         faults += [f"{name} is another in {int((~same).sum()):,} rows"] * (not same.all())
+    if clipped:
+        counts = rows["COUNT"].to_numpy()
+        broken = (counts < 0) | ~np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)
+        faults += [f"{int(broken.sum()):,} counts are negative, or not whole steps"] * bool(broken.any())
     return Check(what, f"{len(made):,} rows", tuple(faults))

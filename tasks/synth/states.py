@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.errors import Refused
+from tasks.synth.block_counts import cells_in, read_counts
 from tasks.synth.blocks import Blocks
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
@@ -22,7 +23,6 @@ from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
 from tasks.synth.population.model import IntArray, Tracts
 from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
-from tasks.synth.published import cells_in, read_published
 from tasks.synth.writers.columns import Stretch
 
 FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # a state has this many numbers for each of its persons of 2020
@@ -118,8 +118,8 @@ class OpenState:
 
 
 def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
-    """Return the wanted states of a table, each a country of its own, with what its files publish about them."""
-    blocks, published, states = _with_populations(blocks, seed), read_published(table, blocks), []
+    """Return the states of a table that are wanted, each a country of its own, with what its files publish of them."""
+    blocks, published, states = _with_populations(blocks, seed), read_counts(table, blocks), []
     of_row = blocks.columns["TABBLKST"]
     for name in np.unique(of_row):
         rows = slice(*np.searchsorted(of_row, [name, name + b"~"]).tolist())

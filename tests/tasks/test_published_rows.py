@@ -64,7 +64,19 @@ def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: s
     assert check_rows("t", changed[1:], expected).faults == ("it has 5 rows, not 6",)
     near = column == "COUNT"
     assert bool(check_rows("t", changed, expected, rounding=1).faults) != near
-    assert bool(check_rows("t", changed, expected, clipped=True).faults) != (near and value == 6)
+
+
+def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_from_zero() -> None:
+    expected = pa.Table.from_pandas(rows().assign(COUNT=7.5))
+    for count, step, fault in (
+        (7, 0.5, None),
+        (7.25, 0.5, "1 counts are negative, or not whole steps"),
+        (-1, 0.5, "1 counts are negative, or not whole steps"),
+        (8, 0.5, "COUNT is another in 1 rows"),
+    ):
+        changed = expected.to_pandas()
+        changed.loc[0, "COUNT"] = count
+        assert [*check_rows("t", changed, expected, clipped=True, step=step).faults] == [fault] * bool(fault)
 
 
 def test_of_two_laws_with_one_margin_the_larger_is_stated() -> None:

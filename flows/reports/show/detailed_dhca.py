@@ -22,7 +22,6 @@ from privacy.noise.margins import margin_of_error
 from tasks.releases.description import Noise
 from tasks.releases.manifest import read_law
 from tasks.releases.pages import number
-from tasks.safetab.description import states_of_nation
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 from tasks.safetab.persons.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
 from tasks.safetab.persons.pyramid import Cell, Pyramid, pyramid
@@ -137,8 +136,6 @@ class DhcaTables(ReleasePages):
         "This holds over all runs: where small groups are suppressed, small counts that were published are too high on "
         "average."
     )
-
-    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)

@@ -13,7 +13,6 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.view import Confidence
 from tasks.releases.pages import number
-from tasks.safetab.description import states_of_nation
 
 TWICE = (
     "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "
@@ -35,8 +34,6 @@ class DetailedDhcbPages(ReleasePages):
     )
 
     nothing = "Nothing was published here: the Detailed DHC-A has no such group, or suppressed it."
-
-    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)

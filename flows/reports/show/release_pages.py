@@ -33,7 +33,7 @@ from flows.reports.show.tables.views import (
 )
 from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
-from tasks.geography.names import NAMES, Names, coverage, names_of_2020
+from tasks.geography.names import NAMES, Names, coverage, names_of_2020, states_of_nation
 from tasks.releases.check import file_fault
 from tasks.releases.datapackage import PACKAGE_FILE, read_package
 from tasks.releases.manifest import release_digest, shown_marks, spend_of
@@ -59,11 +59,7 @@ class ReleasePages(TableViews):
     nothing = "Nothing was published here."
     across = ""
 
-    @staticmethod
-    def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-        """Return the FIPS codes of the states in a release's counts of the nation; empty for other countries."""
-        del manifest
-        return []
+    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope

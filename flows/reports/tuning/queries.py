@@ -21,7 +21,8 @@ from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
-from tasks.bottom_up.declared_histogram import DeclaredHistogram, read_declared_histogram
+from privacy.tables.histogram import Groups, Histogram
+from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.errors import refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
@@ -101,8 +102,11 @@ def bottom_up(source: Path, epsilon: Fraction) -> Design:
     declared = read_declared_histogram(source)
     mechanism = declared.mechanism(epsilon)
     named = [names for count in range(3) for names in combinations(declared.names, count)]
-    named = [names for names in named if len({declared.axis_of(name) for name in names}) == len(names)]
-    marginals = {", ".join(names) or "the total": _cells_summed(declared, names) for names in named}
+    marginals = {
+        ", ".join(groups.names) or "the total": _cells_summed(declared.histogram, groups)
+        for groups in map(declared.histogram.groups, named)
+        if len(dict(groups.parts)) == len(groups.names)
+    }
     queries = [
         Query(name, epsilon, mechanism.sensitivity, (cells,))
         for name, cells in {"the histogram": 1, **marginals}.items()
@@ -122,14 +126,10 @@ def _sample_note(epsilon: Fraction) -> str:
     )
 
 
-def _cells_summed(declared: DeclaredHistogram, names: tuple[str, ...]) -> int:
-    """Return the most cells that a count of a marginal sums, including structural zeros."""
-    sizes = {axis.name: len(axis) for axis in declared.histogram.axes}
-    for axis in {declared.axis_of(name) for name in names}:
-        within = declared.grouping([name for name in names if declared.axis_of(name) == axis])
-        at = [np.arange(sizes[axis]) * (name == axis) for name in sizes]
-        sizes[axis] = int(np.bincount(within.of(declared.histogram.cell(at))).max())
-    return prod(sizes.values())
+def _cells_summed(histogram: Histogram, groups: Groups) -> int:
+    """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
+    sizes = dict(zip(histogram.names, histogram.shape, strict=True))
+    return prod((sizes | {axis: int(np.bincount(part).max()) for axis, part in groups.parts}).values())
 
 
 def answers(design: Design, margin: int | None, delta: Fraction) -> dict[str, Any]:

@@ -263,15 +263,14 @@ def test_totals_and_groups(tmp_path):
     (tmp_path / "totals.csv").write_text("SEX,STATE,TOTAL\n1,44,5\n2,44,\n2,46,4\n")
     totals = read_totals(tmp_path / "totals.csv", declared)
     assert totals.published == {0: 5, 5: 4}
-    assert [totals.grouping.label(number) for number in (0, 5)] == [
-        {"SEX": "1", "STATE": "44"},
-        {"SEX": "2", "STATE": "46"},
-    ]
-    group = totals.grouping.of(np.arange(declared.histogram.cells))
-    assert group.tolist() == [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
-    ones = np.ones(declared.histogram.cells, np.int64)
-    assert declared.marginal(ones, ("SEX", "STATE")).tolist() == np.bincount(group).tolist()
-    assert declared.marginal(ones, ()).tolist() == [24]
+    groups = declared.histogram.groups(totals.names)
+    assert [groups.label(number) for number in (0, 5)] == [{"SEX": "1", "STATE": "44"}, {"SEX": "2", "STATE": "46"}]
+    design = Design(declared, Fraction(1), totals)
+    group = [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
+    possible = declared.histogram.possible
+    cells = np.arange(declared.histogram.cells)
+    assert design.groups_of_totals(cells).tolist() == np.where(possible, group, -1).tolist()
+    assert set(Design(declared, Fraction(1)).groups_of_totals(cells).tolist()) == {-1}
 
 
 # Tabulation.
@@ -739,14 +738,14 @@ def test_the_histogram_of_a_declaration_is_its_leaves_by_its_axes(tmp_path: Path
         "age": ("0", "1", "2", "3", "4", "5-9"),
     }
     assert declared.columns == ("zone", "DW", "SEX", "AGE")
-    assert declared.grouping(("region",)).levels == (("1", "2"),)
-    assert declared.grouping(("district",)).levels == (("1/10", "1/9", "2/9"),)  # 9 names two districts
-    assert declared.grouping(("young",)).levels == (("0 to 2", "3 to 5-9"),)
+    assert declared.codes("region") == ("1", "2")
+    assert declared.codes("district") == ("1/10", "1/9", "2/9")  # 9 names two districts
+    assert declared.codes("young") == ("0 to 2", "3 to 5-9")
     assert declared.histogram.zeros == ({"dwelling": {1}, "age": {0, 1}},)
     assert "budget" not in declared.declaration
     message = "no axis, level or recode 'SEX': choose from zone, dwelling, sex, age, region, district, young"
     with pytest.raises(ValueError, match=message):
-        declared.grouping(("SEX",))
+        declared.codes("SEX")
 
 
 def test_a_cell_of_several_values_counts_them_all(tmp_path: Path, run: RunDirectory) -> None:

@@ -38,6 +38,8 @@ from tasks.lifecycle.files import open_array, remove
 from tasks.lifecycle.run_directory import STAGES
 from tasks.records import fast_records
 from tasks.records.findings import load_findings
+from tasks.releases.datapackage import read_package
+from tasks.releases.errors import figures
 from tasks.releases.manifest import read_manifest
 from tasks.releases.statements import check_statements
 from tasks.s_dhc.accuracy import measure_errors
@@ -45,7 +47,7 @@ from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, LEVELS, MEASURED, OF_PERSONS, REGION_KEYS
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
@@ -541,17 +543,19 @@ def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Count
     settings.directory.create()
     Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
     assert InProcess(settings, HERE, before=RESERVATION).run() is None
-    errors = measure_errors(settings.directory, 1, averages=False)
+    errors = figures(measure_errors(settings.directory, 1, averages=False))
     release = InProcess(settings, HERE).run()
     assert release is not None
-    folders = {"count": "{0}/{0}", "estimate": "estimates/{0}"}
-    for (table, key, what), found in errors.items():
-        rows = pd.read_parquet(release / f"{folders[what].format(table)}.parquet")
-        region, _, level = key.partition("_")
-        of_level = rows.get("ITERATION_CODE", pd.Series("*", rows.index)).isin([*LEVELS[level]])
-        margins = rows[of_level & (rows["REGION_TYPE"] == REGION_KEYS[region])]["MOE"]
-        assert found["margin"] == margins.max(), (table, key, what)
-    assert {what for _, _, what in errors} == {"count", "estimate"}
+    tables = {table.name: table for table in read_package(release, read_manifest(release)["files"])}
+    expected = [each.name for each in tables.values() if each.with_role("margin") and not each.twin]
+    assert list(dict.fromkeys(errors["TABLE"])) == expected != []
+    for found in errors.to_dict("records"):
+        rows = pd.read_parquet(release / tables[found["TABLE"]].paths[0])
+        for name, code in (part.split(" ") for part in found["ROW"].split(", ")):
+            rows = rows[rows[name] == code]
+        assert found["COUNTS"] == len(rows)
+        assert found["MARGIN"] == rows["MOE"].mean()
+    assert set(errors["OF"]) == {"COUNT", "ESTIMATE"}
 
 
 def counts_before_the_reservation(settings: SDhcSettings) -> np.ndarray:

@@ -22,8 +22,8 @@ _UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 
 
 @dataclass(frozen=True)
-class Published:
-    """The published counts of blocks.
+class BlockCounts:
+    """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
 
     cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block. residents: (b, 7), of group quarters by
     type. units, occupied: (b,).
@@ -34,9 +34,9 @@ class Published:
     units: IntArray
     occupied: IntArray
 
-    def take(self, rows: slice) -> Published:
+    def take(self, rows: slice) -> BlockCounts:
         """Return the counts of these blocks."""
-        return Published(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
+        return BlockCounts(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
 
 
 def cells_in(cells: IntArray, rows: slice) -> IntArray:
@@ -45,8 +45,8 @@ def cells_in(cells: IntArray, rows: slice) -> IntArray:
     return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
 
 
-def read_published(source: Path, blocks: Blocks) -> Published | None:
-    """Return the counts of these blocks; None if some of their files are missing.
+def read_counts(source: Path, blocks: Blocks) -> BlockCounts | None:
+    """Return the counts of these blocks, None where their files are not all there.
 
     Raises Refused if the tables contradict each other about a block's persons.
     """
@@ -62,7 +62,7 @@ def read_published(source: Path, blocks: Blocks) -> Published | None:
     negative = np.bincount(cells[cells[:, 2] < 0, 0], minlength=len(blocks)) > 0
     if len(bad := np.flatnonzero((persons != blocks.population) | negative)):
         raise Refused(f"{source}: tables P1 to P4 of block {code[bad[0]]:015d} contradict each other or its population")
-    return Published(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
+    return BlockCounts(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
 
 
 def _read(path: str, code: IntArray) -> tuple[IntArray, IntArray]:
