@@ -11,7 +11,7 @@ from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
 from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
 from tasks.bottom_up.release import write_release
-from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
+from tasks.bottom_up.reserve_budget import claim, precheck_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.geography.names import NAMES
 from tasks.geography.public_regions import are_kept, keep_regions
@@ -33,8 +33,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, declared=design.declared)
-    states = design.declared.charged
-    run.reserve(reserve_budget, given=tabulated, charge=lambda: design.mechanism.spend, states=states).result()
+    run.reserve(claim, given=tabulated).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_in_one_piece, workers=workers, staged=run.staged, write=write_release)

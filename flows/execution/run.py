@@ -34,12 +34,11 @@ from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
-from privacy.accounting.composition import Spend
-from privacy.accounting.journal import MarkName
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import seen_elsewhere, staging
 from tasks.lifecycle.workers import Paths, Workers
@@ -85,15 +84,6 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
         raise
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a run, or a part of it, would spend, and the mark of its data, for which nothing would be charged."""
-
-    settings: RunSettings
-    spend: Spend
-    mark: MarkName | None
-
-
 @dataclass
 class Tasks:
     """The tasks of a flow run, of all its parts.
@@ -109,10 +99,10 @@ class Tasks:
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
 
-    planned: given in a dry run, which stops at the gate; it gets what each part would spend.
+    planned: given in a dry run, which stops at the gate; it gets what each part would ask, by its folder.
     """
 
-    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: list[Planned] | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: dict[str, Claim] | None = None) -> None:
         super().__init__(settings, workers)
         self.planned = planned
         self.tasks = tasks
@@ -143,7 +133,7 @@ class PrefectRunner(Runner[S]):
         for future in self.tasks.needed:
             future.result()
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
+    def gate(self, asks: Sequence[Ask]) -> Callable[..., None]:
         """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the gate.
 
         Its artifacts show what it charged. A place that another run has filled meanwhile is refused: nothing is charged
@@ -151,23 +141,25 @@ class PrefectRunner(Runner[S]):
         """
         if self.planned is not None:
             self.wait()
-            self.planned += [Planned(ask.part.settings, ask.charge(), ask.given.mark) for ask in asks]
+            self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
             raise Stopped
         new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
         if self.settings.approval and (unmarked := [ask for ask in new if ask.given.mark is None]):
             self.wait()
             await_approval(unmarked)
 
-        def reserve(directory: RunDirectory, **arguments: Any) -> None:
+        reserve = super().gate(asks)
+
+        def checked(directory: RunDirectory) -> None:
             for ask in new:
                 self.workers.check()
                 check_out(ask.part.directory, ask.part.out, ask.part.settings.folder)
-            function(directory, **arguments)
+            reserve(directory)
             for ask in asks:
                 remember_charge(ask.part.settings)
                 publish_reserved(ask.part.settings)
 
-        return reserve
+        return checked
 
 
 @dataclass(frozen=True)
@@ -287,7 +279,7 @@ def run_check(parts: Sequence[RunSettings]) -> list[bool]:
     return all_or_none({part.folder.upper(): partial(check, part) for part in parts})
 
 
-def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = None) -> list[Path | None]:
+def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
     """Run the stages of each part on one cluster; on return or exception, all of them have ended. planned: a dry run's.
 
     The cluster's scratch files are in the last part's directory, which stays the longest.

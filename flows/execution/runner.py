@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from flows.execution.settings import GATE, RunSettings
-from privacy.accounting.composition import Spend
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
-from tasks.lifecycle.reservation import Input, register_if_marked
+from tasks.lifecycle.reservation import Claim, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -96,29 +95,23 @@ class Runner(ABC, Generic[S]):
         """Run a stage and return its result."""
         return self.submit(name, function, **arguments).result()
 
-    def reserve(
-        self,
-        function: Callable[..., Any],
-        /,
-        *after: Stage,
-        given: Input,
-        charge: Callable[[], Spend],
-        states: Sequence[str],
-        together: Sequence[Ask] = (),
-        **arguments: Any,
-    ) -> Stage:
-        """Start the gate, which reserves what the run will spend and so lets it draw noise.
+    def reserve(self, claim: Callable[..., Claim], /, *after: Stage, given: Input, **arguments: Any) -> Stage:
+        """Start the gate, which reserves what `claim(directory, **arguments)` asks and so lets the run draw noise.
 
-        The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
+        given: what validation returned.
         """
-        asks = [Ask(self, given, charge, states), *together]
-        for ask in asks:
-            ask.part.charged = ask.given.mark is None
-        return self.submit(GATE, self.gate(function, asks), *after, charging=self.settings.charging, **arguments)
+        return self.reserve_all([Ask(self, given, partial(claim, self.directory, **arguments))], *after)
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Do what comes before the gate, and return its function with what belongs to it in this runner."""
-        return function
+    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
+        """Start the gate of several parts, which reserves what all of them ask, or nothing."""
+        gate = self.submit(GATE, self.gate(asks), *after)
+        for ask in asks:
+            ask.part.charged, ask.part.reserved = ask.given.mark is None, gate
+        return gate
+
+    def gate(self, asks: Sequence[Ask]) -> Callable[..., None]:
+        """Do what comes before the gate, and return its stage."""
+        return lambda _directory: authorize(self.settings.charging, *(ask.claim() for ask in asks))
 
     def commit(self, *after: Stage) -> Path:
         """Move the staged release to its place, end the run, and return the place."""
@@ -134,14 +127,12 @@ class Runner(ABC, Generic[S]):
 class Ask:
     """What a run, or a part of it, asks to be charged.
 
-    given: what validation returned. charge: returns what will be charged to each of the `states`, where a person has
-    to approve it.
+    given: what validation returned. claim: returns what it asks; where its stages are only repeated, nothing calls it.
     """
 
     part: Runner[Any]
     given: Input
-    charge: Callable[[], Spend]
-    states: Sequence[str]
+    claim: Callable[[], Claim]
 
 
 @dataclass(frozen=True)
@@ -208,16 +199,18 @@ class _Truth(InProcess[S]):
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
+    def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Reserve nothing; refuse data that is not marked, unless its curator asks."""
-        if not (is_marked(self.directory.id, self.settings.charging.ledger, given) or self.curator):
+        marked = [is_marked(self.directory.id, self.settings.charging.ledger, ask.given) for ask in asks]
+        if not (all(marked) or self.curator):
             raise Refused(
                 "the data is not marked synthetic or public: only its curator may see its exact counts "
                 "(--i-am-the-curator)"
             )
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(mode=0o700, exist_ok=True)
-        return Done()
+        self.reserved = Done()
+        return self.reserved
 
 
 def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Path | None:

@@ -26,7 +26,7 @@ from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records import counted_records
@@ -55,7 +55,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(mark_folder(data)) is None:
-        precheck(run, charging, EVERYWHERE, declared.spend)
+        precheck(charging, Claim(run, EVERYWHERE, declared.spend))
 
 
 def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
