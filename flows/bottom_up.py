@@ -14,7 +14,7 @@ from tasks.bottom_up.release import write_release
 from tasks.bottom_up.reserve_budget import claim, precheck_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.geography.names import NAMES
-from tasks.geography.public_regions import are_kept, keep_regions
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.staging import stage_in_one_piece
 
@@ -30,8 +30,8 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     settings, workers, design = run.settings, run.workers, run.settings.design()
     save_object(run.directory / CHOICES, design)
     names = Path(settings.declaration).with_name(NAMES.file)
-    if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
-        keep_regions(run.directory, str(names))
+    if names.exists():
+        run.do("regions", keep_regions, geography=str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, declared=design.declared)
     run.reserve(claim, given=tabulated).result()
     run.do("measure", measure, workers=workers)

@@ -9,6 +9,7 @@ from typing import Any
 from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
 from tasks.errors import Refused
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
@@ -51,7 +52,9 @@ def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
             asks.append(Ask(part, validated, own_claim))
             ready += _prepare(part, validated, options, public)
     if asks:
-        asks[0].part.reserve_all(asks, *ready)
+        first, *others = (ask.part for ask in asks)
+        regions = {"geography": first.settings.data, "others": [part.directory for part in others]}
+        first.reserve_all(asks, *ready, first.submit("regions", keep_regions, **regions))
 
 
 def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:

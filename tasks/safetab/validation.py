@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from spine.settings import Jurisdiction
 from tasks.errors import PUT_BACK, Refused, all_or_none
 from tasks.geography.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
-from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
@@ -148,7 +147,6 @@ def _open(
     save_object(run.parameters_path, parameters)
     save_object(run / RECORDS, records)
     if geography is not None:
-        keep_regions(run, data)
         save_region_map(run / GEOGRAPHY, geography)
     return replace(opened, records=records)
 
