@@ -32,18 +32,6 @@ class Stage(Protocol):
         """Wait for its end and return its result; raises what it raised."""
 
 
-def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
-    """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
-
-    Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: nothing could be resumed.
-    """
-    digests = {given.input_digest, *given.records_digests}
-    try:
-        return register_if_marked(run_id, ledger, digests, given.mark)
-    except Failed as error:
-        raise Refused(str(error)) from None
-
-
 class Stopped(Exception):
     """The next stage is the one to stop before."""
 
@@ -191,6 +179,17 @@ class InProcess(Runner[S]):
     def wait(self) -> None:
         """Return at once: every stage has ended."""
 
+    def is_marked(self, ask: Ask) -> bool:
+        """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
+
+        Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: no run is resumed.
+        """
+        digests = {ask.given.input_digest, *ask.given.records_digests}
+        try:
+            return register_if_marked(self.directory.id, self.settings.charging.ledger, digests, ask.given.mark)
+        except Failed as error:
+            raise Refused(str(error)) from None
+
 
 class _Truth(InProcess[S]):
     """Runs the stages in a directory that is marked as a truth's, so that none of them draws noise."""
@@ -201,8 +200,7 @@ class _Truth(InProcess[S]):
 
     def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Reserve nothing; refuse data that is not marked, unless its curator asks."""
-        marked = [is_marked(self.directory.id, self.settings.charging.ledger, ask.given) for ask in asks]
-        if not (all(marked) or self.curator):
+        if not (all(map(self.is_marked, asks)) or self.curator):
             raise Refused(
                 "the data is not marked synthetic or public: only its curator may see its exact counts "
                 "(--i-am-the-curator)"
