@@ -54,7 +54,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
-    if done["validate"][settings.jurisdiction] is None:
+    if done["validate"] is None:
         return
 
     def repetition(number: int) -> R:

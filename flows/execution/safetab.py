@@ -8,9 +8,9 @@ from typing import Any
 
 from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
-from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.geography.public_regions import keep_regions
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
@@ -41,27 +41,27 @@ def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
 
 def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
     """Start the gate of all parts that have a block: they are validated in one reading and charged together."""
-    known = run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
-    asks, ready = list[Ask](), list[Stage]()
-    for part in run.parts:
-        settings = part.settings
-        if validated := known[settings.jurisdiction]:
-            options = settings.shaping_options
-            own_claim = partial(claim, settings.directory, jurisdiction=settings.jurisdiction, options=options)
-            asks.append(Ask(part, validated, own_claim))
-            ready += _prepare(part, validated, options, public)
-    if asks:
-        first, *others = (ask.part for ask in asks)
-        regions = {"geography": first.settings.data, "others": [part.directory for part in others]}
-        first.reserve_all(asks, *ready, first.submit("regions", keep_regions, **regions))
+    run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
+    parts = [part for part in run.parts if (part.settings.directory / VALIDATED).exists()]
+    if not parts:
+        return
+    first, *others = parts
+    regions = {"geography": first.settings.data, "others": [part.directory for part in others]}
+    asks, ready = list[Ask](), [first.submit("regions", keep_regions, **regions)]
+    for part in parts:
+        settings, options = part.settings, part.settings.shaping_options
+        validated = settings.directory.validated
+        own_claim = partial(claim, settings.directory, jurisdiction=settings.jurisdiction, options=options)
+        asks.append(Ask(part, validated, own_claim))
+        ready += _prepare(part, validated, options, public)
+    first.reserve_all(asks, *ready)
 
 
-def _validate(
-    _run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers
-) -> dict[Jurisdiction, Validated | None]:
-    """Validate the input of all parts in one reading."""
+def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
+    """Validate the input of all parts in one reading; return what is known of the first's."""
+    first = parts[0]
     inputs = [Part(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
-    return validate(inputs, workers, parts[0].params, parts[0].data)
+    return validate(inputs, workers, first.params, first.data)[first.jurisdiction]
 
 
 def _prepare(
