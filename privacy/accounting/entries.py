@@ -101,10 +101,6 @@ class Entries:
         if Entries(self._database, {}, None).lines != self.lines:
             raise LedgerError(FORGETS)
 
-    def refuse(self, request: Request, refusal: LedgerError) -> None:
-        """Enter the refusal of a request, with its reason."""
-        self.note("refused", run=request.run, account=request.account, why=str(refusal))
-
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
         return sorted(self.books.accounts.values(), key=lambda account: account.name)
@@ -178,6 +174,20 @@ class Entries:
         self.check_confidential(request.digests)
         self.check_account(request)
         return self.price(request)
+
+    def admit_all(self, requests: Sequence[Request]) -> tuple[list[Fraction], LedgerError | None]:
+        """Return what requests charge, and None; where one is refused, enter that and return why.
+
+        The caller raises the refusal once that is committed; it names the run where there are several.
+        """
+        amounts = []
+        for request in requests:
+            try:
+                amounts.append(self.admit(request))
+            except LedgerError as error:
+                self.note("refused", run=request.run, account=request.account, why=str(error))
+                return [], type(error)(f"run {request.run}: {error}") if len(requests) > 1 else error
+        return amounts, None
 
     def check_account(self, request: Request) -> None:
         """Raise LedgerError if the request's data was charged to another account, unless the request allows it."""
