@@ -27,11 +27,11 @@ MARGIN_ALPHA = Fraction(1, 20)  # of published margins of error: 95%
 class Row:
     """A row that a table has for each of its keys.
 
-    code: its value in the table's column of rows. words: what it counts. cells: the places, in the answer of the
+    codes: its values in the table's columns of rows. words: what it counts. cells: the places, in the answer of the
     table's query, of the measured cells that it sums.
     """
 
-    code: str
+    codes: tuple[str, ...]
     words: str
     cells: tuple[int, ...]
 
@@ -40,23 +40,18 @@ class Row:
 class Published:
     """A published table: for each key its rows, all of the cells of one query.
 
-    name, title: of its files and on pages. measured: the name of the measured table whose cells it sums; tables of the
-    same cells share it. unit: what is counted, in the plural. column: the column of the rows' codes. by: the
-    characteristic that its rows distinguish, in words, if they distinguish one.
+    name, title: of its files and on pages. measured: the query, or the table of queries, that measured its cells. unit:
+    what is counted, in the plural. columns: those of the rows' codes; a table whose only row
+    is a total has none. by: the characteristic that its rows distinguish, in words, if they distinguish one.
     """
 
     name: str
     title: str
     measured: str
     unit: str
-    column: str
+    columns: tuple[str, ...]
     rows: tuple[Row, ...]
     by: str = ""
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """Return the words of each row by its code, in the table's order."""
-        return {row.code: row.words for row in self.rows}
 
     @cached_property
     def draws(self) -> IntArray:

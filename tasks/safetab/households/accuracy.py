@@ -10,8 +10,8 @@ import pandas as pd
 
 from tasks.safetab.domain import load_domain
 from tasks.safetab.exact_counts import read_exact_counts
+from tasks.safetab.group_tables import load_margins
 from tasks.safetab.households.estimates import ESTIMATED, has_both
-from tasks.safetab.households.release import margins_of, published_rows
 from tasks.safetab.households.run import HouseholdRun
 from tasks.safetab.households.tables import KINDS, CountTable
 from tasks.safetab.levels import Level
@@ -38,8 +38,8 @@ def compare(run: HouseholdRun, level: Level, estimates: bool) -> pd.DataFrame:
 
 def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates: bool) -> Iterator[tuple[object, ...]]:
     kind, domain = ESTIMATED[table.name] if of_estimates else KINDS[table.name], load_domain(run, level)
+    margins, signed = load_margins(run, level, kind), run.parameters.configuration.allow_negative_counts
     for detail, published in enumerate(table.published):
-        margins = margins_of(run, level, table, detail)
         sums = np.zeros((len(SUMS), len(published.rows)))
         for first, last in domain.pieces():
             piece = kind.load([run.noisy_folder(level, kind.FINAL, first)])
@@ -47,13 +47,13 @@ def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates:
             if not len(part.group):
                 continue
             exact = read_exact_counts(run, level, first, last).cells(part.group - first * len(domain.iterations))
-            noisy, margin = published_rows(run, part, published, margins)
-            error = noisy - published.counts(exact @ table.counted(detail))
+            noisy, margin = part.numbers(f"{table.name}/{published.name}", detail, margins)
+            error = (noisy if signed else np.maximum(noisy, 0)) - published.counts(exact @ table.counted(detail))
             sums += [each.sum(axis=0) for each in (error * 0 + 1, error, error**2, np.abs(error) <= margin, margin)]
         if sums[0].any():
             of = "ESTIMATE" if of_estimates else "COUNT"
             for row, column in zip(published.rows, sums.T.tolist(), strict=True):
-                yield str(level), table.name.upper(), published.name, int(row.code), of, *column
+                yield str(level), table.name.upper(), published.name, int(row.codes[0]), of, *column
 
 
 def report(errors: pd.DataFrame) -> pd.DataFrame:

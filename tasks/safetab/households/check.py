@@ -69,7 +69,7 @@ class _Received:
 
     def path(self, table: Published, level: Level, folder: str = "parquet") -> Path | None:
         """Return the file of a table of a level; None where the release has none."""
-        name = f"{folder}/{table.measured}/{level.slug}.parquet"
+        name = f"{folder}/{table.measured}/{table.name}/{level.slug}.parquet"
         return path_in(self.folder, name) if name in self.manifest["files"] else None
 
     def groups(self, table: Published, level: Level) -> int:
