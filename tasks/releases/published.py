@@ -5,7 +5,7 @@ A system hands over arrays in the order of its keys. Nothing here knows a system
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
+from privacy.tables.histogram import IntArray
 from privacy.tables.published import Published
 from tasks.releases.check import Check
 from tasks.releases.description import Column, Noise
@@ -25,12 +26,13 @@ ROUNDING = 1e-12  # of a variance
 
 
 def row_column(table: Published) -> Column:
-    """Return the column of the codes of a table's rows."""
+    """Return the column of the codes of a table's rows, of a table that has one."""
+    (name,) = table.columns
     return Column(
-        table.column,
+        name,
         "code",
         f"the cell of {table.by}" if table.by else "the cell",
-        table.codes,
+        {row.codes[0]: row.words for row in table.rows},
         title=(table.by or "cell").capitalize(),
         frame=(table.by or "cell").replace(" ", "_"),
         labels=True,
@@ -41,12 +43,28 @@ def row_column(table: Published) -> Column:
 def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> pa.Table:
     """Return all rows of a table, keys x rows. numbers: by column, of a shape that broadcasts to (keys, rows)."""
     shape = len(next(iter(keys.values()))), len(table.rows)
-    key, row = (pa.array(place.ravel()) for place in np.indices(shape, np.int64))
+    flat = {name: np.broadcast_to(number, shape).ravel() for name, number in numbers.items()}
+    return rows_by_table([table], np.zeros(shape[0], np.int64), keys, flat)
+
+
+def rows_by_table(
+    tables: Sequence[Published], which: IntArray, keys: Keys, numbers: Mapping[str, IntArray]
+) -> pa.Table:
+    """Return the rows of keys that have different tables, those of a key one after the other.
+
+    tables: with the same columns. which: the place in `tables` of each key's table. numbers: by column, one a row.
+    """
+    first = np.cumsum([0, *(len(table.rows) for table in tables)])  # in the rows of all tables
+    widths = np.diff(first)[which]
+    starts = np.cumsum(widths) - widths
+    key = np.repeat(np.arange(len(which)), widths)
+    row = pa.array(np.arange(len(key)) + np.repeat(first[which] - starts, widths))
+    codes = zip(*(each.codes for table in tables for each in table.rows), strict=True)
     return pa.table(
         {
-            **{name: column.take(key) for name, column in keys.items()},
-            table.column: pa.array([*table.codes], pa.string()).take(row),
-            **{name: np.broadcast_to(number, shape).ravel() for name, number in numbers.items()},
+            **{name: column.take(pa.array(key)) for name, column in keys.items()},
+            **{name: pa.array(own, pa.string()).take(row) for name, own in zip(tables[0].columns, codes, strict=True)},
+            **numbers,
         }
     )
 

@@ -64,7 +64,7 @@ def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -
         for _, *queries in levels:
             columns = dict[str, list[float]](NUMERATOR=[], DENOMINATOR=[], RATIO=[])
             for row, _, above, below in average.rows([counts[each.query.name] for each in queries]):
-                ratio = nearest_ratio(above, below, *possible_range(plan, average, row.code, queries))
+                ratio = nearest_ratio(above, below, *possible_range(plan, average, row.codes[0], queries))
                 for column, value in zip(columns.values(), (above, below, ratio), strict=True):
                     column.append(value)
             made.append(average_rows(plan, average, queries[0], columns))

@@ -15,7 +15,13 @@ from privacy.tables.published import Published, Row
 from tasks.releases.published import check_rows, laws_by_margin, numbers_in, row_column, rows_of
 
 TABLE = Published(
-    "t", "", "m", "households", "CELL", (Row("0", "all", (0, 1)), Row("2", "a", (1,)), Row("1", "b", (0,))), by="tenure"
+    "t",
+    "",
+    "m",
+    "households",
+    ("CELL",),
+    (Row(("0",), "all", (0, 1)), Row(("2",), "a", (1,)), Row(("1",), "b", (0,))),
+    by="tenure",
 )
 KEYS = {"REGION": pa.array(["x", "y"])}
 CELLS = np.array([[3, 4], [-5, 1]])
