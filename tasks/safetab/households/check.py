@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from privacy.tables.histogram import IntArray
 from privacy.tables.published import Published
 from tasks.releases.check import Check, NotChecked
-from tasks.releases.published import check_rows, numbers_in, rows_of
+from tasks.releases.published import Keys, check_rows, numbers_in, rows_of
 from tasks.releases.received import path_in
 from tasks.releases.statements import Line, Unshown
+from tasks.releases.text_twin import in_chunks
 from tasks.safetab.check import (
     Positive,
     Tabulated,
@@ -39,7 +41,9 @@ from tasks.safetab.levels import Level
 
 LeftOut = Annotated[dict[str, int], Field()]
 KEYS = list(GROUP)
-Groups = dict[str, dict[Published, pd.MultiIndex]]  # by table and detail
+CHUNK_GROUPS = 1 << 14
+NO_GROUPS: IntArray = np.zeros(0, np.int64)
+Groups = dict[str, dict[Published, IntArray]]  # by table and detail, their numbers in the level's domain
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,33 @@ class _Received:
     def tabulated(self) -> Tabulated:
         return read_tabulated(self.folder)
 
-    @cached_property
-    def coterminous(self) -> list[tuple[str, ...]]:
-        members = (member for each in self.manifest["coterminous_sets"] for member in each)
-        return [tuple(member.split(" ", 1)) for member in members]
+    def number(self, level: Level, keys: Keys) -> IntArray:
+        """Return the numbers of groups in a level's domain, regions x iterations; -1 for one that is not of it."""
+        codes = {
+            **dict(zip(KEYS[1:], self.tabulated.of(level), strict=True)),
+            KEYS[0]: [level.region_type],
+        }
+        place = {
+            name: pc.fill_null(pc.index_in(keys[name], pa.array(of, pa.string())), -1).to_numpy().astype(np.int64)
+            for name, of in codes.items()
+        }
+        number = place["REGION_ID"] * len(codes["ITERATION_CODE"]) + place["ITERATION_CODE"]
+        return np.where(np.minimum.reduce([*place.values()]) < 0, -1, number)
+
+    def keys(self, level: Level, numbers: IntArray) -> Keys:
+        """Return the keys of groups by their numbers in a level's domain."""
+        regions, iterations = (pa.array(codes, pa.string()) for codes in self.tabulated.of(level))
+        region, iteration = np.divmod(numbers, max(len(iterations), 1))
+        kind = pa.array([level.region_type] * len(numbers), pa.string())
+        return dict(
+            zip(KEYS, (kind, regions.take(pa.array(region)), iterations.take(pa.array(iteration))), strict=True)
+        )
+
+    def are_coterminous(self, level: Level, regions: pa.Array) -> NDArray[np.bool_]:
+        """Return which regions of a level are in a coterminous set."""
+        members = (member.split(" ", 1) for each in self.manifest["coterminous_sets"] for member in each)
+        codes = [code for kind, code in members if kind == level.region_type]
+        return pc.is_in(regions, pa.array(codes, pa.string())).to_numpy(zero_copy_only=False)
 
     def path(self, table: Published, level: Level, folder: str = "parquet") -> Path | None:
         """Return the file of a table of a level; None where the release has none."""
@@ -126,16 +153,15 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     for level in received.levels:
         found: Groups = {}
         for table in TABLES.values():
-            groups = found[table.name] = dict.fromkeys(table.published, _index([]))
+            groups = found[table.name] = dict.fromkeys(table.published, NO_GROUPS)
             for each in table.published:
                 if path := received.path(each, level):
-                    rows = pd.read_parquet(path)
-                    groups[each] = pd.MultiIndex.from_frame(rows[KEYS].iloc[:: len(each.rows)])
-                    yield _check_table(received, level, table, each, rows, groups[each])
-            every = _index(groups.values())
-            several = int(every.duplicated().sum())
-            faults = (f"{several:,} groups have several tables",) * bool(several)
-            yield Check(f"{table.name} of {level}", f"{len(every):,} groups", faults)
+                    groups[each], faults = _check_table(received, level, table, each, path)
+                    yield Check(f"{each.name} of {level}", f"{len(groups[each]):,} groups", tuple(faults))
+            every = np.concatenate([*groups.values()])
+            several = len(every) - len(np.unique(every))
+            faults = [f"{several:,} groups have several tables"] * bool(several)
+            yield Check(f"{table.name} of {level}", f"{len(every):,} groups", tuple(faults))
         if manifest["options"].get("estimates"):
             yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
             yield _check_estimates(received, level, found)
@@ -143,35 +169,36 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
             yield Check("estimates", "", ("there are estimates, and no run asked for them",))
 
 
-def _index(parts: Iterable[pd.MultiIndex]) -> pd.MultiIndex:
-    """Return groups, of several tables one after the other."""
-    return reduce(lambda one, other: one.append(other), parts, pd.MultiIndex.from_arrays([[]] * len(KEYS), names=KEYS))
-
-
-def _columns(groups: pd.MultiIndex) -> dict[str, pa.Array]:
-    return {name: pa.array(groups.get_level_values(name), pa.string()) for name in KEYS}
-
-
 def _check_table(
-    received: _Received, level: Level, table: CountTable, each: Published, rows: pd.DataFrame, groups: pd.MultiIndex
-) -> Check:
-    """Check that the groups of a file are of the level's domain, and have the rows, sums and margins of its detail."""
-    keys = _columns(groups)
-    stated, counts = (numbers_in(rows, each, keys, name) for name in ("MOE", "COUNT"))
-    own, *donors = _margins(received, level, table, each)
-    margins, shared = np.tile(own, (len(groups), 1)), groups.droplevel("ITERATION_CODE").isin(received.coterminous)
-    for donor in donors:
-        margins[shared & (stated == donor).all(axis=1)] = donor
-    made = rows_of(each, keys, {"COUNT": each.counts(counts[:, each.single]), "MOE": margins})
-    clipped = not received.configuration.allow_negative_counts
-    faults = list(check_rows("", rows, made, clipped=clipped).faults)
+    received: _Received, level: Level, table: CountTable, each: Published, path: Path
+) -> tuple[IntArray, list[str]]:
+    """Check that the groups of a file are of the level's domain, and have the rows, sums and margins of its detail.
+
+    Return the numbers of its groups in the domain, -1 for a group that is not of it, and the faults.
+    """
+    margins, clipped = _margins(received, level, table, each), not received.configuration.allow_negative_counts
+    faults, numbers = list[str](), [NO_GROUPS]
+    batches = pq.ParquetFile(path).iter_batches(CHUNK_GROUPS, columns=[*KEYS, each.column, "COUNT", "MOE"])
+    for rows in in_chunks(batches, CHUNK_GROUPS * len(each.rows)):
+        if len(rows) % len(each.rows):
+            faults.append(f"it has {len(rows):,} rows, not {len(each.rows)} for each of its groups")
+            break
+        keys = {name: rows[name].cast(pa.string()).combine_chunks()[:: len(each.rows)] for name in KEYS}
+        numbers.append(received.number(level, keys))
+        stated, counts = (rows[name].to_numpy().reshape(-1, len(each.rows)) for name in ("MOE", "COUNT"))
+        own, *donors = margins
+        right, shared = np.tile(own, (len(counts), 1)), received.are_coterminous(level, keys["REGION_ID"])
+        for donor in donors:
+            right[shared & (stated == donor).all(axis=1)] = donor
+        made = rows_of(each, keys, {"COUNT": each.counts(counts[:, each.single]), "MOE": right})
+        faults += check_rows("", rows, made, clipped=clipped).faults
+        if clipped and (below := int((counts < 0).sum())):
+            faults.append(f"{below:,} counts are negative")
+    groups = np.concatenate(numbers)
     faults += ["it has no groups"] * (not len(groups))
-    if clipped and (below := int((counts < 0).sum())):
-        faults.append(f"{below:,} counts are negative")
-    domain = pd.MultiIndex.from_product([[level.region_type], *received.tabulated.of(level)])
-    if strange := int((~groups.isin(domain)).sum()):
+    if strange := int((groups < 0).sum()):
         faults.append(f"{strange:,} groups are not of the level")
-    return Check(f"{each.name} of {level}", f"{len(groups):,} groups", tuple(faults))
+    return groups, faults
 
 
 def _margins(received: _Received, level: Level, table: CountTable, each: Published) -> list[IntArray]:
@@ -189,19 +216,23 @@ def _margins(received: _Received, level: Level, table: CountTable, each: Publish
 
 def _check_estimates(received: _Received, level: Level, found: Groups) -> Check:
     """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
-    both = reduce(lambda one, other: one.intersection(other), (_index(groups.values()) for groups in found.values()))
-    faults, totals = [], []
-    for each, groups in (each for details in found.values() for each in details.items()):
-        estimated, path = groups[groups.isin(both)], received.path(each, level, "parquet/estimates")
-        keys = _columns(estimated)
-        empty = rows_of(each, _columns(_index([])), {"ESTIMATE": np.zeros((0, 1), np.int64)})
-        rows = pd.read_parquet(path) if path else empty.to_pandas()
+    both = reduce(np.intersect1d, (np.concatenate([*groups.values()]) for groups in found.values()))
+    both = both[both >= 0]
+    clipped, faults = not received.configuration.allow_negative_counts, list[str]()
+    groups, totals = [NO_GROUPS], [NO_GROUPS]
+    for each, published in (each for details in found.values() for each in details.items()):
+        own, path = published[np.isin(published, both)], received.path(each, level, "parquet/estimates")
+        keys = received.keys(level, own)
+        rows = pq.read_table(path) if path else rows_of(each, keys, {"ESTIMATE": 0}).slice(0, 0)
         numbers = numbers_in(rows, each, keys, "ESTIMATE")
-        sums = {"ESTIMATE": each.counts(numbers[:, each.single])}
-        made = rows_of(each, keys, sums if received.configuration.allow_negative_counts else {})
+        made = rows_of(each, keys, {} if clipped else {"ESTIMATE": each.counts(numbers[:, each.single])})
         faults += [f"{each.name}: {fault}" for fault in check_rows("", rows, made).faults]
-        totals.append(pd.Series(numbers[:, 0], estimated))
-    if received.configuration.allow_negative_counts:
-        wrong = int((pd.concat(totals).groupby(level=KEYS).nunique() > 1).sum())
+        groups, totals = [*groups, own], [*totals, numbers[:, 0]]
+    if not clipped and len(both):
+        group, total = np.concatenate(groups), np.concatenate(totals)
+        order = np.argsort(group, kind="stable")
+        starts = np.searchsorted(group[order], both)
+        extremes = (extreme.reduceat(total[order], starts) for extreme in (np.minimum, np.maximum))
+        wrong = int(np.not_equal(*extremes).sum())
         faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
     return Check(f"estimates of {level}", f"{len(both):,} groups", tuple(faults))

@@ -42,8 +42,8 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     expected = designed(
         design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
     )
-    totals: dict[str, Any] = dict(_totals(release, design, states))
     with ReleaseDatabase(release) as database:
+        totals: dict[str, Any] = dict(_totals(database, release, design, states))
         products = {name: _product(database, release, manifest, design, name) for name in design.products}
     return expected | {
         **({"ESTIMATE": Unshown(Line, OF_THE_RUN)} if "ESTIMATE" in manifest else {}),
@@ -59,17 +59,14 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _totals(release: Path, design: Design, states: tuple[str, ...]) -> dict[str, int]:
+def _totals(database: ReleaseDatabase, release: Path, design: Design, states: tuple[str, ...]) -> dict[str, int]:
     """Return the persons of each state in its histograms, which are the declared totals; none without persons."""
     if "persons" not in design.products:
         return {}
     root = next(level for level in design.settings["persons"].levels if level != US)
-    with ReleaseDatabase(release) as database:
-        files = {
-            state: database.parquet(path_in(release, f"histograms/persons/{root}/{state}.parquet")) for state in states
-        }
-        sums = {state: f"SELECT coalesce(sum(count), 0)::BIGINT FROM {file}" for state, file in files.items()}
-        return {state: int(database.execute(select).fetchall()[0][0]) for state, select in sums.items()}
+    paths = {state: path_in(release, f"histograms/persons/{root}/{state}.parquet") for state in states}
+    sums = {s: f"SELECT coalesce(sum(count), 0)::BIGINT FROM {database.parquet(path)}" for s, path in paths.items()}
+    return {state: int(database.execute(select).fetchall()[0][0]) for state, select in sums.items()}
 
 
 def _product(
