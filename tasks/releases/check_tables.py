@@ -38,29 +38,35 @@ TYPES = {  # of Table Schema, by Arrow's
 }
 
 
-def check_tables(release: Path, manifest: Mapping[str, Any], description: Description) -> Generator[Check, None, bool]:
-    """Check files, columns, types and codes by the system's description, and text by its Parquet.
+def check_forms(
+    release: Path, manifest: Mapping[str, Any], description: Description
+) -> Generator[Check, None, list[Resource]]:
+    """Check files, columns and types by the system's description.
 
-    Return whether the tables are there with their columns; else nothing can be checked of what they hold.
+    Return the tables; none unless all are there with their columns, for then nothing can be checked of what they hold.
     """
     files = _check_names(manifest["files"], description)
     yield files
     if files.faults:
-        return False
+        return []
     tables = resources_of(release, description, manifest["files"])
     columns = Check("columns", f"{len(tables)} tables", tuple(_faults_of_columns(release, tables, description)))
     yield columns
     if columns.faults:
-        return False
+        return []
     yield _check_package(release, manifest, tables)
     yield _check_dictionary(release, manifest, description)
+    return tables
+
+
+def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
+    """Check codes, keys and references of tables, and text by its Parquet."""
     by_name = {table.name: table for table in tables}
     with ReleaseDatabase(release) as database:
-        yield from _check_values(database, release, by_name)
+        yield from _check_contents(database, release, by_name)
     for table in tables:
         if table.twin:
             yield _check_text(release, table, by_name[table.twin])
-    return True
 
 
 def _check_names(files: Mapping[str, str], description: Description) -> Check:
@@ -130,7 +136,7 @@ def _form(value: Any) -> Any:
     return [_form(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_values(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Iterator[Check]:
+def _check_contents(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Iterator[Check]:
     """Find values that are no codes, rows without a key of their own, and rows that name one that is not there.
 
     A text has the rows of its Parquet, or `_check_text` finds a fault.

@@ -23,10 +23,11 @@ from tasks.releases.check import Check
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.estimate.gls.margin_tables import PLACES, counts_of
-from tasks.top_down.release.description import FOLDER, read_blocks, read_description
+from tasks.top_down.estimate.gls.margin_tables import PLACES
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
@@ -130,6 +131,13 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
         rows = files.rows(f"{folder}/{FOLDERS[family]}/{state}.parquet")
         compared[f"tabulation {level}"] = histogram(rows), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
+        quarters = ", ".join(f"{name}::BIGINT AS {name}" for name in QUARTERS)
+        own = f"SELECT lpad(geocode::VARCHAR, 16, '0') AS geounit, {quarters} FROM"
+        declared = f"SELECT right(geounit::VARCHAR, 16) AS geounit, {quarters} FROM"
+        compared["what is declared of the measured blocks"] = (
+            f"{own} {files.rows(f'{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet')}",
+            f"{declared} {files.rows(f'invariants/{product}/{lowest}/{state}.parquet')}",
+        )
         for family, of_block in _areas_of_blocks(files.release / FOLDER, product, state).items():
             name = f"{folder}/{FOLDERS[family]}/{state}.parquet"
             if name not in files.named and not len(of_block):

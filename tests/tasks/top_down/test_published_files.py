@@ -33,14 +33,13 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.findings import load_findings
 from tasks.releases.manifest import read_manifest, released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.nmf.totals import totals_of_2020
 from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
-from tasks.top_down.run_plan import SCHEMAS
+from tasks.top_down.run_plan import SCHEMAS, counts_of
 from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
