@@ -214,9 +214,13 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     shutil.copytree(sample / "exact/nmf", nmf)
     paths = [path for path in nmf.rglob("*.parquet") if path.is_file()]
     for footer, files, fault in (
-        (Footer("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
-        ("{}", paths, "a footer of das-flows that is damaged"),
-        ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
+        (Footer("run", True, {56: 1}).written(), paths[:1], "has a footer of another run, mark or totals than"),
+        ("{}", paths, "a footer of das-flows without a run"),
+        (
+            '{"run": "a", "state_totals": {"56": 1}}',
+            paths,
+            "a footer of das-flows without a run, mark and state totals",
+        ),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:
