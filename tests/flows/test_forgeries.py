@@ -16,14 +16,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from forgeries import Rows, changing, copied, forgeries, stating
+from forgeries import Rows, changing, copied, forgeries, seal, stating
 from small_releases import SMALL
 
 from flows.commands.check import _checks as check_parts
 from flows.commands.check import check
 from tasks.errors import Refused
-from tasks.releases.manifest import read_manifest
+from tasks.releases.manifest import read_any_manifest, read_manifest
 
 OF_EVERY = {"run", "versions.*", "code"}  # only the ledger or a signature shows them
 PUBLIC = {"names.csv*", "points.csv*"}
@@ -150,6 +152,24 @@ def one_more_housing_unit(rows: Rows) -> Rows:
     return [{**rows[0], "hu": rows[0]["hu"] + 1}, *rows[1:]]
 
 
+def with_counts_twice(file: str) -> Callable[[Path], None]:
+    """Give a table a second column of counts, others behind the first; readers differ in which they take."""
+
+    def forge(release: Path) -> None:
+        path = release / file
+        if file.endswith(".parquet"):
+            table = pq.read_table(path)
+            path.unlink()
+            pq.write_table(table.append_column("COUNT", pc.add(table["COUNT"], 1000)), path)
+        else:
+            header, *lines = path.read_text("utf-8").splitlines()
+            path.unlink()
+            path.write_text("\n".join([f"{header}|COUNT", *(f"{line}|1000" for line in lines)]) + "\n", "utf-8")
+        seal(release, read_any_manifest(release))
+
+    return forge
+
+
 def both(name: str) -> list[str]:
     return [f"parquet/{name}.parquet", f"{name}.csv"]
 
@@ -163,6 +183,8 @@ NAMED = [  # forgeries of several parts at once, which agreed with their manifes
     ("declared", changing([*both("zone"), *both("district"), *both("region")], without("region", "2"))),
     ("declared", changing(["measurements/zone.parquet"], without("region", "2"))),
     ("top_down", changing(["measurements/blocks/23.parquet"], one_more_housing_unit)),
+    ("detailed_dhca", with_counts_twice("t1/usa-1.csv")),
+    ("detailed_dhca", with_counts_twice("parquet/t1/usa-1.parquet")),
 ]
 
 
