@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from declarations import BASE, LEAVES
 from dhca_inputs import HERE, Here, cut_files
+from forgeries import check_tables
 from sums_of_draws import pmf_of_sum
 
 from privacy.accounting.composition import spend
@@ -53,7 +54,6 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.records.findings import load_findings
 from tasks.records.marks import MARK_FILE, Mark
-from tasks.releases.check_tables import check_tables
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST
 

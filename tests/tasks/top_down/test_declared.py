@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from declarations import BASE, LEAVES, TOTALS, changed, exactly, figures_of, hierarchy_of, plan_of
 from dhca_inputs import HERE
+from forgeries import check_tables
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,6 @@ from tasks.lifecycle.staging import staging
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
-from tasks.releases.check_tables import check_tables
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import read_manifest
 from tasks.top_down.choices import ESTIMATORS, Estimator
