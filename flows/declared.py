@@ -13,10 +13,12 @@ from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.states import EVERYWHERE
 from tasks.errors import Refused
 from tasks.top_down.declared.explain import memory
-from tasks.top_down.declared.measure import check_estimator, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
+from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.measure import reserve_budget
 
 
 def check(settings: DeclaredSettings) -> bool:
@@ -38,8 +40,9 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     settings, workers = run.settings, run.workers
     public, declared = read_declared(settings.declaration, settings.directory)
     spend = declared.spend
-    tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
-    gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
-    estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)
+    chosen = {"data": settings.data, "public": public, "estimator": settings.estimator}
+    tabulated = run.do("tabulate", tabulate, workers=workers, **chosen)
+    gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE, workers=workers)
+    estimated = run.submit("estimate", estimate, gate, workers=workers)
     staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

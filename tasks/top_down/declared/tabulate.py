@@ -35,8 +35,9 @@ from tasks.records.findings import Finding, has_errors, keep_findings, kept, ref
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open_records
-from tasks.top_down.declared.measure import ALL, DeclaredRun
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.source import Validated, save_histograms
 
 FEW = 8  # values of an axis that a finding names
@@ -58,7 +59,9 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
         precheck(run, charging, EVERYWHERE, declared.spend)
 
 
-def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
+def tabulate(
+    run: DeclaredRun, workers: Workers, data: str, public: PublicTables, estimator: Estimator = "topdown"
+) -> Validated:
     """Check every record, count it, and compare the counts with all declared figures.
 
     A run that has counted continues from its own counts, if its records are unchanged or gone.
@@ -78,6 +81,7 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
         return validated
     remove(run / "persons", run / "counts")
     save_object(run / PUBLIC, public)
+    run.choose(estimator)
     with unchanged([data, *mark_files(mark_folder(data))]):
         validated = _tabulate(run, workers, data)
     save_object(run / VALIDATED, validated)

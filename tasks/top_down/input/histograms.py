@@ -6,8 +6,9 @@ import numpy as np
 
 from spine.top_down.histogram import TrueHistograms, from_entries, joined, summed
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import TopDownRun, load_histograms, save_histograms
+from tasks.top_down.source import load_histograms, save_histograms
 
 BLOCKS = "blocks"  # the histograms of a state's blocks by geocode
 

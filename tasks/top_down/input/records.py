@@ -26,8 +26,8 @@ from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers
 from tasks.records.record_digests import Sums, sum_by_state, weights
 from tasks.records.records import RowChecks
 from tasks.records.tables import Column
+from tasks.top_down.blocks import Blocks, TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.source import Blocks, TopDownRun
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()

@@ -13,10 +13,11 @@ from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import group_sums, query_group
 from tasks.lifecycle.files import save_object
 from tasks.records.findings import SHOWN_VALUES, Finding
+from tasks.top_down.blocks import Blocks, TopDownRun
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.source import Blocks, TopDownRun, save_histograms
+from tasks.top_down.source import save_histograms
 
 assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)  # of `_unit_faults`
 Fault = tuple[str, str, BoolArray]  # a rule, the column that it is of, and the blocks that break it

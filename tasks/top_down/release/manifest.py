@@ -17,14 +17,13 @@ from tasks.lifecycle.commit import made_by
 from tasks.records.arrow import text
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
-from tasks.top_down.input.geography import codes_of, spine_digest, summaries
 from tasks.top_down.release.description import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import US, Design, ProductName, law, request_digest
-from tasks.top_down.source import Source
 from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ STATEMENTS = {
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
-def describe_release(run: Source, staged: Path) -> None:
+def describe_release(run: BlockSource, staged: Path) -> None:
     """Write report.html and, over all files of the staging folder, manifest.json."""
     validated, truth, origin = run.validated, is_truth(run), run.origin
     manifest: dict[str, Any] = {
@@ -63,7 +62,7 @@ def describe_release(run: Source, staged: Path) -> None:
             said=statements_of(truth=truth, of_bureau=origin is not None and origin.run is None),
         ),
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
-        "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
+        "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": run.spine_digest()},
         "products": {product: _product(run, product) for product in run.design.products},
         **made_by(run),
     }
@@ -116,7 +115,7 @@ def measured(allocation: Allocation, levels: Iterable[str], shares: Mapping[str,
     }
 
 
-def _product(run: Source, product: ProductName) -> dict[str, Any]:
+def _product(run: BlockSource, product: ProductName) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
     entry: dict[str, Any] = {
@@ -132,13 +131,13 @@ def _product(run: Source, product: ProductName) -> dict[str, Any]:
     return entry | {"solved": solved, "failed": list(_failed(run, product))}
 
 
-def _geounits(run: Source, product: ProductName) -> dict[str, int]:
+def _geounits(run: BlockSource, product: ProductName) -> dict[str, int]:
     levels = run.spine(product, run.validated.states[0]).levels
-    counts = np.sum([summary.geounits for summary in summaries(run, product)], axis=0).tolist()
+    counts = np.sum([summary.geounits for summary in run.summaries(product)], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
-def _shares(run: Source, product: ProductName) -> dict[str, list[Fraction]]:
+def _shares(run: BlockSource, product: ProductName) -> dict[str, list[Fraction]]:
     """Return by level the shares that some geounit has, ascending."""
     shares: dict[str, set[Fraction]] = {}
     if run.validated.nation:
@@ -161,7 +160,7 @@ def describe_noise(allocation: Allocation, shares: Mapping[str, list[Fraction]])
         }
 
 
-def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, str, Solve]]:
+def _solves(run: BlockSource, product: ProductName) -> Iterator[tuple[str, str, Solve]]:
     """Yield how every parent was solved, with its state (or US) and the level of its children."""
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
         levels = (US, "State") if state == US else run.spine(product, state).levels
@@ -201,11 +200,11 @@ def _spread(numbers: list[int]) -> dict[str, int]:
     return {"median": int(np.median(numbers)), "most": max(numbers)}
 
 
-def _failed(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
+def _failed(run: BlockSource, product: ProductName) -> Iterator[dict[str, Any]]:
     """Yield the parents that the first attempt did not solve, by their geocodes."""
     for state, children, solve in _solves(run, product):
         if solve.failed:
             parent = ""  # a root, or below the nation
             if state != US and solve.level:
-                parent = text(codes_of(run, product, state)[solve.level - 1])[solve.parent].as_py()
+                parent = text(run.codes(product, state)[solve.level - 1])[solve.parent].as_py()
             yield {"state": state, **describe_failed(children, parent, solve)}

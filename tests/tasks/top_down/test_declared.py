@@ -53,13 +53,15 @@ from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description, geounit_columns
 from tasks.top_down.declared.explain import explain, memory
-from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
+from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import open_data, tabulate
+from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.measure import reserve_budget
 
 Row = tuple[str, ...]
 
@@ -129,9 +131,9 @@ def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "to
     if not ledger.exists():
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
     public, _ = read_declared(declaration)
-    tabulate(run, HERE, data, public)
-    reserve_budget(run, Charging("census", ledger))
-    estimate(run, HERE, estimator)
+    tabulate(run, HERE, data, public, estimator)
+    reserve_budget(run, HERE, Charging("census", ledger))
+    estimate(run, HERE)
     stage_release(run, HERE, folder)
     return run, staging(run, folder, "declared")
 

@@ -12,8 +12,8 @@ from top_down_inputs import HERE, country, damage, design, edited, tables
 
 from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.validation import validate
-from tasks.top_down.source import TopDownRun
 
 Change = Callable[[list[str]], list[str]]
 
