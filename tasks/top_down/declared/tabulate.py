@@ -12,7 +12,7 @@ counts/NAME/all/LEVEL                   exact histograms of a level, in spine or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 
@@ -23,7 +23,6 @@ from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
-from spine.top_down.queries import group_sums, query_group
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
@@ -38,9 +37,9 @@ from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.input.axes import broken_counts, check_zeros, read_coordinates
 from tasks.top_down.source import Validated, save_histograms
 
-FEW = 8  # values of an axis that a finding names
 RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
 
@@ -128,23 +127,13 @@ def count_chunk(run: DeclaredRun, product: str, number: int) -> None:
 def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     """Check records, and return the keys of those without a fault: leaf * cells + cell."""
     form, product = declared.declaration.form, declared.declaration.product
-    at = []
-    for axis in product.axes:
-        number = coordinates(form.axes[axis.name])
-        own = checks.columns[axis.column].where(partial(_number, number), np.int64)
-        listed = ", ".join([*number][:FEW]) + (", ..." if len(number) > FEW else "")
-        checks.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, number)
-        at.append(np.maximum(own, 0))
-    cell = np.ravel_multi_index(tuple(at), product.shape)
-    checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
+    at = [read_coordinates(checks, axis.column, coordinates(axis)) for axis in form.axes.values()]
+    check_zeros(checks, product, at)
+    cell = np.ravel_multi_index(at, product.shape)
     leaf = _leaf_of_records(declared, checks)
     last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
     checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
     return (leaf * product.cells + cell)[checks.good], None
-
-
-def _number(numbers: Mapping[str, int], value: str) -> int:
-    return numbers.get(value, -1)
 
 
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
@@ -186,19 +175,7 @@ def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: In
             text = f"totals of {file_name(form.totals[at].file)} that are not the numbers of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
     for at, counted in enumerate(form.counts):
-        parts, declared_counts = query_group(declared.declaration.product, counted.partition), figures.counts[at]
-        records = group_sums(parts, len(keys), leaf, cell, count)
-        has = np.array([bool(column) for column in counted.columns])
-        least = np.array(counted.least or [0] * len(has))
-        most = [each if isinstance(each, int) else np.inf for each in counted.most] or [np.inf] * len(has)
-        for text, bad in (
-            ("records in leaves whose declared count of their part is 0", (records > 0) & (declared_counts == 0)),
-            ("fewer records than the declared counts need", records < declared_counts * least),
-            (
-                "more records than the declared counts allow",
-                records > declared_counts * np.where(declared_counts, most, 0),
-            ),
-        ):
-            rows = np.flatnonzero((bad & has).any(axis=1))
-            if len(rows):
-                yield Finding(file, text, f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))
+        counts = figures.counts[at]
+        for rule, bad in broken_counts(declared.declaration.product, counted, counts, leaf, cell, count):
+            if len(rows := np.flatnonzero(bad)):
+                yield Finding(file, f"leaves with {rule}", f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))
