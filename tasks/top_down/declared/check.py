@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privacy.noise.exact import parse_exact
 from tasks.errors import Refused
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.check.statements import SOLVED, Failed, Parents
+from tasks.top_down.check.statements import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import designed, measured_with
+from tasks.top_down.declared.release import designed
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.published.release_source import read_answers
+from tasks.top_down.release.manifest import measured
 
 NOT_RELEASED = "the public tables are released with the measurements alone"
 
@@ -52,7 +51,8 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _without_tables(manifest: Mapping[str, Any], *, truth: bool) -> dict[str, Any]:
     """Return the statements of a release without its public tables: those that follow from the declaration."""
     declaration = declaration_of(manifest)
-    shares = {} if truth else {level.name: _stated_shares(manifest, level.name) for level in declaration.levels}
+    names = [level.name for level in declaration.levels]
+    shares = {} if truth else {name: sorted(stated_shares(manifest, name)) for name in names}
     unshown = {
         "declared_unchanged": list[str],
         "constraints": Line,
@@ -69,13 +69,8 @@ def _without_tables(manifest: Mapping[str, Any], *, truth: bool) -> dict[str, An
         "measurements": False,
         **{name: Unshown(kind, NOT_RELEASED) for name, kind in unshown.items() if not (truth and name == "statements")},
         **({"statements": {}} if truth else {}),
-        **measured_with(declaration.allocation, shares),
+        **measured(declaration.allocation, declaration.allocation.levels, shares),
     }
-
-
-def _stated_shares(manifest: Mapping[str, Any], level: str) -> list[Fraction]:
-    """Return the shares that a manifest states of a level's geounits."""
-    return sorted({parse_exact(row["share"]) for row in manifest["noise"] if row["level"] == level})
 
 
 def _read_public(release: Path, manifest: Mapping[str, Any]) -> tuple[PublicTables, Declared]:

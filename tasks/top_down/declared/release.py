@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spine.allocations import Allocation
 from spine.declaration.declaration import Declaration
 from spine.geography import FloatArray
 from spine.gls.columns import query_errors
@@ -43,8 +41,8 @@ from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, 
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
-from tasks.top_down.estimate.topdown import load_estimates, load_solves
-from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.release.manifest import describe_solves, measured
 from tasks.top_down.release.measurements import write_level as write_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
@@ -192,28 +190,19 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
 def describe_release(own: DeclarationSource, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
     declared, origin, truth = own.declared, own.origin, is_truth(own)
-    spine, facts = declared.hierarchy.spine, explain(declared)
-    solves = [] if truth else load_solves(own, own.name, ALL)
+    solved, failed = describe_solves(own, own.name, declared.hierarchy.spine.levels)
     manifest: dict[str, Any] = {
         "release": TITLE,
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         **designed(declared, own.public.published(), own.estimator, truth=truth, drawn=not truth and origin is None),
-        "solved": describe_solves(spine.levels, ((spine.levels[solve.level], solve) for solve in solves)),
-        "failed": [
-            describe_failed(
-                spine.levels[solve.level],
-                declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else "",
-                solve,
-            )
-            for solve in solves
-            if solve.failed
-        ],
+        "solved": solved,
+        "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
         **made_by(own),
     }
-    write_report(staged, manifest, declared.declaration, facts)
+    write_report(staged, manifest, declared.declaration, explain(declared))
     write_descriptions(staged, description(manifest), manifest)
 
 
@@ -236,17 +225,8 @@ def designed(
         "cells": declaration.product.cells,
         "public_files": published.digests,
         "measurements": drawn,
-        **measured_with(declaration.allocation, {} if truth else distinct_shares(spine)),
+        **measured(declaration.allocation, spine.levels, {} if truth else distinct_shares(spine)),
         "statements": {} if truth else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
-    }
-
-
-def measured_with(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> dict[str, Any]:
-    """Return what a release states of its noise. shares: by level, those that some geounit has; none of a truth."""
-    return {
-        "budget": str(allocation.budget),
-        "shares": {level: str(share) for level, share in allocation.levels.items()},
-        "noise": [*describe_noise(allocation, shares)],
     }
 
 
