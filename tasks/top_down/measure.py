@@ -144,27 +144,30 @@ class MeasuredRun(Source):
 def reserve_budget(run: MeasuredRun, workers: Workers, charging: Charging) -> None:
     """Reserve the run's whole spend and make its secret.
 
-    Raises Refused, Failed as `authorize` does; Failed where the noise of a spine would cost another sum than is
-    charged.
+    Raises Refused, Failed as `check_costs` and `authorize` do.
     """
-    trees = [*run.product_states]
-    if run.validated.nation:
-        trees += [(product, US) for product in dict(trees)]
-    workers.map("reserve budget", run, check_cost, trees)
-    asked = run.asked()
+    asked = check_costs(run, workers)
     authorize(run, charging, asked.states, asked.spend, asked.configuration_digest, run.validated)
 
 
-def check_cost(run: MeasuredRun, product: str, state: str) -> None:
-    """Compare the cost of the noise on a spine, from its laws, with the charge; check that it can be drawn.
+def check_costs(run: MeasuredRun, workers: Workers) -> Asked:
+    """Compare the cost of the noise on every spine, from its laws, with what is asked to be charged; return that.
 
-    Raises Refused where a law is too wide or too narrow for the sampler, which would stop the run after its charge;
-    Failed where the costs differ. The nation's top level is part of no state's path: its cost is its share of the
-    charge.
+    Raises Failed where they differ; Refused where a law is too wide or too narrow for the sampler, which would stop the
+    run after its charge.
     """
+    asked = run.asked()
+    calls = [(product, state, asked.costs[product]) for product, state in run.product_states]
+    nation = [(product, US, None) for product in asked.costs if run.validated.nation]  # on no path below it
+    workers.map("reserve budget", run, check_cost, [*calls, *nation])
+    return asked
+
+
+def check_cost(run: MeasuredRun, product: str, state: str, cost: Fraction | None) -> None:
+    """Compare the cost of the noise on a spine with another, if one is given; check that its laws can be drawn."""
     plan = run.plan(product, state)
     spine, allocation = plan.spine, plan.allocation
-    if state != US and replacement_cost(spine, allocation) != run.asked().costs[product]:
+    if cost is not None and replacement_cost(spine, allocation) != cost:
         raise Failed(f"reserve budget: the noise on the spine of {product}, {state} does not cost what is charged")
     for level, query, error in undrawable(allocation, distinct_shares(spine)):
         raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}")

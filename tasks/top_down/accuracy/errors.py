@@ -32,7 +32,7 @@ from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.measure import MeasuredRun, check_cost
+from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import load_histograms
@@ -76,7 +76,7 @@ def measure_errors(
     Raises Refused where a law of the spine cannot be drawn.
     """
     pieces, design = run.product_states, run.design
-    workers.map("reserve budget", run, check_cost, pieces)
+    check_costs(run, workers)
     parts = ([], [], [])  # type: ignore[var-annotated]
     for seed, estimator in repetitions(run, workers, seeds, sorted(estimators)):
         for tables in workers.map("compare", run, compare_state, pieces):
