@@ -35,7 +35,7 @@ class SpineSettings:
 
     product: Annotated[str, "paper section 6: the run whose allocations and levels these are"] = "pl94-persons"
     jurisdiction: Annotated[
-        Jurisdiction, "paper section 6, footnote 8: US, or PR whose root stands at the level of a state"
+        Jurisdiction, "paper section 6, footnote 8: US, or PR whose root is at the level of a state"
     ] = "us"
     variant: Annotated[Variant, "docs/spine.md: where paper and production program differ"] = "production"
     levels: Annotated[tuple[str, ...], "paper section 6"] = ()

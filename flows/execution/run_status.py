@@ -147,8 +147,8 @@ def _in_use(run: RunDirectory) -> bool:
     if not (run / "lock").exists() or not LOCKS.exists():
         return False
     inode = str((run / "lock").stat().st_ino)
-    held = (line.split() for line in LOCKS.read_text("utf-8").splitlines() if " FLOCK " in line)
-    return any(inode == place.rpartition(":")[2] for fields in held for place in fields[5:6])
+    locks = (line.split() for line in LOCKS.read_text("utf-8").splitlines() if " FLOCK " in line)
+    return any(inode == place.rpartition(":")[2] for fields in locks for place in fields[5:6])
 
 
 def remember_charge(settings: RunSettings) -> None:

@@ -282,17 +282,17 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
     one transaction, or belongs to another ledger.
     """
     text = b"".join(line.encode() + b"\n" for line in lines)
-    held = read_file(path)
-    if held is None:
+    current = read_file(path)
+    if current is None:
         raise LedgerUnusable(
             f"the journal {path} of the ledger {ledger} is missing: put it back; if it is lost, das ledger restore"
         )
-    if held == text:
+    if current == text:
         return
-    if len(held) > len(text) and held.startswith(text):
-        lacking = max(1, held.count(b"\n") - len(lines))
+    if len(current) > len(text) and current.startswith(text):
+        lacking = max(1, current.count(b"\n") - len(lines))
         try:
-            replay(held.decode("ascii", "replace").split("\n")[:-1])
+            replay(current.decode("ascii", "replace").split("\n")[:-1])
         except LedgerUnusable as fault:
             raise LedgerUnusable(
                 f"{path} goes on after the ledger's own acts, {len(lines)}, with an invalid line: {fault}. Put the "
@@ -303,14 +303,14 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
             "newest ledger; if it is lost, das ledger restore"
         )
     last = sum(len(line) + 1 for line in last_transaction(lines)) if lines else 0
-    if not text.startswith(held):
+    if not text.startswith(current):
         raise LedgerUnusable(f"{path} is not the journal of the ledger {ledger}: put back the right one")
-    if len(held) < len(text) - last:
+    if len(current) < len(text) - last:
         raise LedgerUnusable(
             f"the journal {path} is older than the ledger {ledger}: put back the newest; if it is lost, das ledger "
             "restore"
         )
-    append(path, text[len(held) :])
+    append(path, text[len(current) :])
 
 
 def read_file(path: Path) -> bytes | None:

@@ -273,13 +273,13 @@ class Ledger:
         Raises LedgerError if nothing is missing, or if the two do not belong together.
         """
         with self._connected(create=self.exists()) as (database, entries):
-            held = read_file(self.journal)
-            filed = (held or b"").decode("ascii", "replace").split("\n")[:-1]
+            current = read_file(self.journal)
+            filed = (current or b"").decode("ascii", "replace").split("\n")[:-1]
             common = min(len(filed), len(entries.lines))
             if filed[:common] != entries.lines[:common]:
                 raise LedgerUnusable(f"{self.journal} is not the journal of the ledger {self.path}")
             written = len(entries.lines) - len(last_transaction(entries.lines))
-            if held is not None and written <= len(filed) <= len(entries.lines):
+            if current is not None and written <= len(filed) <= len(entries.lines):
                 raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
             known, missing = self._replayed(entries).runs.keys(), filed[common:]
             entries.enter(missing)
@@ -327,10 +327,10 @@ class Ledger:
         """Yield the entries for one act, if the ledger agrees with its journal."""
         with self._connected(create=create) as (database, entries):
             self._check_journal(entries)
-            held = len(entries.lines)
+            lines_before = len(entries.lines)
             yield entries
             database.execute("COMMIT")
-            if len(entries.lines) > held:  # under the lock again: another process may have come between
+            if len(entries.lines) > lines_before:  # under the lock again: another process may have come between
                 database.execute("BEGIN IMMEDIATE")
                 self._check_journal(Entries(database, self.code, self.signer))
 

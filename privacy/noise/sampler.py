@@ -98,7 +98,7 @@ def check_law(law: Law) -> None:
     """Raise ValueError, within seconds, if the noise of a law cannot be drawn.
 
     Call it for every law of a release before a budget is spent. It refuses a law whose table would pass 2^22
-    boundaries, and one so narrow that its tail cannot be told from 0 (`decide` ends at 2^15 bits).
+    boundaries, and one so narrow that its tail is indistinguishable from 0 (`decide` ends at 2^15 bits).
     """
     if not law.narrowest < law.parameter < law.widest:
         raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)

@@ -287,8 +287,8 @@ def _chosen(axis: Axis, coordinates: Collection[int]) -> BoolArray:
 
 def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
     """Return a (cells,) mask of the cells that meet a condition."""
-    held = [_chosen(axis, where.get(axis.name, range(len(axis)))) for axis in axes]
-    return reduce(np.logical_and.outer, held).ravel()
+    masks = [_chosen(axis, where.get(axis.name, range(len(axis)))) for axis in axes]
+    return reduce(np.logical_and.outer, masks).ravel()
 
 
 def matrix(axes: Sequence[Axis], conditions: Sequence[Condition]) -> IntArray:

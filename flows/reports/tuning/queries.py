@@ -120,7 +120,7 @@ def _sample_note(epsilon: Fraction) -> str:
     return (
         f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "
         f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, and one replaced twice that, if "
-        "each person was drawn with this chance independently of all others, nobody is told who was, and no weight or "
+        "each person was drawn with this chance independently of all others, nobody learns who was, and no weight or "
         "total depends on it. Samples of whole households, or of every fourth person, do not qualify. The ledger "
         "charges in full."
     )

@@ -245,8 +245,8 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
     chances, now = _chances(plan, question, level, changed), None
     if level in plan.levels and level not in plan.off:
-        held = plan.level_budget(level)
-        margin = _margin(plan, _question_of_table(plan, question, level, held), held)
+        present = plan.level_budget(level)
+        margin = _margin(plan, _question_of_table(plan, question, level, present), present)
         now = {"budget": str(plan.levels[level]), "margin": margin, "met": margin <= question.margin}
     return {
         "level": level.name,
