@@ -20,13 +20,13 @@ from tasks.lifecycle.staging import stage_in_one_piece
 
 
 def check(settings: BottomUpSettings) -> bool:
-    """Refuse a design, a table that is not there and an account with which a run could not end."""
+    """Refuse a design, a missing table or an account with which a run could not end."""
     precheck_budget(settings.directory, settings.design(), settings.table, settings.charging)
     return True
 
 
 def stages(run: Runner[BottomUpSettings]) -> Path:
-    """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
+    """Release a noisy histogram, calibrated to published totals if there are any, and its marginals."""
     settings, workers, design = run.settings, run.workers, run.settings.design()
     save_object(run.directory / CHOICES, design)
     names = Path(settings.declaration).with_name(NAMES.file)

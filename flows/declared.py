@@ -39,7 +39,7 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     public, declared = read_declared(settings.declaration, settings.directory)
     spend = declared.spend
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
-    gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
-    estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)
+    reserved = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
+    estimated = run.submit("estimate", estimate, reserved, workers=workers, estimator=settings.estimator)
     staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -1,4 +1,4 @@
-"""A run of any system that spends nothing: everything before the reservation, and what a run would spend.
+"""A run of any system that spends nothing: all stages before the reservation, and what a run would spend.
 
 parameters and account -> the stages before the reservation -> what it would spend, as an artifact
 """
@@ -27,8 +27,8 @@ from tasks.lifecycle.run_directory import locked
 SPEND = "a run would spend"
 
 
-def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
-    """Return settings of any system; faults are those of the system that has most of the names given."""
+def _settings_of_any_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
+    """Return settings of any system; faults are reported for the system that shares the most names with them."""
     try:
         return read(values)
     except ValidationError:
@@ -40,10 +40,10 @@ def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings
 
 if TYPE_CHECKING:
     AnySettings = RunSettings
-else:  # the settings of a system have names that no other's have, by which they are told apart
+else:  # the settings of each system have names that no other system has, which identify it
     AnySettings = Annotated[
         Union[tuple(system.part("settings_class") for system in SYSTEMS.values())],  # noqa: UP007
-        WrapValidator(_of_a_system),
+        WrapValidator(_settings_of_any_system),
     ]
 
 
@@ -51,8 +51,8 @@ else:  # the settings of a system have names that no other's have, by which they
 def dry_run(settings: AnySettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
-    It refuses what a run would refuse, and a run id, because it removes its own directory; the findings stay with the
-    curator.
+    It refuses what a run would refuse. It also refuses a run id, because it removes its own directory. The findings
+    are only for the curator.
     """
     try:
         if settings.run_id:
@@ -71,7 +71,7 @@ def dry_run(settings: AnySettings) -> Any:
 
 
 def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
-    """Do what a run does before its reservation, and remove the run directories; return what each part would spend."""
+    """Run the stages before the reservation, and remove the run directories; return what each part would spend."""
     planned = list[Planned]()
     with ExitStack() as stack:
         for part in parts:

@@ -26,7 +26,7 @@ def check(settings: SDhcSettings) -> bool:
     plan = settings.plan()
     spend = plan.configuration.spend()
     plan.check()
-    there = open_sources(settings.data)[0] is not None  # encode says what is not
+    there = open_sources(settings.data)[0] is not None  # the encode stage reports missing files
     if there and not (settings.directory / VALIDATED).exists() and read_mark(settings.data) is None:
         precheck(settings.directory, settings.charging, plan.configuration.states, spend)
     return True

@@ -127,8 +127,8 @@ def check(settings: ToySettings) -> bool:
 
 def stages(run: Runner[ToySettings]) -> Path:
     counted = run.do("count", count, workers=run.workers, data=run.settings.data)
-    gate = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, states=("44",), counted=counted)
-    measured = run.submit("measure", measure, gate, workers=run.workers)
+    reserved = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, states=("44",), counted=counted)
+    measured = run.submit("measure", measure, reserved, workers=run.workers)
     staged = run.submit("release", stage_release, measured, staged=run.staged)
     return run.commit(staged)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
@@ -34,9 +34,9 @@ STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Nev
 
 
 def _measured(
-    options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
+    options: ExactOptions, kind: type[S], chosen: Values, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
-    """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
+    """Yield the result of `measure` for each jurisdiction in config.json, while its run directory exists."""
     for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
         name = settings.jurisdiction.upper()
         with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
@@ -47,7 +47,7 @@ def _measured(
 
 
 def accuracy(
-    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -84,7 +84,7 @@ def accuracy(
 
 
 def accuracy_ddhcb(
-    chosen: Annotated[Chosen, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -116,7 +116,7 @@ def accuracy_ddhcb(
 
 
 def accuracy_s_dhc(
-    chosen: Annotated[Chosen, Settings(SDhcSettings, S_DHC.inputs)],
+    chosen: Annotated[Values, Settings(SDhcSettings, S_DHC.inputs)],
     runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,
     averages: Annotated[bool, typer.Option("--averages", help="Also the intervals of averages: takes longer.")] = False,
     form: FormatOption = Format.table,
@@ -135,7 +135,7 @@ def accuracy_s_dhc(
     from tasks.s_dhc.accuracy import measure_errors
 
     settings = planned_run(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
-    settings.plan().configuration.spend()  # refuses infinite budgets
+    settings.plan().configuration.spend()  # refuse infinite budgets
     with options.leaving_nothing("Accuracy", settings.directory) as workers:
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
-from flows.execution.settings import GATE, RunSettings
+from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.workers import Workers
@@ -28,9 +28,9 @@ from tasks.safetab.trials import open_trial, truth_trial
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
-    Raises Refused where the data is not marked, the ledger contradicts the mark, or the input is not valid.
+    Raises Refused if the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
-    runner = InProcess(settings, workers, before=GATE)
+    runner = InProcess(settings, workers, before=RESERVATION)
     runner.run()
     given = (each for each in reversed(runner.results.values()) if hasattr(each, "input_digest"))
     validated, run = next(given, None), settings.directory
@@ -42,13 +42,13 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
 def _counted(settings: SafeTabSettings, workers: Workers) -> dict[str, Any] | None:
     """Validate and count the input of a SafeTab once, for all trials; None where the jurisdiction has no block.
 
-    Raises Refused as `count_marked` does, and where a budget is infinite.
+    Raises Refused as `count_marked` does, and for an infinite budget.
     """
     parameters, _ = read_parameters(settings.params, settings.run_class().CONFIGURATION)
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
-    return None if done["validate"] is None else done | {GATE: None}
+    return None if done["validate"] is None else done | {RESERVATION: None}
 
 
 def _repeat(

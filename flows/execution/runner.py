@@ -1,7 +1,7 @@
 """Runners of a system's stages, whose order is written once, as a function of a runner.
 
 A flow runs them as Prefect tasks (run.py). `InProcess` calls them one after another: for `das accuracy`, benchmarks,
-tests, and, with the noise switched off, for `das truth`.
+tests and, with the noise switched off, `das truth`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from flows.execution.settings import GATE, RunSettings
+from flows.execution.settings import RESERVATION, RunSettings
 from privacy.accounting.composition import Spend
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
@@ -30,13 +30,13 @@ class Stage(Protocol):
     """A stage that was started."""
 
     def result(self) -> Any:
-        """Wait for its end and return its result; raises what it raised."""
+        """Wait for its end and return its result, or raise its exception."""
 
 
 def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
-    """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
+    """Return whether the data of a command that spends nothing is marked; if so, enter it in the ledger.
 
-    Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: nothing could be resumed.
+    Raises Refused if the ledger contradicts the mark or its absence, or cannot be used: there is nothing to resume.
     """
     digests = {given.input_digest, *given.records_digests}
     try:
@@ -46,13 +46,13 @@ def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
 
 
 class Stopped(Exception):
-    """The next stage is the one to stop before."""
+    """The next stage is the one before which to stop."""
 
 
 class Runner(ABC, Generic[S]):
     """Starts the stages of one run, or of one part of it.
 
-    parts: the runners of all parts, in the order in which they run. reserved: the gate, once a part has started it.
+    parts: the runners of all parts, in the order in which they run. reserved: the stage that reserves, once started.
     """
 
     def __init__(self, settings: S, workers: Workers) -> None:
@@ -65,16 +65,16 @@ class Runner(ABC, Generic[S]):
 
     @property
     def out(self) -> Path:
-        """The folder in which the release gets its own."""
+        """The folder in which the release gets its own folder."""
         return Path(self.settings.out)
 
     @property
     def staged(self) -> Path:
-        """Where the release is made."""
+        """The folder in which the release is made."""
         return staging(self.directory, self.out, self.settings.folder)
 
     def run(self) -> Path | None:
-        """Run the system's stages; returns the release, None where they were stopped before it or released nothing."""
+        """Run the system's stages; return the release, or None if they stopped before it or released nothing."""
         with suppress(Stopped):
             place: Path | None = self.settings.system.part("stages")(self)
             return place
@@ -86,7 +86,7 @@ class Runner(ABC, Generic[S]):
 
     @abstractmethod
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start a stage that no other waits for; where it fails, the run goes on and its result is None."""
+        """Start a stage that no other waits for; if it fails, the run continues and its result is None."""
 
     @abstractmethod
     def wait(self) -> None:
@@ -107,17 +107,19 @@ class Runner(ABC, Generic[S]):
         together: Sequence[Ask] = (),
         **arguments: Any,
     ) -> Stage:
-        """Start the gate, which reserves what the run will spend and so lets it draw noise.
+        """Start the stage that reserves the run's spend and so permits it to draw noise.
 
         The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
         """
         asks = [Ask(self, given, charge, states), *together]
         for ask in asks:
             ask.part.charged = ask.given.mark is None
-        return self.submit(GATE, self.gate(function, asks), *after, charging=self.settings.charging, **arguments)
+        return self.submit(
+            RESERVATION, self.prepare_reservation(function, asks), *after, charging=self.settings.charging, **arguments
+        )
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Do what comes before the gate, and return its function with what belongs to it in this runner."""
+    def prepare_reservation(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
+        """Do what comes before the reservation; return its function, extended as this runner needs."""
         return function
 
     def commit(self, *after: Stage) -> Path:
@@ -132,10 +134,10 @@ class Runner(ABC, Generic[S]):
 
 @dataclass(frozen=True)
 class Ask:
-    """What a run, or a part of it, asks to be charged.
+    """A request of a run, or of a part of it, to be charged.
 
-    given: what validation returned. charge: returns what will be charged to each of the `states`, where a person has
-    to approve it.
+    given: the result of validation. charge: returns the spend to charge to each of the `states`, if a person must
+    approve it.
     """
 
     part: Runner[Any]
@@ -158,8 +160,8 @@ class Done:
 class InProcess(Runner[S]):
     """Runs the stages in this process, in the order in which they are submitted; their pieces go to the workers.
 
-    before: the stage to stop before, of a stage by level its first level. done: results of stages that another run
-    directory has; they are not run. directory: in place of the settings' own.
+    before: the stage to stop before; for a stage with levels, before its first one. done: results of stages that
+    another run directory has; these are not run. directory: in place of the settings' own.
     """
 
     def __init__(
@@ -185,11 +187,11 @@ class InProcess(Runner[S]):
         return Done(self.results[name])
 
     def call(self, _name: str, function: Callable[[], Any]) -> Any:
-        """Call a stage; a benchmark measures it here."""
+        """Call a stage. Benchmarks override it to measure stages."""
         return function()
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Run the stage; what it raises is dropped."""
+        """Run the stage; ignore its exceptions."""
         try:
             return self.submit(name, function, **arguments)
         except Stopped:
@@ -202,7 +204,7 @@ class InProcess(Runner[S]):
 
 
 class _Truth(InProcess[S]):
-    """Runs the stages in a directory that is marked as a truth's, so that none of them draws noise."""
+    """Runs the stages in a directory that is marked as a truth's, so that none of them can draw noise."""
 
     def __init__(self, settings: S, workers: Workers, *, curator: bool) -> None:
         super().__init__(settings, workers)
@@ -221,12 +223,12 @@ class _Truth(InProcess[S]):
 
 
 def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Path | None:
-    """Release exact counts, marked NOT PRIVATE, under OUT; returns None where a run would be skipped.
+    """Release exact counts, marked NOT PRIVATE, under OUT; return None if a run would be skipped.
 
-    The release is open to its owner only, as is OUT where it is made here.
+    The release is open to its owner only, and so is OUT if it is made here.
 
-    Raises Refused where the data is not marked and its curator does not ask; where the ledger contradicts the mark or
-    its absence.
+    Raises Refused if the data is not marked and this is not its curator's request; if the ledger contradicts the mark
+    or its absence.
     """
     run, out = settings.directory, Path(settings.out)
     check_out(run, out, settings.folder)

@@ -1,4 +1,4 @@
-"""The stages of a SafeTab before any noise is drawn, and its checks of settings before all stages."""
+"""The stages of a SafeTab before any noise is drawn, and the check of its settings before all stages."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def check(settings: SafeTabSettings) -> bool:
 
 
 def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
-    """Validate, count the population groups (Algorithm 1, lines 6 to 9) and reserve; None where nothing is released.
+    """Validate, count the population groups (Algorithm 1, lines 6 to 9) and reserve; None if nothing is released.
 
-    The first part does this for all. public: further stages on public inputs, which the gate waits for, by name: what
-    could fail in them fails before anything is spent.
+    The first part does this for all. public: further stages on public inputs, by name. The reservation waits
+    for them: if they fail, nothing was spent.
     """
     if run is run.parts[0]:
         _authorize(run, public)
@@ -39,7 +39,7 @@ def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
 
 
 def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
-    """Start the gate of all parts that have a block: they are validated in one reading and charged together."""
+    """Start the reservation of all parts that have blocks: they are validated in one reading and charged together."""
     own = run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
     asks, ready, shaping = list[Ask](), list[Stage](), []
     for part in run.parts:
@@ -55,13 +55,13 @@ def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
     first, (_, jurisdiction, options) = asks[0], shaping[0]
     asked: dict[str, Any] = {"given": first.given, "charge": first.charge, "states": first.states, "together": asks[1:]}
     own_shaping = {"jurisdiction": jurisdiction, "options": options, "others": shaping[1:]}
-    gate = first.part.reserve(reserve_budget, *ready, **asked, **own_shaping)
+    reserved = first.part.reserve(reserve_budget, *ready, **asked, **own_shaping)
     for ask in asks:
-        ask.part.reserved = gate
+        ask.part.reserved = reserved
 
 
 def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
-    """Validate the input of all parts in one reading; return what is known of the first's."""
+    """Validate the input of all parts in one reading; return the result for the first part."""
     first = parts[0]
     inputs = [Part(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
     return validate_parts(inputs, workers, first.params, first.data)[first.jurisdiction]
@@ -80,7 +80,7 @@ def _ask(part: Runner[Any], validated: Validated) -> Ask:
 def _prepare(
     run: Runner[Any], validated: Validated, options: dict[str, object], public: dict[str, Callable[..., Any]]
 ) -> list[Stage]:
-    """Start the stages of a part between its validation and the gate."""
+    """Start the stages of a part between its validation and its reservation."""
     settings = run.settings
     if changed := [each for each, digest in validated.other_digests.items() if digest not in options.values()]:
         raise Refused(f"{changed[0]} changed while it was read")

@@ -1,7 +1,7 @@
 """The reservation of a run's whole spend in the ledger, and with it the run's secret, in one act.
 
-A run that has a row goes on only with that row's secret, inputs, configuration and noise scheme. Anything else is a
-new run and a new spend. Marked data is charged nothing: `register_if_marked` alone decides what a mark is worth.
+A run with a row continues only with that row's secret, inputs, configuration and noise scheme. Anything else is a new
+run and a new spend. Marked data is charged nothing; `register_if_marked` alone decides whether a mark holds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open N
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and paths; no account for marked data, which is exempt.
+    """The account to which a run's spend is charged. Public: a name and paths; no account for marked data.
 
     `second_account`: charge persons even if another account was charged for them. `sign`: the publisher's private key,
     which signs the run's acts and its release.
@@ -51,13 +51,13 @@ class Charging:
 
     @property
     def book(self) -> Ledger:
-        """The ledger; its journal will name this code, and be signed. Raises Refused where the key is none."""
+        """The ledger, with this code and signature for its journal. Raises Refused if the key cannot be used."""
         return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a run asks of the ledger, and the mark of its data."""
+    """A run's request to the ledger, and the mark of its data."""
 
     run: RunDirectory
     request: Request
@@ -66,7 +66,7 @@ class Claim:
 
 @contextmanager
 def ledger_errors(stage: str) -> Iterator[None]:
-    """Have what the ledger refuses raise Refused, and a ledger that cannot be read or written now Failed."""
+    """Turn refusals by the ledger into Refused, and a ledger that cannot be read or written now into Failed."""
     try:
         yield
     except LedgerUnusable as error:
@@ -77,11 +77,11 @@ def ledger_errors(stage: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Input:
-    """What every system's validation returns about the input of a run; a system may add to it.
+    """The facts that every system's validation returns about the input of a run; a system may add to them.
 
-    `input_digest` (of all that was read) and `records_digests` (of the files of records alone, and of each state's
-    records) are confidential: they go to the ledger, the first into key derivation too, and are never shown or stored
-    outside the confidential directory. mark: the one that covers the files, None where there is none.
+    `input_digest` (of everything read) and `records_digests` (of each file of records and of each state's records) are
+    confidential: they go to the ledger, the first also into key derivation, and are never shown or stored outside the
+    confidential directory. mark: the mark that covers the files, or None.
     """
 
     input_digest: str
@@ -96,9 +96,9 @@ def precheck(
     spend: Spend,
     given: Input | None = None,
 ) -> Fraction:
-    """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
+    """Refuse what `authorize` would refuse a run without a row, as far as it is known. Charges nothing.
 
-    given: what validation returned; None before the data is read. Returns what is, or would be, charged to each state,
+    given: the result of validation; None before the data is read. Returns what is, or would be, charged to each state,
     in the account's currency.
 
     Raises Refused, Failed as `authorize` does.
@@ -118,7 +118,8 @@ def precheck(
 def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend], states: tuple[str, ...] = ()) -> None:
     """Refuse a run that its account cannot pay, before its data is read. Charges nothing.
 
-    spends: what it may spend, which its data decides. states: those that it charges; none where its data decides.
+    spends: the possible spends, between which the data decides. states: those that are charged; empty if the data
+    decides.
 
     Raises Refused, Failed as `authorize` does.
     """
@@ -126,7 +127,7 @@ def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend]
         raise Refused(NO_ACCOUNT)
     with ledger_errors("reserve budget"):
         spent = charging.book.books().spent(charging.account)
-    somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # what no state can pay, the run's cannot
+    somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # the least charged state can pay the most
     precheck(run, charging, states or (somewhere,), min(spends, key=lambda spend: spend.charged))
 
 
@@ -159,10 +160,10 @@ def claim(
     *,
     entered_as: str | None = None,
 ) -> Claim:
-    """Return what a run asks of the ledger.
+    """Return a run's request to the ledger.
 
-    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
-    entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
+    states: FIPS codes, each of which is charged. configuration_digest: of everything that shapes the release besides
+    the data. entered_as: the run that the ledger knows, if this one repeats it on marked data.
     """
     request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
     return Claim(run, request, given.mark)
@@ -171,11 +172,11 @@ def claim(
 def authorize_together(charging: Charging, claims: Sequence[Claim]) -> None:
     """Charge the whole spend of all these runs or of none, and make their secrets; marked data is charged nothing.
 
-    Called again for runs that have both, it changes nothing and checks everything.
+    Called again for runs with a row and a secret, it changes nothing and checks everything.
 
-    Raises Refused where the account is missing or has too little left; the run's row has other inputs, another
-    configuration or noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark. Failed
-    where the ledger cannot be read or written now.
+    Raises Refused if the account is missing or has too little budget remaining; if a run's row has other inputs,
+    another configuration or noise scheme, or was abandoned, or its secret is gone; if the ledger contradicts the mark.
+    Failed if the ledger cannot be read or written now.
     """
     try:
         marked = [each for each in claims if _is_marked(each, charging.ledger)]
@@ -184,7 +185,9 @@ def authorize_together(charging: Charging, claims: Sequence[Claim]) -> None:
         rows = _reserve(charging, [each for each in claims if each not in marked])
         secrets |= {run: (row.secret_digest, row.journal) for run, row in rows.items()}
     except Refused:
-        for each in claims:  # else, with its own input and configuration put back, it would go on from these stages
+        for (
+            each
+        ) in claims:  # otherwise, with its own input and configuration restored, it would resume from these stages
             if may_draw(each.run):
                 each.run.drop_stages()
         raise
@@ -207,7 +210,7 @@ def _request(
     configuration_digest: str = "",
     given: Input | None = None,
 ) -> Request:
-    """Return a run's request to the ledger; before its data is read, without digests."""
+    """Return a run's request to the ledger; it has no digests before its data is read."""
     return Request(
         run=run_id,
         account=charging.account or "",
@@ -222,18 +225,18 @@ def _request(
 
 
 def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkName | None) -> bool:
-    """Return whether a run's data is marked, so that nothing of it is charged or secret; if so, enter it as such.
+    """Enter a run whose data is marked in the ledger, if there is a mark; return whether there is one.
 
-    A mark is a claim of whoever wrote it. It holds as long as the ledger does not contradict it: data that was charged
-    for is never synthetic or public, and data that was treated as either, for which noise was drawn or exact counts
-    were shown at no charge, is never confidential again.
+    Marked data is neither charged nor secret. A mark is a claim of whoever wrote it. It holds unless the ledger
+    contradicts it: data that was charged for is never synthetic or public, and data that was treated as either, so that
+    noise was drawn or exact counts were shown without a charge, is never confidential again.
 
-    `mark` is that of a file next to the data which covers these very files (tasks/records/marks.py); `digests` are
-    those of all that was read, of each file of records alone and of each state's records. A ledger is made where
-    marked data finds none.
+    `mark` is from a file next to the data that covers exactly these files (tasks/records/marks.py). `digests` are those
+    of everything read, of each file of records and of each state's records. If marked data finds no ledger, one is
+    made.
 
-    Raises Refused where the ledger contradicts the mark, or its absence. Failed where the ledger cannot be read or
-    written now.
+    Raises Refused if the ledger contradicts the mark, or its absence. Failed if the ledger cannot be read or written
+    now.
     """
     book = Ledger(ledger, code_names())
     with ledger_errors("reserve budget"):
@@ -251,7 +254,7 @@ def check_named(request: Request) -> None:
 
 
 def _reserve(charging: Charging, claims: Sequence[Claim]) -> dict[RunDirectory, Row]:
-    """Return the rows of runs; those that have none are charged together."""
+    """Return the rows of runs; runs without a row are charged together."""
     if not claims:
         return {}
     ledger, rows = charging.book, dict[RunDirectory, Row]()
@@ -281,7 +284,7 @@ def _reserve(charging: Charging, claims: Sequence[Claim]) -> dict[RunDirectory, 
 
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:
-    """Refuse a run that is not the one its row was reserved for."""
+    """Refuse a run that differs from the one that its row was reserved for."""
     if row.status == "abandoned":
         raise Refused(f"run {run.id} was abandoned; a new run spends budget again")
     differs = [
@@ -299,9 +302,9 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 
 
 def _marked_secret(run: RunDirectory, request: Request) -> str:
-    """Return the secret of a run on marked data: the one that a prepared directory holds, or a fresh one.
+    """Return the secret of a run on marked data: that of a prepared directory, or a new one.
 
-    It protects nobody, yet a run id stays bound to its inputs as everywhere.
+    It protects nobody, but a run id is bound to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

@@ -157,4 +157,4 @@ def test_a_release_that_once_agreed_is_found(
 ) -> None:
     release = copied(small(system), tmp_path / "release")
     forge(release)
-    assert re.search("does not agree with its manifest|is no manifest of a release", checked(release)[0])
+    assert re.search("does not agree with its manifest|is not the manifest of a release", checked(release)[0])

@@ -276,7 +276,7 @@ def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
         with pytest.raises(Refused, match="cannot be read as boundaries"):
             read_boundaries([tmp_path / name])
     for path in (tmp_path, tmp_path / "a.vrt"):
-        with pytest.raises(Refused, match="is no file of boundaries"):
+        with pytest.raises(Refused, match="is not a file of boundaries"):
             read_boundaries([path])
     square = shapely.to_wkb([shapely.box(500_000, 0, 600_000, 9)])
     for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
@@ -311,5 +311,5 @@ def test_a_coordinate_that_is_no_number_is_refused(tmp_path):
     pyogrio.raw.write(
         tmp_path / "n.gpkg", np.array(shape, object), codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269"
     )
-    with pytest.raises(Refused, match=r"n\.gpkg has a coordinate that is no number"):
+    with pytest.raises(Refused, match=r"n\.gpkg has a coordinate that is not a number"):
         read_boundaries([tmp_path / "n.gpkg"])

@@ -97,7 +97,7 @@ def test_it_starts_with_production(fresh):
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
     plan = first_plan(None, None, None, None)
     slide(fresh, by_id(fresh, "race-codes"), 3)
-    plan = plan.of_multiplicity(3)
+    plan = plan.with_multiplicity(3)
     assert_shows(fresh, plan)
     slide(fresh, by_id(fresh, "gamma"), 0.25)
     plan = replace(plan, gamma=Fraction("0.25"))

@@ -84,7 +84,7 @@ function listen() {
   for (const id of ["asked", "asked-level", "within", "within-kind", "size"]) $(id).addEventListener("input", answer);
   $("take").addEventListener("click", () => change(() => {
     const [level, budget] = answer();
-    level.on = true;  // as the spend beside the answer has it
+    level.on = true;  // as in the spend next to the answer
     setBudget(level, budget);
   }));
   for (const id of ["shown", "fractions"]) $(id).addEventListener("input", () => draw());

@@ -153,7 +153,7 @@ def parts(folder: Path) -> list[RunDirectory]:
 
 
 def authorize_both(folder: Path, us: int = 1, pr: int = 2, mark: MarkName | None = None) -> None:
-    """Authorize both parts of a run, as its gate does."""
+    """Authorize both parts of a run, as its reservation does."""
     charging, given = Charging("census", folder / "ledger.sqlite"), Input("i", ("persons",), mark)
     claims = []
     for run, states, amount in zip(parts(folder), (("44",), ("72",)), (us, pr), strict=True):
