@@ -31,7 +31,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class TableAnswers:
+class LinkedTable:
     """The answers about one table.
 
     codes, together: of each state by code, and of all codes together; a table without codes has only `together`.
@@ -68,8 +68,8 @@ class Estimate:
     covariances: Mapping[str, Numbers]
 
 
-def estimate(tables: Mapping[str, TableAnswers], codes: int) -> dict[str, Estimate]:
-    """Estimate tables that count the same rows, so that totals agree for each code that two of them have.
+def estimate(tables: Mapping[str, LinkedTable], codes: int) -> dict[str, Estimate]:
+    """Estimate tables that count the same rows: their totals agree, for each code that two of them have.
 
     Every table must have answers about states, by code if it has codes.
     """
@@ -82,7 +82,7 @@ def estimate(tables: Mapping[str, TableAnswers], codes: int) -> dict[str, Estima
 class _Group:
     """The linear system of linked tables, over the unknown counts of one region: the cells of all tables."""
 
-    def __init__(self, tables: Mapping[str, TableAnswers], codes: int) -> None:
+    def __init__(self, tables: Mapping[str, LinkedTable], codes: int) -> None:
         self.tables, self.codes = tables, codes
         self.shapes = {name: table.finest.counts.shape[1:] for name, table in tables.items()}
         ends = np.cumsum([0, *(rows * cells for rows, cells in self.shapes.values())])

@@ -20,8 +20,8 @@ from privacy.noise.laws import DiscreteGaussian, Law
 
 
 @dataclass(frozen=True)
-class MeasuredTable:
-    """A measured table: the law of each of its cells, and their number."""
+class PooledTable:
+    """A table that was measured: the law of each of its cells, and how many it has."""
 
     law: Law
     cells: int
@@ -32,8 +32,8 @@ class MeasuredTable:
 
 
 @lru_cache(maxsize=256)
-def pull(own: MeasuredTable, other: MeasuredTable) -> NDArray[np.int64]:
-    """Return the whole number that the pooled total subtracts from a table's own, for each D from -R to R.
+def pull(own: PooledTable, other: PooledTable) -> NDArray[np.int64]:
+    """Return what the pooled total takes from a table's own, in whole numbers: one for each D from -R to R.
 
     For Gaussian noise m(d) = d v / (v + v'), rounded exactly, halves away from zero; for other noise it is tabulated.
     The other table's is d minus this one, so that both have the same total.
@@ -49,8 +49,8 @@ def pull(own: MeasuredTable, other: MeasuredTable) -> NDArray[np.int64]:
     return nearest(np.round(mean * DIGITS) / DIGITS)
 
 
-def changes(own: MeasuredTable, other: MeasuredTable, difference: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the changes of a table's totals to the pooled totals; difference: D, its total minus the other's."""
+def changes(own: PooledTable, other: PooledTable, difference: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the changes of a table's totals, D its total less the other's: to the pooled total."""
     of_difference = pull(own, other)
     reach = len(of_difference) // 2
     inside = np.clip(difference, -reach, reach)  # no draw of the laws is beyond it
@@ -65,7 +65,7 @@ def spread(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> ND
     return parts
 
 
-def law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], *, follows: bool) -> Density:
+def law_of_row(own: PooledTable, other: PooledTable, places: tuple[int, ...], *, follows: bool) -> Density:
     """Return the exact law of the error of a sum of some cells of a table, over noise and turns.
 
     follows: whether this table takes the total of the other, whose change is computed.
@@ -75,7 +75,7 @@ def law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
-def _law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], follows: bool) -> Density:
+def _law_of_row(own: PooledTable, other: PooledTable, places: tuple[int, ...], follows: bool) -> Density:
     of_difference = pull(own, other) if not follows else _following(own, other)
     reach, count = len(of_difference) // 2, len(places)
     some = own.density(count)
@@ -93,13 +93,13 @@ def _law_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...
     return symmetric(law)
 
 
-def _following(own: MeasuredTable, other: MeasuredTable) -> NDArray[np.int64]:
-    """Return what a table subtracts from its own total to take the other's pooled total."""
+def _following(own: PooledTable, other: PooledTable) -> NDArray[np.int64]:
+    """Return what a table that takes the other's pooled total takes from its own."""
     of_other = pull(other, own)
     reach = len(of_other) // 2
     return np.arange(-reach, reach + 1) - of_other
 
 
-def margin_of_row(own: MeasuredTable, other: MeasuredTable, places: tuple[int, ...], *, follows: bool) -> int:
+def margin_of_row(own: PooledTable, other: PooledTable, places: tuple[int, ...], *, follows: bool) -> int:
     """Return the 95% margin of error of an estimate, exact."""
     return smallest_margin(law_of_row(own, other, places, follows=follows))

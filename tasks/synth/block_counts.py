@@ -23,7 +23,7 @@ _UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 
 @dataclass(frozen=True)
 class BlockCounts:
-    """The published counts of blocks.
+    """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
 
     cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block. residents: (b, 7), of group quarters by
     type. units, occupied: (b,).
@@ -46,7 +46,7 @@ def cells_in(cells: IntArray, rows: slice) -> IntArray:
 
 
 def read_counts(source: Path, blocks: Blocks) -> BlockCounts | None:
-    """Return the counts of these blocks; None if some of their files are missing.
+    """Return the counts of these blocks, None where their files are not all there.
 
     Raises Refused if the tables contradict each other about a block's persons.
     """
@@ -83,7 +83,7 @@ def _one_race(where: Mapping[str, Collection[int]]) -> Collection[int]:
 
 
 def _cells(path: str) -> Iterator[IntArray]:
-    """Yield the blocks' cells, as in `BlockCounts`, a few races at a time."""
+    """Yield the blocks' cells, as in `Published`, a few races at a time."""
     of_race = np.zeros(64, np.int64)
     of_race[CENRACE] = np.arange(64)
     tables = [

@@ -34,7 +34,7 @@ class State:
     """A state to populate.
 
     persons, size: its numbers of persons and blocks. before, country: persons of its country in earlier states, and in
-    all. read: returns its blocks. published: its living quarters, and persons by block and cell (`BlockCounts.cells`).
+    all. read: returns its blocks. published: its living quarters, and persons by block and cell (`Published.cells`).
     repairs: the number of blocks that each rule repaired.
     """
 
@@ -118,7 +118,7 @@ class OpenState:
 
 
 def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
-    """Return the wanted states of a table, each a country of its own, with what its files publish about them."""
+    """Return the states of a table that are wanted, each a country of its own, with what its files publish of them."""
     blocks, published, states = _with_populations(blocks, seed), read_counts(table, blocks), []
     of_row = blocks.columns["TABBLKST"]
     for name in np.unique(of_row):

@@ -27,7 +27,7 @@ from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
 from tasks.synth.states import OpenState
 from tasks.synth.writers.columns import Stretch, as_table, as_text
-from tasks.synth.writers.systems import RecordFile, System
+from tasks.synth.writers.systems import RecordTable, System
 
 Format = Literal["text", "parquet"]
 ROW_GROUP_ROWS = 1 << 20  # the least number of rows in a row group of Parquet
@@ -139,7 +139,7 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 
 
 class _TextFile:
-    def __init__(self, path: Path, table: RecordFile) -> None:
+    def __init__(self, path: Path, table: RecordTable) -> None:
         self.path, self._table, self._file = path, table, path.open("xb")
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
@@ -156,7 +156,7 @@ class _TextFile:
 class _ParquetFile:
     """The file of a table as Parquet, in row groups of several stretches."""
 
-    def __init__(self, path: Path, table: RecordFile) -> None:
+    def __init__(self, path: Path, table: RecordTable) -> None:
         self.path, self._table, self._file = path, table, path.open("xb")
         self._held = list[pa.Table]()
         self._writer: pq.ParquetWriter | None = None
@@ -186,7 +186,7 @@ class _ParquetFile:
         self._file.close()
 
 
-def _open(stack: ExitStack, place: Path, table: RecordFile, form: Format) -> _TextFile | _ParquetFile:
+def _open(stack: ExitStack, place: Path, table: RecordTable, form: Format) -> _TextFile | _ParquetFile:
     if form == "text" or table.always_text:
         return stack.enter_context(closing(_TextFile(place / f"{table.name}.{table.extension}", table)))
     return stack.enter_context(closing(_ParquetFile(place / f"{table.name}.parquet", table)))

@@ -30,8 +30,8 @@ _TWO_DIGITS = [f"{number:02d}" for number in range(64)]
 
 
 @dataclass(frozen=True)
-class RecordFile:
-    """A file of records. always_text: write text even if other tables are Parquet."""
+class RecordTable:
+    """A file of records. always_text: also where records are Parquet."""
 
     name: str
     rows: Callable[[Stretch], list[Columns]]
@@ -45,7 +45,7 @@ class System:
     """A system's files. bytes_a_person: in text. geography: whether to write GRF-C. totals: file of state totals."""
 
     name: str
-    tables: tuple[RecordFile, ...]
+    tables: tuple[RecordTable, ...]
     bytes_a_person: int
     geography: bool = True
     totals: str | None = None
@@ -171,14 +171,14 @@ def _tda_quarters(stretch: Stretch) -> list[Columns]:
 SYSTEMS = {
     system.name: system
     for system in (
-        System("detailed-dhca", (RecordFile("person-records", _person_records),), 79),
-        System("ddhcb", (RecordFile("household-records", _household_records),), 28),
+        System("detailed-dhca", (RecordTable("person-records", _person_records),), 79),
+        System("ddhcb", (RecordTable("household-records", _household_records),), 28),
         System(
             "sdhc",
             (
-                RecordFile("persons", _sdhc_persons, b",", "csv"),
-                RecordFile("units", _sdhc_units, b",", "csv"),
-                RecordFile("geo", _sdhc_geo, b",", "csv"),
+                RecordTable("persons", _sdhc_persons, b",", "csv"),
+                RecordTable("units", _sdhc_units, b",", "csv"),
+                RecordTable("geo", _sdhc_geo, b",", "csv"),
             ),
             58,
             geography=False,
@@ -186,9 +186,9 @@ SYSTEMS = {
         System(
             "tda",
             (
-                RecordFile("persons", _tda_persons),
-                RecordFile("units", _tda_units),
-                RecordFile("quarters", _tda_quarters, b",", "csv", always_text=True),
+                RecordTable("persons", _tda_persons),
+                RecordTable("units", _tda_units),
+                RecordTable("quarters", _tda_quarters, b",", "csv", always_text=True),
             ),
             44,
             totals="states.csv",

@@ -270,7 +270,11 @@ def neighbours(homes: list[Household], tau: int, rng: random.Random) -> Iterator
 
 def bound(part: str, person: Person, attributes: frozenset, tau: int, method: str) -> Fraction:
     name, join, unit = PARTS[part]
-    table = TableSpend(name, join, unit, tau if join or part == "PH1 units" else None)
+    table = (
+        TableSpend(name, join, unit, tau if join else None)
+        if part != "PH1 units"
+        else TableSpend(name, join, unit, tau)
+    )
     return loss(person, attributes, [table], method)
 
 
@@ -313,8 +317,9 @@ def test_a_toy_change_has_the_renyi_divergence_that_the_loss_says():
     k = np.arange(-300, 301)  # 23 sigma: what lies beyond is below 1e-100
     p, q = (np.exp(-((k - shift) ** 2) / (2 * sigma2)) for shift in (0, 1))
     p, q = p / p.sum(), q / q.sum()
-    spent = [TableSpend("PH4", Fraction(2 * 182, 1000), tau=tau)]
-    bound = loss(described(home, 2), frozenset({"Relation"}), spent, "tight")
+    bound = loss(
+        described(home, 2), frozenset({"Relation"}), [TableSpend("PH4", Fraction(2 * 182, 1000), tau=tau)], "tight"
+    )
     assert np.sum(p * np.log(p / q)) == pytest.approx(squared / (2 * sigma2))
     for alpha in (1.5, 2, 8, 40):
         assert math.log(np.sum(p * (p / q) ** (alpha - 1))) / (alpha - 1) <= alpha * float(bound)
