@@ -193,8 +193,9 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[
             raise ValueError("counts are a pandas series; of a frame of records, name the groups: by={column: values}")
         if counts.name in ("count", "proportion"):
             raise ValueError(
-                "the series looks like one of value_counts(), whose index says which values somebody has, and their "
-                "order: count with measure(frame, …, by={column: values}), or rename a series whose index is public"
+                f"the series is named {counts.name!r}, as that of value_counts(), whose index says which values "
+                "somebody has, and their order: count with measure(frame, …, by={column: values}), or rename a series "
+                "whose index is public"
             )
         return counts
     _check_groups(by)

@@ -16,12 +16,13 @@ from pydantic import ValidationError, WrapValidator
 
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
-from flows.execution.run import Planned, flow_options, run_check, run_stages
+from flows.execution.run import flow_options, run_check, run_stages
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
 from tasks.errors import Refused
 from tasks.lifecycle.commit import check_out, end_run
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import locked
 
 SPEND = "a run would spend"
@@ -71,8 +72,8 @@ def dry_run(settings: AnySettings) -> Any:
 
 
 def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
-    """Run the stages before the reservation, and remove the run directories; return what each part would spend."""
-    planned = list[Planned]()
+    """Do what a run does before its reservation, and remove the run directories; return what each part would spend."""
+    planned = dict[str, Claim]()
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(locked(part.directory))
@@ -81,15 +82,14 @@ def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
         run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
         for part in parts:
             end_run(part.directory)
-    plans = {plan.settings.folder: plan for plan in planned}
-    return [_found(part, plans.get(part.folder)) for part in parts]
+    return [_found(part, planned.get(part.folder)) for part in parts]
 
 
-def _found(settings: RunSettings, plan: Planned | None) -> dict[str, str]:
+def _found(settings: RunSettings, claim: Claim | None) -> dict[str, str]:
     """Return what a part would spend, as a row of the artifact."""
     found = {"system": settings.SYSTEM, "release": settings.folder.upper(), SPEND: "nothing: it has nothing to release"}
-    if plan is None:
+    if claim is None:
         return found
-    charged = f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
-    spends = f"{plan.spend.measure} {rounded_up(plan.spend.charged)}, charged to {charged}"
-    return found | {SPEND: spends} | {row.sentence: row.words for row in plan.spend.rows()}
+    charged = f"nothing, the data is marked as {claim.mark.lower()}" if claim.mark else f"account {settings.account}"
+    spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, charged to {charged}"
+    return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, write_rows
+from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, validate, write_rows
 from dhca_naive import PR, US, iterations, regions, states, tabulated
 
-from flows.execution.runner import InProcess, Stage, release_truth
+from flows.execution.runner import Ask, InProcess, Stage, release_truth
 from flows.execution.safetab_settings import DetailedDhcbSettings
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
 from tasks.safetab.households.run import HouseholdRun
 from tasks.safetab.run import Validated
-from tasks.safetab.validation import validate
 
 COLUMNS = [*BLOCK, "HHRACE", *RACES, "QSPAN", "HOUSEHOLD_TYPE", "TEN"]
 TOTALS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT"]
@@ -239,5 +239,5 @@ class SameNoise(InProcess[DetailedDhcbSettings]):
     def __init__(self, settings: DetailedDhcbSettings) -> None:
         super().__init__(settings, HERE, before="commit")
 
-    def reserve(self, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
-        return super().reserve(function, *after, **arguments | {"options": {}})
+    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
+        return super().reserve_all([replace(ask, claim=partial(ask.claim, options={})) for ask in asks], *after)

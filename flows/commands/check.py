@@ -70,7 +70,7 @@ def check(
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
-    from tasks.releases.check_tables import check_tables
+    from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
 
@@ -85,13 +85,14 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         kind = kind_of_release(manifest["release"])
         if kind is None:
             raise KeyError(manifest["release"])
-        whole = yield from check_tables(release, manifest, kind.part("description")(manifest))
-        if whole:
+        tables = yield from check_forms(release, manifest, kind.part("description")(manifest))
+        if tables:
             own = kind.part("statements")(release, manifest) if kind.statements else None
             if own is None:
                 yield NotChecked("the manifest", "this system does not say what it states")
             else:
                 yield from check_statements(common(kind.title, manifest) | own, manifest)
+            yield from check_values(release, tables)
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
             if kind.release_checks:

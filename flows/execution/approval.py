@@ -15,12 +15,12 @@ from flows.execution.run_status import ANSWER_IT
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import Spend, rounded_down, rounded_up
+from privacy.accounting.composition import rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import Input, ledger_errors, precheck
+from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # a run that is not approved by then fails, and is charged nothing
 ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
@@ -49,12 +49,12 @@ def await_approval(asks: Sequence[Ask]) -> None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     questions = []
     for ask in asks:
-        settings, spend = ask.part.settings, ask.charge()
-        amount = precheck(settings.directory, settings.charging, tuple(ask.states), spend, ask.given)
+        settings, claim = ask.part.settings, ask.claim()
+        amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
         # suspend_flow_run takes no message
         best_effort(add_tags)(f"asks {unit} {rounded_up(amount)} of account {settings.account}")
-        questions.append(question(settings, ask.given, spend, ask.states))
+        questions.append(question(settings, claim))
     form = Approval.with_initial_data(description="\n\n".join(questions), approve=False)
     try:
         answer = suspend_flow_run(
@@ -69,23 +69,23 @@ def await_approval(asks: Sequence[Ask]) -> None:
             ask.part.settings.charging.book.note_approval(ask.part.directory.id, answer.name, answer.reason)
 
 
-def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
+def question(settings: RunSettings, claim: Claim) -> str:
     """Return the question to a person, in Markdown: the charge, the data, the account and its remaining budget.
 
     Raises Refused, Failed as `precheck` does.
     """
-    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    amount = precheck(settings.charging, claim)
     books = settings.charging.book.books()
     account = books.accounts[str(settings.account)]
-    fullest, remaining = books.remaining(account.name, states)
+    fullest, remaining = books.remaining(account.name, claim.states)
     unit, total = UNITS[account.definition], rounded_up(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {
         "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
-        **{row.sentence: row.words for row in spend.rows()},
-        "unit of privacy": f"a {spend.unit}",
+        **{row.sentence: row.words for row in claim.spend.rows()},
+        "unit of privacy": f"a {claim.spend.unit}",
         "data": f"{data}, {settings.folder}",
-        "states": listed(states),
+        "states": listed(claim.states),
         f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has "
         f"{rounded_down(remaining)} left, and {rounded_down(remaining - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from shutil import rmtree
 from typing import Any
 
 import pandas as pd
 
-from flows.execution.runner import InProcess, is_marked
+from flows.execution.runner import Ask, InProcess, Stage, Stopped
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
@@ -25,17 +25,22 @@ from tasks.safetab.reserve_budget import planned_spend
 from tasks.safetab.trials import open_trial, truth_trial
 
 
+class _BeforeReservation(InProcess[RunSettings]):
+    """Runs the stages before the reservation, of marked data alone."""
+
+    def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
+        """Refuse data that is not marked, or stop."""
+        if not all(map(self.is_marked, asks)):
+            raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
+        raise Stopped
+
+
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
     Raises Refused if the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
-    runner = InProcess(settings, workers, before=RESERVATION)
-    runner.run()
-    given = (each for each in reversed(runner.results.values()) if hasattr(each, "input_digest"))
-    validated, run = next(given, None), settings.directory
-    if validated is not None and not is_marked(run.id, settings.charging.ledger, validated):
-        raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
+    (runner := _BeforeReservation(settings, workers)).run()
     return runner.results
 
 

@@ -34,12 +34,11 @@ from flows.execution.run_status import released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.terminal import stay_interruptible
-from privacy.accounting.composition import Spend
-from privacy.accounting.journal import MarkName
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import marker_folder, staging
 from tasks.lifecycle.workers import Paths, Workers
@@ -85,15 +84,6 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
         raise
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a run, or a part of it, would spend, and the mark of its data, which would make it free."""
-
-    settings: RunSettings
-    spend: Spend
-    mark: MarkName | None
-
-
 @dataclass
 class Tasks:
     """The tasks of a flow run, of all its parts.
@@ -112,7 +102,7 @@ class PrefectRunner(Runner[S]):
     planned: the list of a dry run, which stops at the reservation; it receives what each part would spend.
     """
 
-    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: list[Planned] | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: dict[str, Claim] | None = None) -> None:
         super().__init__(settings, workers)
         self.planned = planned
         self.tasks = tasks
@@ -143,31 +133,33 @@ class PrefectRunner(Runner[S]):
         for future in self.tasks.needed:
             future.result()
 
-    def prepare_reservation(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Wait for a person's approval if the settings require it; a dry run ends here. Return the stage's function.
+    def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
+        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the reservation.
 
         Its artifacts show what it charged. An output folder that another run has filled meanwhile is refused, so that
         nothing is charged that could not be released.
         """
         if self.planned is not None:
             self.wait()
-            self.planned += [Planned(ask.part.settings, ask.charge(), ask.given.mark) for ask in asks]
+            self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
             raise Stopped
         new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
         if self.settings.approval and (unmarked := [ask for ask in new if ask.given.mark is None]):
             self.wait()
             await_approval(unmarked)
 
-        def reserve(directory: RunDirectory, **arguments: Any) -> None:
+        reserve = super().reservation(asks)
+
+        def checked(directory: RunDirectory) -> None:
             for ask in new:
                 self.workers.check()
                 check_out(ask.part.directory, ask.part.out, ask.part.settings.folder)
-            function(directory, **arguments)
+            reserve(directory)
             for ask in asks:
                 remember_charge(ask.part.settings)
                 publish_reserved(ask.part.settings)
 
-        return reserve
+        return checked
 
 
 @dataclass(frozen=True)
@@ -287,8 +279,8 @@ def run_check(parts: Sequence[RunSettings]) -> list[bool]:
     return all_or_none({part.folder.upper(): partial(check, part) for part in parts})
 
 
-def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = None) -> list[Path | None]:
-    """Run the stages of each part on one cluster; all stages have ended on return or exception. planned: a dry run's.
+def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
+    """Run the stages of each part on one cluster; on return or exception, all of them have ended. planned: a dry run's.
 
     The cluster's scratch files are in the last part's directory, which is removed last.
     """

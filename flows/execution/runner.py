@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from flows.execution.settings import RESERVATION, RunSettings
-from privacy.accounting.composition import Spend
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
-from tasks.lifecycle.reservation import Input, register_if_marked
+from tasks.lifecycle.reservation import Claim, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -31,18 +30,6 @@ class Stage(Protocol):
 
     def result(self) -> Any:
         """Wait for its end and return its result, or raise its exception."""
-
-
-def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
-    """Return whether the data of a command that spends nothing is marked; if so, enter it in the ledger.
-
-    Raises Refused if the ledger contradicts the mark or its absence, or cannot be used: there is nothing to resume.
-    """
-    digests = {given.input_digest, *given.records_digests}
-    try:
-        return register_if_marked(run_id, ledger, digests, given.mark)
-    except Failed as error:
-        raise Refused(str(error)) from None
 
 
 class Stopped(Exception):
@@ -96,31 +83,23 @@ class Runner(ABC, Generic[S]):
         """Run a stage and return its result."""
         return self.submit(name, function, **arguments).result()
 
-    def reserve(
-        self,
-        function: Callable[..., Any],
-        /,
-        *after: Stage,
-        given: Input,
-        charge: Callable[[], Spend],
-        states: Sequence[str],
-        together: Sequence[Ask] = (),
-        **arguments: Any,
-    ) -> Stage:
-        """Start the stage that reserves the run's spend and so permits it to draw noise.
+    def reserve(self, claim: Callable[..., Claim], /, *after: Stage, given: Input, **arguments: Any) -> Stage:
+        """Start the stage that reserves what `claim(directory, **arguments)` asks and so permits the run to draw noise.
 
-        The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
+        given: what validation returned.
         """
-        asks = [Ask(self, given, charge, states), *together]
-        for ask in asks:
-            ask.part.charged = ask.given.mark is None
-        return self.submit(
-            RESERVATION, self.prepare_reservation(function, asks), *after, charging=self.settings.charging, **arguments
-        )
+        return self.reserve_all([Ask(self, given, partial(claim, self.directory, **arguments))], *after)
 
-    def prepare_reservation(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Do what comes before the reservation; return its function, extended as this runner needs."""
-        return function
+    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
+        """Start the stage that reserves what all of these parts ask, or nothing."""
+        reserved = self.submit(RESERVATION, self.reservation(asks), *after)
+        for ask in asks:
+            ask.part.charged, ask.part.reserved = ask.given.mark is None, reserved
+        return reserved
+
+    def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
+        """Do what comes before the reservation, and return the function of its stage."""
+        return lambda _directory: authorize(self.settings.charging, *(ask.claim() for ask in asks))
 
     def commit(self, *after: Stage) -> Path:
         """Move the staged release to its place, end the run, and return the place."""
@@ -142,8 +121,7 @@ class Ask:
 
     part: Runner[Any]
     given: Input
-    charge: Callable[[], Spend]
-    states: Sequence[str]
+    claim: Callable[[], Claim]
 
 
 @dataclass(frozen=True)
@@ -202,6 +180,17 @@ class InProcess(Runner[S]):
     def wait(self) -> None:
         """Return at once: every stage has ended."""
 
+    def is_marked(self, ask: Ask) -> bool:
+        """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
+
+        Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: no run is resumed.
+        """
+        digests = {ask.given.input_digest, *ask.given.records_digests}
+        try:
+            return register_if_marked(self.directory.id, self.settings.charging.ledger, digests, ask.given.mark)
+        except Failed as error:
+            raise Refused(str(error)) from None
+
 
 class _Truth(InProcess[S]):
     """Runs the stages in a directory that is marked as a truth's, so that none of them can draw noise."""
@@ -210,16 +199,17 @@ class _Truth(InProcess[S]):
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
+    def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Reserve nothing; refuse data that is not marked, unless its curator asks."""
-        if not (is_marked(self.directory.id, self.settings.charging.ledger, given) or self.curator):
+        if not (all(map(self.is_marked, asks)) or self.curator):
             raise Refused(
                 "the data is not marked synthetic or public: only its curator may see its exact counts "
                 "(--i-am-the-curator)"
             )
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(mode=0o700, exist_ok=True)
-        return Done()
+        self.reserved = Done()
+        return self.reserved
 
 
 def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Path | None:

@@ -299,7 +299,8 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
         settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(kept["settings"])
     except ValidationError:  # its text contains the values
         raise Refused(
-            f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"
+            f"{run / SETTINGS} has other settings than this version of das-flows: resume or discard run {run.id} with "
+            "the version that began it"
         ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(

@@ -29,7 +29,7 @@ from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.laws import UNITS
 
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic or public data is wrong"
-FORGETS = "the ledger does not keep what is written: somebody has changed it"
+FORGETS = "the ledger does not return what was just written to it: put a backup of it in its place"
 RAN_AS_MARKED = (
     "this data was run as synthetic or public before, when nothing was charged, so it cannot now be run as "
     "confidential; put its mark back"
@@ -100,10 +100,6 @@ class Entries:
             raise LedgerUnusable(f"the act cannot be entered in the ledger: {error}") from None
         if Entries(self._database, {}, None).lines != self.lines:
             raise LedgerError(FORGETS)
-
-    def refuse(self, request: Request, refusal: LedgerError) -> None:
-        """Enter the refusal of a request, with its reason."""
-        self.note("refused", run=request.run, account=request.account, why=str(refusal))
 
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
@@ -178,6 +174,20 @@ class Entries:
         self.check_confidential(request.digests)
         self.check_account(request)
         return self.price(request)
+
+    def admit_all(self, requests: Sequence[Request]) -> tuple[list[Fraction], LedgerError | None]:
+        """Return what requests charge, and None; where one is refused, enter that and return why.
+
+        The caller raises the refusal once that is committed; it names the run where there are several.
+        """
+        amounts = []
+        for request in requests:
+            try:
+                amounts.append(self.admit(request))
+            except LedgerError as error:
+                self.note("refused", run=request.run, account=request.account, why=str(error))
+                return [], type(error)(f"run {request.run}: {error}") if len(requests) > 1 else error
+        return amounts, None
 
     def check_account(self, request: Request) -> None:
         """Raise LedgerError if the request's data was charged to another account, unless the request allows it."""

@@ -129,12 +129,10 @@ class Ledger:
         Raises LedgerError if `reserve` would refuse it. Before its data is read, a request has no digests.
         """
         with self._transaction() as entries:
-            try:
-                return entries.admit(request)
-            except LedgerError as error:
-                refusal = error
-            entries.refuse(request, refusal)
-        raise refusal
+            amounts, refusal = entries.admit_all([request])
+        if refusal:
+            raise refusal
+        return amounts[0]
 
     def note_approval(self, run: str, by: str, why: str) -> None:
         """Enter in the journal who approved the charge of a run, before it is reserved, and why.
@@ -172,16 +170,10 @@ class Ledger:
             raise LedgerError("runs that are reserved together may not charge the same state")
         rows: list[Row] = []
         with self._transaction() as entries:
-            amounts, refusal = [], None
             for request, _ in claims:
                 if entries.row(request.run):
                     raise LedgerError(f"run {request.run} is reserved already")
-                try:
-                    amounts.append(entries.admit(request))
-                except LedgerError as error:
-                    entries.refuse(request, error)
-                    refusal = type(error)(f"run {request.run}: {error}") if len(claims) > 1 else error
-                    break
+            amounts, refusal = entries.admit_all([request for request, _ in claims])
             if refusal is None:
                 for (request, make_secret), amount in zip(claims, amounts, strict=True):
                     together = rows[-1].run if rows else None

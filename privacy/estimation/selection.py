@@ -24,7 +24,6 @@ from math import gcd
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from privacy.estimation.densities import moment, tails, values
 from privacy.estimation.pooling import AnswerLaws, Pooling, nearest, own_scale, pool, scale_within
@@ -138,6 +137,8 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
     chance = _between(p, low, high)
     kept = chance >= LEAST * chance.max()
     sizes, low, high, chance = sizes[kept], low[kept], high[kept], chance[kept]
+
+    from scipy.linalg import cho_factor, cho_solve
 
     columns = np.arange(sizes[0] - reach, (2 * reach if width is None else sizes[-1] + reach) + 1)
     diagonals = _diagonals(p[:, None] * across)  # x by x' - x = N - N'

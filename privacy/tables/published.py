@@ -31,7 +31,7 @@ class Row:
     that it sums, in the answer of the table's query.
     """
 
-    code: str
+    codes: tuple[str, ...]
     words: str
     cells: tuple[int, ...]
 
@@ -49,14 +49,9 @@ class Published:
     title: str
     measured: str
     unit: str
-    column: str
+    columns: tuple[str, ...]
     rows: tuple[Row, ...]
     by: str = ""
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """Return the words of each row by code, in the table's order."""
-        return {row.code: row.words for row in self.rows}
 
     @cached_property
     def draws(self) -> IntArray:

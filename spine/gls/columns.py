@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from privacy.tables.histogram import Count, mask
 from spine.geography import FloatArray, IntArray
@@ -129,6 +128,8 @@ class Covariances:
             for component, products in enumerate((left * right).sum(axis=2).T):
                 self.values[component] += np.bincount(area, products, self.values.shape[1])
             return
+        from scipy.sparse import csr_array
+
         pairs, components, types = left.shape
         if not pairs:
             return
@@ -137,7 +138,7 @@ class Covariances:
         shape = (self.values.shape[1], int(columns.max()) + 1)
         for component in range(components):
             one, other = (
-                sp.csr_array((part[:, component].ravel(), (rows, columns)), shape=shape) for part in (left, right)
+                csr_array((part[:, component].ravel(), (rows, columns)), shape=shape) for part in (left, right)
             )
             self.values[component] += (one @ other.T).toarray()
 

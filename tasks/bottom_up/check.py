@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.measure import Design, read_design
@@ -34,7 +35,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         yield NotChecked("parquet/histogram.parquet: COUNT", "the release has no sums of its counts")
     step = float(design.declared.grid)
     for table, names in tables_of(design).items():
-        rows = pd.read_parquet(path_in(release, f"parquet/{table}.parquet"))
+        rows = pq.read_table(path_in(release, f"parquet/{table}.parquet"))
         made = table_rows(design, names, *marginal(design, names, count, reported))
         yield check_rows(f"margins of error and sums of {table}", rows, made, clipped=design.clip, step=step)
 

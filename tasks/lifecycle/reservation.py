@@ -6,7 +6,7 @@ run and a new spend. Marked data is charged nothing; `register_if_marked` alone 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -55,15 +55,6 @@ class Charging:
         return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A run's request to the ledger, and the mark of its data."""
-
-    run: RunDirectory
-    request: Request
-    mark: MarkName | None
-
-
 @contextmanager
 def ledger_errors(stage: str) -> Iterator[None]:
     """Turn refusals by the ledger into Refused, and a ledger that cannot be read or written now into Failed."""
@@ -89,29 +80,56 @@ class Input:
     mark: MarkName | None
 
 
-def precheck(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    given: Input | None = None,
-) -> Fraction:
-    """Refuse what `authorize` would refuse a run without a row, as far as it is known. Charges nothing.
+@dataclass(frozen=True)
+class Claim:
+    """What a run asks to be charged.
 
-    given: the result of validation; None before the data is read. Returns what is, or would be, charged to each state,
-    in the account's currency.
-
-    Raises Refused, Failed as `authorize` does.
+    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
+    given: what validation returned; None before the data is read. entered_as: the run that the ledger knows, where this
+    is one of its repetitions on marked data.
     """
-    request = _request(run.id, charging, states, spend, given=given)
-    ledger = charging.book
+
+    run: RunDirectory
+    states: tuple[str, ...]
+    spend: Spend
+    configuration_digest: str = ""
+    given: Input | None = None
+    entered_as: str | None = None
+
+    @property
+    def mark(self) -> MarkName | None:
+        """The mark of its data."""
+        return self.given.mark if self.given else None
+
+    def request(self, charging: Charging) -> Request:
+        """Return it as a request to the ledger; before the data is read, without digests."""
+        return Request(
+            run=self.entered_as or self.run.id,
+            account=charging.account or "",
+            states=self.states,
+            spend=self.spend,
+            input_digest=self.given.input_digest if self.given else "",
+            configuration_digest=self.configuration_digest,
+            noise_scheme=NOISE_SCHEME_VERSION,
+            records_digests=self.given.records_digests if self.given else (),
+            second_account=charging.second_account,
+        )
+
+
+def precheck(charging: Charging, claim: Claim) -> Fraction:
+    """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
+
+    Returns what is, or would be, charged to each state, in the account's currency. Raises Refused, Failed as
+    `authorize` does.
+    """
+    request, ledger = claim.request(charging), charging.book
     with ledger_errors("reserve budget"):
-        if given is not None and given.mark:
+        if claim.mark:
             if ledger.exists():
                 ledger.check_marked(request.digests)
             return Fraction(0)
         check_named(request)
-        row = ledger.row(run.id)
+        row = ledger.row(request.run)
         return row.amount if row else ledger.precheck(request)
 
 
@@ -127,101 +145,37 @@ def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend]
         raise Refused(NO_ACCOUNT)
     with ledger_errors("reserve budget"):
         spent = charging.book.books().spent(charging.account)
-    somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # the least charged state can pay the most
-    precheck(run, charging, states or (somewhere,), min(spends, key=lambda spend: spend.charged))
+    somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # what no state can pay, the run's cannot
+    precheck(charging, Claim(run, states or (somewhere,), min(spends, key=lambda spend: spend.charged)))
 
 
-def authorize(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str,
-    given: Input,
-    *,
-    entered_as: str | None = None,
-) -> None:
-    """Charge the run's whole spend and make its secret, as `authorize_together` does.
-
-    The arguments are those of `claim`.
-    """
-    authorize_together(
-        charging, [claim(run, charging, states, spend, configuration_digest, given, entered_as=entered_as)]
-    )
-
-
-def claim(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str,
-    given: Input,
-    *,
-    entered_as: str | None = None,
-) -> Claim:
-    """Return a run's request to the ledger.
-
-    states: FIPS codes, each of which is charged. configuration_digest: of everything that shapes the release besides
-    the data. entered_as: the run that the ledger knows, if this one repeats it on marked data.
-    """
-    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
-    return Claim(run, request, given.mark)
-
-
-def authorize_together(charging: Charging, claims: Sequence[Claim]) -> None:
+def authorize(charging: Charging, *claims: Claim) -> None:
     """Charge the whole spend of all these runs or of none, and make their secrets; marked data is charged nothing.
 
-    Called again for runs with a row and a secret, it changes nothing and checks everything.
+    The input of each was validated. Called again for runs that have both, it changes nothing and checks everything.
 
     Raises Refused if the account is missing or has too little budget remaining; if a run's row has other inputs,
     another configuration or noise scheme, or was abandoned, or its secret is gone; if the ledger contradicts the mark.
     Failed if the ledger cannot be read or written now.
     """
+    requests = {claim.run: claim.request(charging) for claim in claims}
+    secrets: dict[RunDirectory, tuple[str, str | None]]
     try:
-        marked = [each for each in claims if _is_marked(each, charging.ledger)]
-        secrets: dict[RunDirectory, tuple[str, str | None]]
-        secrets = {each.run: (_marked_secret(each.run, each.request), None) for each in marked}
-        rows = _reserve(charging, [each for each in claims if each not in marked])
+        marked = [claim.run for claim in claims if _is_marked(claim, requests[claim.run], charging.ledger)]
+        secrets = {run: (_marked_secret(run, requests[run]), None) for run in marked}
+        rows = _reserve(charging, {run: request for run, request in requests.items() if run not in secrets})
         secrets |= {run: (row.secret_digest, row.journal) for run, row in rows.items()}
     except Refused:
-        for (
-            each
-        ) in claims:  # otherwise, with its own input and configuration restored, it would resume from these stages
-            if may_draw(each.run):
-                each.run.drop_stages()
+        for run in requests:  # else, with its own input and configuration put back, it would go on from these stages
+            if may_draw(run):
+                run.drop_stages()
         raise
-    for each in claims:
-        request, (secret_digest, journal) = each.request, secrets[each.run]
-        save_authorization(
-            each.run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal)
-        )
+    for run, request in requests.items():
+        save_authorization(run, Authorization(request.input_digest, request.configuration_digest, *secrets[run]))
 
 
-def _is_marked(claim: Claim, ledger: Path) -> bool:
-    return register_if_marked(claim.request.run, ledger, claim.request.digests, claim.mark)
-
-
-def _request(
-    run_id: str,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str = "",
-    given: Input | None = None,
-) -> Request:
-    """Return a run's request to the ledger; it has no digests before its data is read."""
-    return Request(
-        run=run_id,
-        account=charging.account or "",
-        states=states,
-        spend=spend,
-        input_digest=given.input_digest if given else "",
-        configuration_digest=configuration_digest,
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=given.records_digests if given else (),
-        second_account=charging.second_account,
-    )
+def _is_marked(claim: Claim, request: Request, ledger: Path) -> bool:
+    return register_if_marked(request.run, ledger, request.digests, claim.mark)
 
 
 def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkName | None) -> bool:
@@ -253,33 +207,30 @@ def check_named(request: Request) -> None:
         raise Refused(NO_ACCOUNT)
 
 
-def _reserve(charging: Charging, claims: Sequence[Claim]) -> dict[RunDirectory, Row]:
-    """Return the rows of runs; runs without a row are charged together."""
-    if not claims:
-        return {}
-    ledger, rows = charging.book, dict[RunDirectory, Row]()
-    for each in claims:
-        check_named(each.request)
-        if is_repetition(each.run):
+def _reserve(charging: Charging, requests: Mapping[RunDirectory, Request]) -> dict[RunDirectory, Row]:
+    """Return the rows of runs; those that have none are charged together."""
+    for run, request in requests.items():
+        check_named(request)
+        if is_repetition(run):
             raise Refused(
-                f"{each.run.id} is the directory of a measurement of errors and is never charged: give another run id"
+                f"{run.id} is the directory of a measurement of errors and is never charged: give another run id"
             )
+    if not requests:
+        return {}
+    ledger = charging.book
     with ledger_errors("reserve budget"):
-        for each in claims:
-            if row := ledger.row(each.request.run):
-                rows[each.run] = row
-            elif (each.run / AUTHORIZATION).exists():
+        rows = {run: row for run, request in requests.items() if (row := ledger.row(request.run))}
+        new = [run for run in requests if run not in rows]
+        for run in new:
+            if (run / AUTHORIZATION).exists():
                 raise Refused(
-                    f"run {each.run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may "
-                    "have been drawn: put back the ledger that has the row, or start a new run, which spends budget "
-                    "again"
+                    f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have "
+                    "been drawn: put back the ledger that has the row, or start a new run, which spends budget again"
                 )
-        new = [each for each in claims if each.run not in rows]
-        if new:
-            reserved = ledger.reserve_together(*((each.request, partial(make_secret, each.run)) for each in new))
-            rows |= {each.run: row for each, row in zip(new, reserved, strict=True)}
-    for each in claims:
-        check_row(each.run, rows[each.run], each.request)
+        reserved = ledger.reserve_together(*((requests[run], partial(make_secret, run)) for run in new)) if new else ()
+        rows |= dict(zip(new, reserved, strict=True))
+    for run, request in requests.items():
+        check_row(run, rows[run], request)
     return rows
 
 

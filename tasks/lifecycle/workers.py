@@ -7,14 +7,15 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
-
-from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
+
+if TYPE_CHECKING:  # a command that needs no workers does not wait for Dask
+    from distributed import Client, Future, Worker
 
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
 PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, by default
@@ -106,6 +107,8 @@ def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> 
             raise Failed(f"runs different code: {SAME_CODE}")
         _see(paths)
     except Failed as lacking:
+        from distributed import get_worker
+
         worker = dask_worker or get_worker()
         problem = f"the worker {worker.address} on host {socket.gethostname()} {lacking}, then resume"
     else:
@@ -129,6 +132,8 @@ def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments:
 
 def lost(stage: str, problem: BaseException) -> Failed:
     """Return the failure of a stage whose workers were lost, from an error of Dask's or of the system's."""
+    from distributed import KilledWorker
+
     if isinstance(problem, KilledWorker):
         count = problem.allowed_failures + 1
         return Failed(f"{stage}: {count} workers died at the same piece; --memory-limit gives each more memory")
@@ -143,6 +148,8 @@ def ended(
     A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures, so this asks
     from time to time. Raises ConnectionError if the cluster is lost, also after `patience` seconds without a worker.
     """
+    from distributed import as_completed
+
     done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
     asked = alive = time.monotonic()
     while not done.is_empty():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from privacy.tables.histogram import Histogram
 from tasks.lifecycle.files import atomic_path, read_object, remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.block_codes import has_digits
@@ -27,6 +28,7 @@ from tasks.records.files import LONGEST_LINE, file_name, identity, open_file, re
 from tasks.records.findings import KEPT_LINES, MISSING, Finding, kept
 from tasks.records.parquet import NO_WORDS, NOT_PARQUET, Words, read_row_group
 from tasks.records.record_digests import Sums
+from tasks.records.record_fields import Field
 from tasks.records.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.releases.digests import CHUNK_BYTES, chunk_digest, combine
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
 STATE = "TABBLKST"
+FEW = 8  # values of an axis that a finding names
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,45 @@ class RowChecks:
             lines = tuple(self.rows[np.flatnonzero(bad)[:KEPT_LINES]].tolist())
             self.findings.append(Finding(self._file, rule, name, int(bad.sum()), lines, values))
             np.logical_and(self.good, ~bad, out=self.good)
+
+    def numbers(
+        self, fields: Mapping[str, Field], hidden: Collection[str] = ()
+    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]]]:
+        """Find invalid values; return the numbers of each row, places x rows, and by column which values are valid.
+
+        hidden: columns of which findings keep no value.
+        """
+        places = 1 + max(each.place for each in fields.values() if not each.is_code)
+        numbers, valid = np.zeros((places, len(self.rows)), np.int64), {}
+        for name, each in fields.items():
+            column = self.columns[name]
+            counted = [each.number(value) for value in column.values]
+            valid[name] = column.spread([number is not None for number in counted])
+            rule = f"Invalid values found; valid are {each.words}"
+            self.fault(*((f"{name}: {rule}", "") if name in hidden else (rule, name)), ~valid[name])
+            if not each.is_code:
+                numbers[each.place] += column.spread([number or 0 for number in counted], np.int64)
+        return numbers, valid
+
+    def cells(self, histogram: Histogram, values: Mapping[str, Mapping[str, int]]) -> NDArray[np.int64]:
+        """Find values that an axis does not have, and declared zeros; return the cell of each row.
+
+        values: the coordinate of each value that a column may have, by axis.
+        """
+        at = {axis.name: self.coordinates(axis.column, values[axis.name]) for axis in histogram.axes}
+        for zero in histogram.zeros:
+            inside = reduce(np.logical_and, (np.isin(at[name], [*chosen]) for name, chosen in zero.items()))
+            columns = [axis.column for axis in histogram.axes if axis.name in zero]
+            self.fault(f"records in a cell that is declared a zero, by {' and '.join(columns)}", columns[-1], inside)
+        return histogram.cell([*at.values()])
+
+    def coordinates(self, column: str, known: Mapping[str, int]) -> NDArray[np.int64]:
+        """Find values that a column may not have; return the coordinate of each row, 0 for such a value."""
+        read = self.columns[column]
+        own: NDArray[np.int64] = read.spread([known.get(value, -1) for value in read.values], np.int64)
+        listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
+        self.unknown(f"Invalid values found in {column}; valid are {listed}", column, own < 0, known)
+        return np.maximum(own, 0)
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
         """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""

@@ -67,7 +67,7 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
     columns: Columns = defaultdict(list)
     for *rows, numerator, denominator in average.rows(counts):
         above, below = (lattice(plan.law(query), len(row.cells)) for query, row in zip(queries, rows, strict=True))
-        low, high = possible_range(plan, average, rows[0].code, queries)
+        low, high = possible_range(plan, average, rows[0].codes[0], queries)
         noisy = NoisyRatio(numerator, denominator, above, below, low, high)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)

@@ -193,8 +193,8 @@ def _published(
 ) -> Published:
     """Return a published table. cells: of each row the code, words, and places of the measured cells that it sums."""
     unit = "housing units" if of.counts == "units" else "persons"
-    rows = tuple(Row(*cell) for cell in cells)
-    return Published(name, title or of.title, of.name, unit, f"{name.upper()}_DATA_CELL", rows)
+    rows = tuple(Row((code,), words, summed) for code, words, summed in cells)
+    return Published(name, title or of.title, of.name, unit, (f"{name.upper()}_DATA_CELL",), rows)
 
 
 def _as_measured(name: str, of: MeasuredTable) -> Published:

@@ -1,23 +1,35 @@
-"""Checks of releases of all SafeTabs: what their manifests must state, groups of the domain, margins of counts."""
+"""Checks of releases of all SafeTabs, from their files alone: what their manifests must state, and every row.
+
+A received table is compared with the one that its measured cells, the laws in its manifest and its coterminous regions
+make, by the functions that write a release.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
+from privacy.tables.published import Published
 from spine.settings import Jurisdiction
-from tasks.releases.check import NotChecked
+from tasks.releases.check import Check, NotChecked
 from tasks.releases.description import Table
-from tasks.releases.received import read_in
-from tasks.releases.release_database import ReleaseDatabase
+from tasks.releases.published import check_rows
+from tasks.releases.received import path_in, read_in
 from tasks.releases.statements import PUBLIC_FILE, Digest, Unshown
-from tasks.safetab.configuration import SafeTabConfiguration
-from tasks.safetab.description import ITERATIONS, REGIONS
+from tasks.safetab.configuration import SafeTabConfiguration, read_described
+from tasks.safetab.description import GROUP, ITERATIONS, REGIONS
+from tasks.safetab.domain import Domain
+from tasks.safetab.group_tables import GroupTables, Margins, margins_by_level, rows_of_groups
 from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.levels import Level
 from tasks.safetab.manifest import designed, noise_facts
@@ -25,134 +37,258 @@ from tasks.safetab.noise import LevelQueries, queries_of
 
 Positive = Annotated[int, Field(ge=1)]
 Sets = Annotated[list[list[str]], Field()]
-KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+NO_FORM = 255  # in place of the detail of a group whose rows are those of no table
+Details = Mapping[str, NDArray[np.uint8]]  # by table: of each of its groups
 
 
 @dataclass(frozen=True)
-class Tabulated:
-    """What is tabulated: regions by type, iterations by level and granularity, and those that are TotalOnly."""
+class Received:
+    """A release that was received, with what its configuration and its tables of what is tabulated say.
 
-    regions: Mapping[str, list[str]]
-    iterations: Mapping[tuple[int, bool], list[str]]
-    total_only: frozenset[str]
+    form: of its configuration.
+    """
 
-    def of(self, level: Level) -> tuple[list[str], list[str]]:
-        """Return the regions and the iterations of a level."""
-        key = level.iteration_level, level.nation_or_state
-        return self.regions.get(level.region_type, []), self.iterations.get(key, [])
+    folder: Path
+    manifest: Mapping[str, Any]
+    form: type[SafeTabConfiguration]
+
+    @property
+    def jurisdiction(self) -> Jurisdiction:
+        """The jurisdiction. Raises KeyError for another region."""
+        return {"US": "us", "PR": "pr"}[self.manifest["region"]]  # type: ignore[return-value]
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether its counts are exact."""
+        return "NOT_PRIVATE" in self.manifest
+
+    @property
+    def estimated(self) -> bool:
+        """Whether its run made estimates."""
+        return "estimates" in self.manifest["options"]
+
+    @cached_property
+    def configuration(self) -> Any:
+        """The configuration in its manifest."""
+        return read_described(self.manifest["configuration"], self.form, self.jurisdiction)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that its configuration asks for."""
+        levels: tuple[Level, ...] = self.configuration.levels(self.jurisdiction)
+        return levels
+
+    @cached_property
+    def domains(self) -> dict[Level, Domain]:
+        """The groups of each level, in the order of the tables of what is tabulated."""
+        regions, iterations = (self._text_rows(table) for table in (REGIONS, ITERATIONS))
+        region_ids: dict[str, list[str]] = {}
+        for row in regions:
+            region_ids.setdefault(row["REGION_TYPE"], []).append(row["REGION_ID"])
+        found = {}
+        for level in self.levels:
+            column = "NATION_STATE" if level.nation_or_state else "SUB_STATE"
+            mine = [row for row in iterations if row[column] == "True" and row["LEVEL"] == str(level.iteration_level)]
+            found[level] = Domain(
+                level=level,
+                region_ids=tuple(region_ids.get(level.region_type, ())),
+                iterations=np.arange(len(mine)),
+                iteration_codes=tuple(row["ITERATION_CODE"] for row in mine),
+                total_only=np.array([level.nation_or_state and row["TOTAL_ONLY"] == "True" for row in mine], bool),
+            )
+        return found
+
+    def _text_rows(self, table: Table) -> list[dict[str, str]]:
+        header, *lines = read_in(self.folder, table.text).decode("utf-8").splitlines()
+        names = header.split("|")
+        return [dict(zip(names, line.split("|"), strict=True)) for line in lines]
+
+    def queries(self, level: Level) -> LevelQueries:
+        """Return the queries of a level: its budgets, at the stability that is stated."""
+        return queries_of(self.configuration, level, int(self.manifest["levels"][str(level)]["stability"]))
+
+    def is_shared(self, level: Level, group: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether groups of a level are of coterminous regions."""
+        domain, sets = self.domains[level], self.manifest["coterminous_sets"]
+        members = {member for each in sets for member in each}
+        shared = [f"{level.region_type} {region}" in members for region in domain.region_ids]
+        return np.array(shared, bool)[group // max(1, len(domain.iterations))]
 
 
-def read_tabulated(release: Path) -> Tabulated:
-    """Read the tables of what a release tabulates."""
-    regions: dict[str, list[str]] = {}
-    for row in _text_rows(release, REGIONS):
-        regions.setdefault(row["REGION_TYPE"], []).append(row["REGION_ID"])
-    iterations: dict[tuple[int, bool], list[str]] = {}
-    total_only = set()
-    for row in _text_rows(release, ITERATIONS):
-        for granularity, column in ((True, "NATION_STATE"), (False, "SUB_STATE")):
-            if row[column] == "True":
-                iterations.setdefault((int(row["LEVEL"]), granularity), []).append(row["ITERATION_CODE"])
-        total_only |= {row["ITERATION_CODE"]} if row["TOTAL_ONLY"] == "True" else set()
-    return Tabulated(regions, iterations, frozenset(total_only))
+# -- statements -------------------------------------------------------------------------------------------------------
 
 
-def _text_rows(release: Path, table: Table) -> list[dict[str, str]]:
-    header, *lines = read_in(release, table.text).decode("utf-8").splitlines()
-    names = header.split("|")
-    return [dict(zip(names, line.split("|"), strict=True)) for line in lines]
-
-
-def jurisdiction_of(manifest: Mapping[str, Any]) -> Jurisdiction:
-    """Return the jurisdiction of a release. Raises KeyError for another region."""
-    return {"US": "us", "PR": "pr"}[manifest["region"]]  # type: ignore[return-value]
-
-
-def safetab_statements(
-    manifest: Mapping[str, Any], configuration: SafeTabConfiguration, **options: object
-) -> dict[str, Any]:
+def safetab_statements(received: Received, **options: object) -> dict[str, Any]:
     """Return the statements that the releases of every SafeTab have. options: those that this SafeTab alone has."""
-    stated, jurisdiction = manifest["options"], jurisdiction_of(manifest)
+    manifest, jurisdiction = received.manifest, received.jurisdiction
+    stated, digests = manifest["options"], manifest["parameter_files"]
     geography = {"blocks": Unshown(Positive, PUBLIC_FILE), "GRF-C": Unshown(Digest, PUBLIC_FILE)}
     own = {"region": jurisdiction, "coterminous": stated["coterminous"], "coterminous_list": stated["coterminous_list"]}
-    estimates = {"estimates": True} if "estimates" in stated else {}
-    truth, digests = "NOT_PRIVATE" in manifest, manifest["parameter_files"]
+    asked = own | options | ({"estimates": True} if received.estimated else {})
     equated = stated["coterminous"] is True
     return {
-        **designed(configuration, jurisdiction, digests, own | options | estimates, geography, truth=truth),
+        **designed(received.configuration, jurisdiction, digests, asked, geography, truth=received.is_truth),
         "parameter_files": dict.fromkeys(PARAMETER_FILES, Unshown(Digest, PUBLIC_FILE)),
         "coterminous_sets": Unshown(Sets, "the blocks of regions are in no file of the release") if equated else [],
     }
 
 
-def level_statements(manifest: Mapping[str, Any], configuration: SafeTabConfiguration, level: Level) -> dict[str, Any]:
-    """Return the statements of the noise of a level: the laws of its queries at the stability that is stated."""
-    if "NOT_PRIVATE" in manifest:
-        return {}
-    stability = manifest["levels"][str(level)]["stability"]
+def level_statements(received: Received, level: Level) -> dict[str, Any]:
+    """Return the statements of a level: its domain, and the laws of its queries at the stability that is stated."""
+    domain = received.domains[level]
+    size = {"regions": len(domain.region_ids), "iterations": len(domain.iterations)}
+    if received.is_truth:
+        return size
     why = "it follows from the parameter files; the laws are those of the stability that is stated"
-    return {**noise_facts(queries_of(configuration, level, int(stability))), "stability": Unshown(Positive, why)}
+    return {**size, **noise_facts(received.queries(level)), "stability": Unshown(Positive, why)}
 
 
-def level_queries(manifest: Mapping[str, Any], configuration: SafeTabConfiguration, level: Level) -> LevelQueries:
-    """Return the queries of a level: its budgets, at the stability that a release states."""
-    return queries_of(configuration, level, int(manifest["levels"][str(level)]["stability"]))
-
-
-def wrong_groups(database: ReleaseDatabase, source: str, level: Level, tabulated: Tabulated) -> Iterator[str]:
-    """Yield the fault of rows that are of no group of a level. source: the source of a table's rows."""
-    regions, iterations = tabulated.of(level)
-    for name, column in (("regions", regions), ("iterations", iterations)):
-        database.register(name, pa.table({"code": pa.array(column, pa.string())}))
-    ((strange,),) = database.execute(
-        f"SELECT count(*) FROM {source} WHERE REGION_TYPE <> {database.value(level.region_type)} "
-        "OR REGION_ID NOT IN (SELECT code FROM regions) OR ITERATION_CODE NOT IN (SELECT code FROM iterations)"
-    ).fetchall()
-    if strange:
-        yield f"{strange:,} rows are of no group of the level"
-
-
-def common_not_checked(manifest: Mapping[str, Any], configuration: SafeTabConfiguration) -> Iterator[NotChecked]:
-    """Yield what no check of a SafeTab's release covers."""
+def common_checks(received: Received) -> Iterator[Check | NotChecked]:
+    """Yield what no check of a SafeTab's release covers; check that estimates were asked for."""
     for file in ("names.csv*", "points.csv*", "tabulated/hierarchy.csv*"):
         yield NotChecked(file, PUBLIC_FILE)
-    unused = ["max_race_codes", "reader", "run_us", "run_pr"] + ["state_filter_us"] * (manifest["region"] == "PR")
-    levels = configuration.levels(jurisdiction_of(manifest))
-    unused += ["zero_suppression_chance"] * all(level.nation_or_state for level in levels)
+    unused = ["max_race_codes", "reader", "run_us", "run_pr"] + ["state_filter_us"] * (received.jurisdiction == "pr")
+    unused += ["zero_suppression_chance"] * all(level.nation_or_state for level in received.levels)
     for name in unused:
-        if hasattr(configuration, name):
+        if hasattr(received.configuration, name):
             yield NotChecked(f"configuration.{name}", "no number of the release depends on it in a way that shows")
+    if received.estimated:
+        yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
+    elif any(name.startswith("parquet/estimates/") for name in received.manifest["files"]):
+        yield Check("estimates", "", ("there are estimates, and no run asked for them",))
 
 
-def negative(database: ReleaseDatabase, source: str) -> int:
-    """Return the number of counts below 0. source: the source of a table's rows."""
-    ((found,),) = database.execute(f"SELECT count(*) FROM {source} WHERE COUNT < 0").fetchall()
-    return int(found)
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def wrong_margins(
-    database: ReleaseDatabase,
-    manifest: Mapping[str, Any],
-    level: Level,
-    levels: Sequence[Level],
-    counts: str,
-    margins: Callable[[Level], Mapping[str, set[int]]],
-) -> Iterator[str]:
-    """Compare the margins of a level's counts with those of their laws; a coterminous region may have a donor's.
+@dataclass(frozen=True)
+class ReceivedRows:
+    """The rows of a table that was received, those of a group one after the other.
 
-    counts: a query of REGION_TYPE, REGION_ID, MOE, and `kind`, the kind of a count. margins: returns those that the
-    counts of a level can have, by their kind. levels: all of the release.
+    columns: of rows; GROUP is the number of the row's group in the level's domain, -1 for a group that is not in it;
+    COUNT the count, or its estimate.
+    group, start, width: of each group, in the order of rows: its number, its first row, and how many rows it has.
     """
-    regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
-    columns = {"REGION_TYPE": [kind for kind, _ in regions], "REGION_ID": [code for _, code in regions]}
-    database.register("sets", pa.table({key: pa.array(column, pa.string()) for key, column in columns.items()}))
-    rows = database.execute(
-        f"SELECT kind, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ({counts}) "
-        "LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
-    ).fetchall()
-    own = margins(level)
-    donors = [margins(other) for other in levels if other.iteration_level == level.iteration_level]
-    for kind, margin, shared, number in rows:
-        allowed = own[kind].union(*(donor.get(kind, ()) for donor in donors if shared))
-        if margin not in allowed:
-            yield f"{number:,} counts of {kind} have the margin {margin}, not {sorted(allowed)}"
+
+    columns: pa.Table
+    group: NDArray[np.int64]
+    start: NDArray[np.int64]
+    width: NDArray[np.int64]
+
+    def numbers(self, column: str) -> NDArray[np.int64]:
+        """Return a column of whole numbers, 0 where one is missing."""
+        numbers: NDArray[np.int64] = self.columns[column].cast(pa.int64()).fill_null(0).to_numpy()
+        return numbers
+
+    def details(self, forms: Mapping[int, Published]) -> NDArray[np.uint8]:
+        """Return the detail of each group by the number of its rows."""
+        details = np.full(len(self.group), NO_FORM, np.uint8)
+        for detail, form in forms.items():
+            details[self.width == len(form.rows)] = detail
+        return details
+
+
+def read_rows(
+    received: Received, level: Level, kind: type[GroupTables], name: str, *, keys_alone: bool = False
+) -> ReceivedRows:
+    """Read a table of a level, or estimates of it. keys_alone: without its counts and their margins."""
+    path = path_in(received.folder, f"parquet/{kind.FOLDER}{name}/{level.slug}.parquet")
+    table, domain = pq.read_table(path, columns=[*GROUP] if keys_alone else None), received.domains[level]
+    codes = {
+        "REGION_TYPE": [level.region_type],
+        "REGION_ID": domain.region_ids,
+        "ITERATION_CODE": domain.iteration_codes,
+    }
+    places = {}
+    for column, known in codes.items():
+        place = pc.index_in(table[column].cast(pa.string()), pa.array(known, pa.string()))
+        places[column] = place.fill_null(-1).to_numpy().astype(np.int64)
+    number = places["REGION_ID"] * len(domain.iterations) + places["ITERATION_CODE"]
+    group = np.where(np.min([*places.values()], axis=0) < 0, -1, number)
+    start = np.flatnonzero(np.diff(group, prepend=-2))
+    numbered = table.drop_columns([*GROUP]).append_column("GROUP", pa.array(group))
+    names = ["COUNT" if column == kind.COLUMN else column for column in numbered.column_names]
+    return ReceivedRows(numbered.rename_columns(names), group[start], start, np.diff(start, append=len(group)))
+
+
+def check_groups(
+    received: Received,
+    level: Level,
+    kind: type[GroupTables],
+    rows: Mapping[str, ReceivedRows],
+    details: Details,
+    *,
+    estimates: bool = False,
+) -> Generator[Check, None, GroupTables | None]:
+    """Check every row of the tables of a level; return the groups by their measured cells, None where rows are of none.
+
+    kind: of the counts. rows, details: of its tables that were received. estimates: they are estimates of the counts,
+    whose margins are not made again.
+    """
+    faults = []
+    for name, each in rows.items():
+        strange, unknown = int((each.group < 0).sum()), int((details[name] == NO_FORM).sum())
+        faults += [f"{name}: {strange:,} groups are not of the level"] * bool(strange)
+        faults += [f"{name}: {unknown:,} groups have rows of no table"] * bool(unknown)
+    if rows and received.configuration.budgets[kind.BUDGET].get(level, 0) == 0:
+        faults.append("the level has no budget for them")
+    groups = None if faults else _groups(received, level, kind, rows, details)
+    several = 0 if groups is None else len(groups.group) - len(np.unique(groups.group))
+    faults += [f"{several:,} groups have several tables"] * bool(several)
+    of = "estimates" if estimates else "groups"
+    over = "" if groups is None else f"{len(groups.group):,} groups"
+    yield Check(f"{of} of {level}, {kind.BUDGET}", over, tuple(faults))
+    if groups is None:
+        return None
+    margins = margins_by_level(kind, level, received.levels, None if received.is_truth else received.queries)
+    if not estimates:
+        _find_donors(received, level, groups, rows, details, margins)
+    clipped = not received.configuration.allow_negative_counts
+    for name, each in rows.items():
+        mine = groups.take(np.flatnonzero(np.isin(groups.detail, list(kind.TABLES[name]))))
+        made = rows_of_groups(mine, name, {"GROUP": pa.array(mine.group)}, margins, clip=False)
+        made = made.drop_columns(["MOE"]) if estimates else made
+        yield check_rows(f"{name}: {of} of {level}", each.columns, made, clipped=clipped)
+    return groups
+
+
+def _groups(
+    received: Received, level: Level, kind: type[GroupTables], rows: Mapping[str, ReceivedRows], details: Details
+) -> GroupTables:
+    """Return the groups by the rows that are single cells, sorted, with noise of their level."""
+    parts, own = [kind.load([])], received.levels.index(level)
+    for name, each in rows.items():
+        count = each.numbers("COUNT")
+        for detail, form in kind.TABLES[name].items():
+            if form.single:
+                mine = np.flatnonzero(details[name] == detail)
+                cells = count[each.start[mine][:, None] + np.array(form.single)]
+                noise_of = np.full(len(mine), own, np.uint8)
+                parts.append(kind(each.group[mine], details[name][mine], noise_of, cells.ravel()))
+    joined = kind.join(parts)
+    return joined.take(np.argsort(joined.group, kind="stable"))
+
+
+def _find_donors(
+    received: Received,
+    level: Level,
+    groups: GroupTables,
+    rows: Mapping[str, ReceivedRows],
+    details: Details,
+    margins: Margins,
+) -> None:
+    """Give groups of coterminous regions the noise of another level where all margins of their rows are of it."""
+    shared = received.is_shared(level, groups.group)
+    if not shared.any():
+        return
+    fits = np.ones((len(received.levels), len(groups.group)), bool)
+    for name, each in rows.items():
+        stated = each.numbers("MOE")
+        for detail, form in groups.TABLES[name].items():
+            mine = np.flatnonzero(details[name] == detail)
+            of_rows = stated[each.start[mine][:, None] + np.arange(len(form.rows))]
+            at = np.searchsorted(groups.group, each.group[mine])
+            for place, margin in enumerate(margins[name][detail]):
+                fits[place, at] &= (of_rows == margin).all(axis=1) & margin.all()  # 0 is of no donor
+    given = shared & ~fits[received.levels.index(level)] & fits.any(axis=0)
+    groups.noise_of[given] = fits[:, given].argmax(axis=0)

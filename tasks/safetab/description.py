@@ -13,17 +13,18 @@ from typing import Any
 
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
+from privacy.tables.published import Published
 from spine.settings import Jurisdiction
 from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
 from tasks.geography.region_files import KEY
 from tasks.geography.regions import REGION_TYPES, Region
+from tasks.releases.datapackage import slug
 from tasks.releases.description import Column, Description, Noise, Reference, Table, count_and_margin
-from tasks.releases.published import laws_by_margin
+from tasks.releases.published import laws_by_margin, row_column
 from tasks.safetab.iterations import ITERATION_KINDS, Iterations
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVELS, Level
 from tasks.safetab.run import SafeTabRun
 
-Sums = Sequence[tuple[str, int]]  # the queries of counts, and how many of their cells a count sums
 FLAGS = {"True": "yes", "False": "no"}
 WHOM = ("all of whose races are in it", "with at least one race in it", "by Hispanic or Latino ethnicity")
 ITERATION = Column(
@@ -116,22 +117,26 @@ def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
     return found
 
 
-def count_table(title: str, unit: str, stem: str, cells: Sequence[Column] = ()) -> Table:
-    """Return the table of published counts of each group's cells: STEM/LEVEL.csv, and with margins as Parquet."""
+def count_table(name: str, form: Published, columns: Sequence[Column] = ()) -> Table:
+    """Return the table of a release that has the rows of a form: NAME/LEVEL.csv, and with margins as Parquet.
+
+    columns: those of rows, where it is not one.
+    """
+    cells = [row_column(form)] if len(form.columns) == 1 else [each for each in columns if each.name in form.columns]
     return Table(
-        title,
+        f"{form.title}: {{level}}",
         (
             *REGION,
             ITERATION,
             *cells,
             *count_and_margin(
-                unit,
+                form.unit,
                 "the published count, with noise",
                 "the margin of error at 95% of the noise in the count, over all runs",
             ),
         ),
-        text=f"{stem}/{{level}}.csv",
-        parquet=f"parquet/{stem}/{{level}}.parquet",
+        text=f"{name}/{{level}}.csv",
+        parquet=f"parquet/{name}/{{level}}.parquet",
         key=(*GROUP, *(column.name for column in cells)),
         references=OF_GROUP,
         counts=True,
@@ -159,27 +164,26 @@ def estimates_of(table: Table) -> Table:
 
 def describe(
     manifest: Mapping[str, Any],
-    tables: Sequence[tuple[Table, Sums]],
+    forms: Mapping[str, Mapping[int, Published]],
     counted: str,
+    columns: Sequence[Column] = (),
     others: Sequence[str] = (),
     required: Sequence[str] = (),
 ) -> Description:
-    """Return the description of a release: its tables of counts with the sums in them, and their estimates.
+    """Return the description of a release: its tables of counts, with the laws of their rows, and their estimates.
 
-    counted: what the iterations count. others: patterns of files besides its report. required: files of counts.
+    forms: of each table by its name, and by detail. counted: what the iterations count. columns: as in `count_table`.
+    others: patterns of files besides its report. required: files of counts.
     """
     levels = [level for level in ALL_LEVELS if str(level) in manifest["levels"]]
-    of_table = {
-        table.text.removesuffix("{level}.csv").replace("/", "-").lower() + level.slug: (level, sums)
-        for table, sums in tables
-        for level in levels
-    }
+    of_table = {slug(f"{name}/{level.slug}"): (level, forms[name].values()) for name in forms for level in levels}
 
     def noise(name: str) -> list[Noise]:
         return laws(manifest, *of_table[name.removesuffix("-text")]) if manifest["spent"] else []
 
     dependent = not manifest["configuration"]["allow_negative_counts"]
-    counts = [replace(table, dependent=dependent) for table, _ in tables]
+    tables = (count_table(name, next(iter(each.values())), columns) for name, each in forms.items())
+    counts = [replace(table, dependent=dependent) for table in tables]
     names = {"level": {level.slug: level.name for level in levels}}
     required = ["report.html", *(table.text for table in (REGIONS, ITERATIONS, HIERARCHY)), *required]
     tabulated = public_tables(counted)
@@ -188,7 +192,7 @@ def describe(
     )
 
 
-def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
+def laws(manifest: Mapping[str, Any], level: Level, forms: Iterable[Published]) -> list[Noise]:
     """Return the laws of a level's counts by their margins; of two laws with one margin that of the larger variance.
 
     A coterminous region may have the count of a region of another level.
@@ -198,6 +202,6 @@ def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
     return laws_by_margin(
         (law(definition, parse_exact(levels[name]["queries"][query]["budget"]), levels[name]["stability"]), cells)
         for name in dict.fromkeys([str(level), *donors])
-        for query, cells in sums
+        for query, cells in dict.fromkeys((each.measured, cells) for each in forms for cells in each.draws.tolist())
         if query in levels[name]["queries"]
     )

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
 
+from privacy.tables.published import Published
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.staging import write_tables
+from tasks.releases.published import Keys, rows_by_table
 from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.levels import Level
-from tasks.safetab.noise import load_queries
+from tasks.safetab.noise import LevelQueries, load_queries
 from tasks.safetab.run import SafeTabRun
 
 TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
 GROUPS_AT_ONCE = 100_000
 
 Tables = TypeVar("Tables", bound="GroupTables")
+Margins = Mapping[str, Mapping[int, NDArray[np.int64]]]  # by table and detail: levels whose noise it is x rows
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class GroupTables:
     CELLS is the number of cells of a table at each detail, CELLWISE the arrays that have one element a cell. BUDGET is
     the table's name in config.json: a level without a budget for it does not have it. The stage that makes the tables
     writes them to the folder MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made
-    equal. A release has them in FOLDER, their numbers as COLUMN.
+    equal. A release has them in FOLDER, their numbers as COLUMN: TABLES are its tables by their name, and of each the
+    form that it has at a detail.
 
     group: int64 array, sorted; group number in the level's domain.
     detail: uint8 array; the detail of each group's table.
@@ -42,6 +46,7 @@ class GroupTables:
     cells: int64 array; the cells of the tables, one table after the other in the order of the groups.
     """
 
+    TABLES: ClassVar[Mapping[str, Mapping[int, Published]]]
     CELLS: ClassVar[NDArray[np.int64]]
     CELLWISE: ClassVar[tuple[str, ...]] = ("cells",)
     BUDGET: ClassVar[str]
@@ -77,6 +82,15 @@ class GroupTables:
         return type(self)(
             **{name: array[cell if name in self.CELLWISE else rows] for name, array in self.arrays().items()}
         )
+
+    def released(self) -> Self:
+        """Return the groups that are released."""
+        return self
+
+    def numbers(self, name: str, detail: int, margins: Margins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of a table of a release of the groups of a detail, and their margins: groups x rows each."""
+        cells = self.cells[self.places(detail)]
+        return self.TABLES[name][detail].counts(cells), margins[name][detail][self.noise_of[self.detail == detail]]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -130,10 +144,32 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
         yield held
 
 
-def write_table(out: Path, kind: type[GroupTables], table: str, level: Level, parts: Iterator[pa.Table]) -> None:
+def write_table(run: SafeTabRun, level: Level, kind: type[GroupTables], name: str, out: Path) -> None:
     """Write a table of a level into OUT as text and as Parquet; text has no margins, except those of estimates."""
-    name = f"{kind.FOLDER}{table}/{level.slug}"
-    write_tables(out, parts, f"parquet/{name}.parquet", f"{name}.csv", left_out=[] if kind.FOLDER else ["MOE"])
+    domain, details, margins = load_domain(run, level), list(kind.TABLES[name]), load_margins(run, level, kind)
+    clip = not run.parameters.configuration.allow_negative_counts
+    final = (piece.released() for piece in load_final(run, level, kind))
+    pieces = (piece.take(np.flatnonzero(np.isin(piece.detail, details))) for piece in final)
+    parts = (
+        rows_of_groups(part, name, group_columns(domain, part.group), margins, clip=clip)
+        for part in batches(pieces, kind)
+    )
+    file = f"{kind.FOLDER}{name}/{level.slug}"
+    write_tables(out, parts, f"parquet/{file}.parquet", f"{file}.csv", left_out=[] if kind.FOLDER else ["MOE"])
+
+
+def rows_of_groups(part: GroupTables, name: str, keys: Keys, margins: Margins, *, clip: bool) -> pa.Table:
+    """Return a table of a release of groups that have it, in their order. Sums come before clipping."""
+    tables = part.TABLES[name]
+    which = np.searchsorted(list(tables), part.detail)
+    widths = np.array([len(table.rows) for table in tables.values()])[which]
+    starts = np.cumsum(widths) - widths
+    count, margin = np.zeros((2, int(widths.sum())), np.int64)
+    for place, (detail, table) in enumerate(tables.items()):
+        rows = starts[which == place][:, None] + np.arange(len(table.rows))
+        count[rows], margin[rows] = part.numbers(name, detail, margins)
+    numbers = {part.COLUMN: np.maximum(count, 0) if clip else count, "MOE": margin}
+    return rows_by_table(list(tables.values()), which, keys, numbers)
 
 
 def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> list[int]:
@@ -144,21 +180,31 @@ def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> 
     return groups.tolist()
 
 
-def margins_by_level(
-    run: SafeTabRun, level: Level, kind: type[GroupTables], sums: Sequence[tuple[str, int]]
-) -> NDArray[np.int64]:
-    """Return the margins of sums in a level's tables by the level whose noise they have: its own, or a donor's.
+def load_margins(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> Margins:
+    """Return the margins of a level's tables in a release; zero without noise."""
+    levels = run.parameters.configuration.levels(level.jurisdiction)
+    return margins_by_level(kind, level, levels, None if is_truth(run) else partial(load_queries, run))
 
-    sums: the query that measured the cells of a sum, and how many these are; each is a column. Zero without noise, and
-    of levels without these tables.
+
+def margins_by_level(
+    kind: type[GroupTables], level: Level, levels: Sequence[Level], queries: Callable[[Level], LevelQueries] | None
+) -> Margins:
+    """Return the margins of a level's tables, by the level whose noise they have: its own, or a donor's.
+
+    levels: of the release. queries: returns those of a level; None without noise. Margins without noise, and of levels
+    that cannot be donors, are 0.
     """
-    configuration = run.parameters.configuration
-    levels = configuration.levels(level.jurisdiction)
-    margins = np.zeros((len(levels), len(sums)), np.int64)
-    if is_truth(run):
-        return margins
-    for place, donor in enumerate(levels):
-        if donor.iteration_level == level.iteration_level and configuration.budgets[kind.BUDGET][donor] != 0:
-            queries = load_queries(run, donor)
-            margins[place] = [queries.margin(query, cells) for query, cells in sums]
-    return margins
+    donors = {
+        place: queries(each)
+        for place, each in enumerate(levels)
+        if queries and each.iteration_level == level.iteration_level
+    }
+
+    def margins(form: Published) -> NDArray[np.int64]:
+        found = np.zeros((len(levels), len(form.rows)), np.int64)
+        for place, donor in donors.items():
+            if form.measured in donor.budgets:
+                found[place] = form.margins(donor.law(form.measured))
+        return found
+
+    return {name: {detail: margins(form) for detail, form in forms.items()} for name, forms in kind.TABLES.items()}

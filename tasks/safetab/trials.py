@@ -6,13 +6,14 @@ from the reservation, as for any run on synthetic data: data without the mark ge
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from spine.settings import Jurisdiction
 from tasks.lifecycle.authorization import TRUTH, mark_repetition
-from tasks.lifecycle.reservation import Charging
-from tasks.safetab.reserve_budget import reserve_budget
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.safetab.reserve_budget import claim
 from tasks.safetab.run import SafeTabRun
 
 R = TypeVar("R", bound=SafeTabRun)
@@ -38,7 +39,7 @@ def open_trial(run: R, number: int, jurisdiction: Jurisdiction, ledger: Path, *,
     trial = _linked(run, number)
     mark_repetition(trial)
     options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
-    reserve_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
+    authorize(Charging(None, ledger), replace(claim(trial, jurisdiction, options), entered_as=run.id))
     return trial
 
 

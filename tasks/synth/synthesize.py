@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.geography.names import NAMES, Names, write_names
-from tasks.geography.points import Points, points_in, write_points
+from tasks.geography.names import NAMES, Names
+from tasks.geography.points import POINTS, Points
+from tasks.geography.public_regions import read_regions
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.records.marks import Mark, save_mark
 from tasks.synth.blocks import read_blocks
@@ -74,7 +75,7 @@ def synthesize_blocks(
     """
     check_empty(out)
     states = table_states(read_blocks(table, populated=populated), table, options.seed, wanted)
-    names, points = NAMES.in_geography(str(table)), points_in(str(table))
+    names, points = read_regions(str(table))
     return _make(generator, states, params, out, options, shares, names=names, points=points)
 
 
@@ -174,8 +175,9 @@ def _make(
         for place, own in digests.items():
             save_mark(place, replace(mark, digests=own))
             if names:
-                write_names(place, names, names.__contains__)
-            write_points(place, points or {}, (points or {}).__contains__)
+                NAMES.write_release(place, names, names.__contains__)
+            if points:
+                POINTS.write_release(place, points, points.__contains__)
     folders = {name: out / place for name, place in options.places.items()}
     mark = replace(mark, digests=next(iter(digests.values())))
     return Made(folders, out / "params", persons, blocks, codes, shares, uncounted, mark, counts)

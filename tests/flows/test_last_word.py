@@ -18,7 +18,7 @@ from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.authorization import SECRET
-from tasks.lifecycle.reservation import authorize
+from tasks.lifecycle.reservation import Claim, authorize
 
 CHARGED = f"rho 2 was charged to account {ACCOUNT}"
 NOTHING, NOT_KNOWN = "nothing was charged", "what was charged is not known: "
@@ -42,7 +42,7 @@ def settings(tmp_path: Path) -> RunSettings:
 
 
 def reserve(settings: RunSettings, mark: MarkName | None = None) -> None:
-    authorize(settings.directory, settings.charging, ("72",), spend("zcdp", [Fraction(2)]), "c", Digests(mark))
+    authorize(settings.charging, Claim(settings.directory, ("72",), spend("zcdp", [Fraction(2)]), "c", Digests(mark)))
 
 
 def unmount(settings: RunSettings) -> Path:

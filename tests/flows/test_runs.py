@@ -126,7 +126,7 @@ def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> N
     kept["settings"] |= {"rounding": "program"} if name == "rounding" else {}
     kept["settings"]["cluster"] |= {"dashboard": False} if name == "dashboard" else {}
     (run / SETTINGS).write_text(json.dumps(kept))
-    with pytest.raises(Refused, match="is of another version of das-flows"):
+    with pytest.raises(Refused, match="has other settings than this version"):
         load_settings(run)
 
 

@@ -296,9 +296,9 @@ def sentence(solved: Mapping[str, Any]) -> str:
 
 
 def _table_of(row: Mapping[str, Any]) -> str:
-    """Return the table that a group most likely gets, and its share of runs, rounded down."""
-    name = f"a table of {AGES_NAMES[row['table']]}" if row["table"] in AGES_NAMES else ""
-    return f"{name or 'a total alone'} ({int(1000 * row['chance']) / 10:g}% of runs)"
+    """Return the table that a group most likely gets, and in how many of 100 runs; rounded down, as a chance near 1."""
+    name = "a total alone" if row["table"] == SHAPES[0] else f"a table of {AGES_NAMES[row['table']]}"
+    return f"{name} ({int(1000 * row['chance']) / 10:g}% of runs)"
 
 
 def table(solved: Mapping[str, Any]) -> TextTable:

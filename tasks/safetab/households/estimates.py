@@ -21,8 +21,9 @@ from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import equalities, load_domain, map_pieces
+from tasks.safetab.group_tables import Margins
 from tasks.safetab.households.run import HouseholdRun
-from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, CountTable, HouseholdTables
+from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, CountTable, HouseholdTables, HouseholdTypes, Tenures
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import estimate_words, load_queries
 
@@ -38,20 +39,25 @@ class EstimatedTables(HouseholdTables):
 
     margins: NDArray[np.int64]
 
+    def numbers(self, _name: str, detail: int, _margins: Margins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of a table as `GroupTables`."""
+        places = self.places(detail)
+        return self.cells[places], self.margins[places]
+
 
 @dataclass(frozen=True)
-class EstimatedTypes(EstimatedTables):
+class EstimatedTypes(EstimatedTables, HouseholdTypes):
     """Estimates of T3."""
 
-    TABLE, CELLS = T3, np.array([len(table.rows) for table in T3.published])
+    CELLS = np.array([len(table.rows) for table in T3.published])
     MADE = FINAL = "estimated_t3"
 
 
 @dataclass(frozen=True)
-class EstimatedTenures(EstimatedTables):
+class EstimatedTenures(EstimatedTables, Tenures):
     """Estimates of T4."""
 
-    TABLE, CELLS = T4, np.array([len(table.rows) for table in T4.published])
+    CELLS = np.array([len(table.rows) for table in T4.published])
     MADE = FINAL = "estimated_t4"
 
 

@@ -62,10 +62,14 @@ class CountTable:
         """The table of each detail: those cells, sorted, that the measured ones make up."""
         title, parts = f"Households by {self.words}", map(self._counts, self.measured)
         return tuple(
-            Published(code, f"{title} ({code})", measured, "households", self.column, self._rows(own), self.words)
+            Published(code, f"{title} ({code})", self.name, "households", (self.column,), self._rows(own), self.words)
             for code, own in zip(self.details, parts, strict=True)
-            for measured in [f"{self.name}/{code}"]
         )
+
+    @cached_property
+    def files(self) -> dict[str, dict[int, Published]]:
+        """The tables of a release by their name, and each by its detail."""
+        return {f"{self.name}/{each.name}": {detail: each} for detail, each in enumerate(self.published)}
 
     def _rows(self, parts: Sequence[frozenset[int]]) -> tuple[Row, ...]:
         """Return the rows of a table, from the categories that each measured cell counts."""
@@ -73,7 +77,7 @@ class CountTable:
         for cell, (words, whole) in sorted(self.cells.items()):
             places = tuple(place for place, part in enumerate(parts) if part <= whole)
             if frozenset().union(*(parts[place] for place in places)) == whole:
-                rows.append(Row(str(cell), words, places))
+                rows.append(Row((str(cell),), words, places))
         return tuple(rows)
 
     def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
@@ -132,7 +136,7 @@ class HouseholdTables(GroupTables):
 class HouseholdTypes(HouseholdTables):
     """T3 of the groups of a level: households by type."""
 
-    TABLE, CELLS, BUDGET = T3, T3.widths, T3.key
+    TABLE, TABLES, CELLS, BUDGET = T3, T3.files, T3.widths, T3.key
     MADE, FINAL = "t3", "final_t3"
 
 
@@ -140,7 +144,7 @@ class HouseholdTypes(HouseholdTables):
 class Tenures(HouseholdTables):
     """T4 of the groups of a level: households by tenure."""
 
-    TABLE, CELLS, BUDGET = T4, T4.widths, T4.key
+    TABLE, TABLES, CELLS, BUDGET = T4, T4.files, T4.widths, T4.key
     MADE, FINAL = "t4", "final_t4"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.tables.published import Published, Row
 from tasks.safetab.persons.person import AGE23_BINS, CELLS, LAST_AGE
 
 # 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
@@ -39,6 +42,21 @@ def query_of(detail: int) -> str:
     return "total_only" if detail == TOTAL_ONLY else "stage_2"
 
 
+def _rows(detail: int) -> tuple[Row, ...]:
+    """Return the rows of a table of sex by age: the sum of each sex, then the cells by age and sex."""
+    ages = len(AGES[detail])
+    cells = [range(place * ages, (place + 1) * ages) for place in range(len(SEXES))]  # of each sex by age
+    sums = [Row(("*", "*", str(sex)), words, tuple(of)) for (sex, words), of in zip(SEXES.items(), cells, strict=True)]
+    return (
+        *sums,
+        *(
+            Row((str(start), str(end), str(sex)), f"{words}, {age_label(start, end)}", (of[age],))
+            for age, (start, end) in enumerate(AGE_RANGES[detail])
+            for (sex, words), of in zip(SEXES.items(), cells, strict=True)
+        ),
+    )
+
+
 def age_label(start: int, end: int) -> str:
     """Return an age range in words: `0–4`, `20`, `85 and over`."""
     if end >= LAST_AGE:
@@ -51,3 +69,16 @@ def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
     bins = np.searchsorted(AGES[AGE23], AGES[detail])  # every age bin is a range of age23 bins
     by_sex = cells.reshape(len(cells), 2, CELLS // 2)
     return np.add.reduceat(by_sex, bins, axis=2).reshape(len(cells), 2 * len(bins))
+
+
+def _published(title: str, detail: int, columns: Sequence[str], rows: Sequence[Row]) -> Published:
+    name = f"{title} of population groups"
+    return Published(DETAILS[detail], name, query_of(detail), "persons", tuple(columns), tuple(rows), "sex and age")
+
+
+T1 = {  # by detail: the sum of all cells
+    detail: _published("Totals", detail, (), [Row((), "all persons", tuple(range(width)))])
+    for detail, width in enumerate(WIDTHS.tolist())
+}
+T2 = {detail: _published("Sex by age", detail, ("AGESTART", "AGEEND", "SEX"), _rows(detail)) for detail in AGES}
+TABLES = {"t1": T1, "t2": T2}

@@ -101,7 +101,6 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
     return EstimatedGroups(
         group=published.group,
         detail=published.detail,
-        total=summed.total,
         cells=published.cells + _spread(published, summed),
         noise_of=published.noise_of,
         margin=summed.margin,
@@ -112,10 +111,11 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
 def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:
     """Return what is added to each cell of the tables, in the order of `PublishedGroups`."""
     added = np.zeros(len(published.cells), np.int64)
-    for table in AGES:
-        rows = published.detail == table
+    for detail, width in enumerate(WIDTHS.tolist()):
+        rows = published.detail == detail
         change = estimates.total[rows] - estimates.measured[rows]
-        added[published.places(table)] = allocate(change, estimates.turn[rows], int(WIDTHS[table]))
+        spread = allocate(change, estimates.turn[rows], width) if detail in AGES else change[:, None]
+        added[published.places(detail)] = spread
     return added
 
 

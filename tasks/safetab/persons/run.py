@@ -5,7 +5,7 @@ Besides what every SafeTab run has (tasks/safetab/run.py) there are in the direc
 prepared/                    estimators/NUMBER
 noisy/LEVEL/totals           the details of groups, chosen by their noisy totals
 noisy/LEVEL/sex_by_age       their noisy tables
-noisy/LEVEL/published, estimates, then final, final_estimates: coterminous regions made equal
+noisy/LEVEL/published_groups, estimated_groups, then final_groups, final_estimated_groups: coterminous regions equated
 ```
 """
 

@@ -8,44 +8,36 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.estimation.allocation import sex_margin
 from privacy.noise import margins
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import load_domain, map_pieces
-from tasks.safetab.group_tables import GroupTables
+from tasks.safetab.group_tables import GroupTables, Margins
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import load_queries
-from tasks.safetab.persons.details import AGES, DETAILS, TOTAL, WIDTHS
+from tasks.safetab.persons.details import AGES, DETAILS, TABLES, TOTAL, WIDTHS
 from tasks.safetab.persons.run import PERSONS, DetailedRun
 
 
 @dataclass(frozen=True)
 class PublishedGroups(GroupTables):
-    """The tables of the published groups of a level: a total (T1), and sex by age (T2) for those that have cells.
+    """The tables of the published groups of a level: a total (T1), and sex by age (T2) for those that have ages."""
 
-    total: int64 array; the T1 count of each group.
-    """
-
-    CELLS = np.array([width if detail in AGES else 0 for detail, width in enumerate(WIDTHS)])
-    BUDGET, MADE, FINAL = PERSONS, "published", "final"
-
-    total: NDArray[np.int64]
-
-    def released(self) -> Self:
-        """Return the groups that are released."""
-        return self
+    TABLES, CELLS = TABLES, WIDTHS
+    BUDGET, MADE, FINAL = PERSONS, "published_groups", "final_groups"
 
 
 @dataclass(frozen=True)
 class EstimatedGroups(PublishedGroups):
-    """Estimates of the published groups of a level: of totals and cells, which have the names of the counts here.
+    """Estimates of the published groups of a level.
 
     margin: int64 array; the 95% margin of error of each total.
     dropped: bool array; the groups that the ancestor test leaves out of the estimates.
     """
 
-    MADE, FINAL = "estimates", "final_estimates"
+    MADE, FINAL = "estimated_groups", "final_estimated_groups"
     FOLDER, COLUMN = "estimates/", "ESTIMATE"
 
     margin: NDArray[np.int64]
@@ -54,6 +46,14 @@ class EstimatedGroups(PublishedGroups):
     def released(self) -> Self:
         """Return the groups that are released: those that were not dropped."""
         return self.take(np.flatnonzero(~self.dropped))
+
+    def numbers(self, name: str, detail: int, margins: Margins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of a table, and their margins. A cell's is the count's, which covers the estimate too."""
+        numbers, margin = super().numbers(name, detail, margins)
+        rows, draws, width = self.detail == detail, self.TABLES[name][detail].draws, WIDTHS[detail]
+        of_total = self.margin[rows][:, None]
+        of_sex = sex_margin(of_total, margins["t1"][detail][self.noise_of[rows]])
+        return numbers, np.select([draws == width, draws == width // 2], [of_total, of_sex], margin)
 
 
 def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
@@ -90,10 +90,10 @@ def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
     published = PublishedGroups(
         group=first * len(load_domain(run, level).iterations) + group,
         detail=detail[group],
-        total=total[group].astype(np.int64),
         cells=np.empty(PublishedGroups.CELLS[detail[group]].sum(), np.int64),
         noise_of=np.full(len(group), levels.index(level), np.uint8),
     )
-    for table in AGES:
-        published.cells[published.places(table)] = open_array(tables, DETAILS[table])
+    for table, name in enumerate(DETAILS):
+        cells = open_array(tables, name) if table in AGES else total[group][published.detail == table][:, None]
+        published.cells[published.places(table)] = cells
     return published

@@ -12,7 +12,7 @@ counts/NAME/all/LEVEL                   exact histograms of a level, in spine or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 
@@ -23,10 +23,9 @@ from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
-from spine.top_down.queries import group_sums, query_group
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records import counted_records
@@ -35,11 +34,12 @@ from tasks.records.findings import Finding, has_errors, keep_findings, kept, ref
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open_records
-from tasks.top_down.declared.measure import ALL, DeclaredRun
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.input.declared_counts import broken_counts
 from tasks.top_down.source import Validated, save_histograms
 
-FEW = 8  # values of an axis that a finding names
 RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
 
@@ -55,10 +55,12 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(mark_folder(data)) is None:
-        precheck(run, charging, EVERYWHERE, declared.spend)
+        precheck(charging, Claim(run, EVERYWHERE, declared.spend))
 
 
-def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
+def tabulate(
+    run: DeclaredRun, workers: Workers, data: str, public: PublicTables, estimator: Estimator = "topdown"
+) -> Validated:
     """Check every record, count it, and compare the counts with all declared figures.
 
     A run that has counted continues from its own counts, if its records are unchanged or gone.
@@ -78,6 +80,7 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
         return validated
     remove(run / "persons", run / "counts")
     save_object(run / PUBLIC, public)
+    run.choose(estimator)
     with unchanged([data, *mark_files(mark_folder(data))]):
         validated = _tabulate(run, workers, data)
     save_object(run / VALIDATED, validated)
@@ -124,23 +127,11 @@ def count_chunk(run: DeclaredRun, product: str, number: int) -> None:
 def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     """Check records, and return the keys of those without a fault: leaf * cells + cell."""
     form, product = declared.declaration.form, declared.declaration.product
-    at = []
-    for axis in product.axes:
-        number = coordinates(form.axes[axis.name])
-        own = checks.columns[axis.column].where(partial(_number, number), np.int64)
-        listed = ", ".join([*number][:FEW]) + (", ..." if len(number) > FEW else "")
-        checks.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, number)
-        at.append(np.maximum(own, 0))
-    cell = np.ravel_multi_index(tuple(at), product.shape)
-    checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
+    cell = checks.cells(product, {name: coordinates(axis) for name, axis in form.axes.items()})
     leaf = _leaf_of_records(declared, checks)
     last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
     checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
     return (leaf * product.cells + cell)[checks.good], None
-
-
-def _number(numbers: Mapping[str, int], value: str) -> int:
-    return numbers.get(value, -1)
 
 
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
@@ -182,19 +173,7 @@ def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: In
             text = f"totals of {file_name(form.totals[at].file)} that are not the numbers of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
     for at, counted in enumerate(form.counts):
-        parts, declared_counts = query_group(declared.declaration.product, counted.partition), figures.counts[at]
-        records = group_sums(parts, len(keys), leaf, cell, count)
-        has = np.array([bool(column) for column in counted.columns])
-        least = np.array(counted.least or [0] * len(has))
-        most = [each if isinstance(each, int) else np.inf for each in counted.most] or [np.inf] * len(has)
-        for text, bad in (
-            ("records in leaves whose declared count of their part is 0", (records > 0) & (declared_counts == 0)),
-            ("fewer records than the declared counts need", records < declared_counts * least),
-            (
-                "more records than the declared counts allow",
-                records > declared_counts * np.where(declared_counts, most, 0),
-            ),
-        ):
-            rows = np.flatnonzero((bad & has).any(axis=1))
-            if len(rows):
-                yield Finding(file, text, f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))
+        counts = figures.counts[at]
+        for rule, bad in broken_counts(declared.declaration.product, counted, counts, leaf, cell, count):
+            if len(rows := np.flatnonzero(bad)):
+                yield Finding(file, f"leaves with {rule}", f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))

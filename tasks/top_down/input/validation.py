@@ -13,7 +13,7 @@ from tasks.errors import PUT_BACK, Refused
 from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_account, precheck
+from tasks.lifecycle.reservation import Charging, Claim, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import exists, file_name, unchanged
@@ -21,11 +21,12 @@ from tasks.records.findings import MISSING, Finding, has_errors, keep_findings, 
 from tasks.records.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.records.record_digests import digests as state_digests
 from tasks.records.records import STATE, digest_by_workers, open_records
+from tasks.top_down.blocks import Blocks, TopDownRun, save_blocks
+from tasks.top_down.input.histograms import findings_path, validate_state
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
-from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run_plan import Design, ProductName, Tables, public_digests
-from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.source import Validated
 from tasks.top_down.spend import planned_spend, planned_spends
 
 
@@ -67,7 +68,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             spend = planned_spend(design, nation=design.with_nation(blocks.states))
-            precheck(run, charging, blocks.states, spend)
+            precheck(charging, Claim(run, blocks.states, spend))
         if blocks is not None:
             save_blocks(run, blocks)
             save_codes(run, codes, blocks)

@@ -10,8 +10,13 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from privacy.tables.published import Published, Row
 
-ROWS = Row("0", "all", (0, 1, 2)), Row("1", "first", (0,)), Row("2", "second", (1,)), Row("3", "third", (2,))
-TABLE = Published("t", "A table", "m", "households", "CELL", ROWS, by="tenure")
+ROWS = (
+    Row(("0",), "all", (0, 1, 2)),
+    Row(("1",), "first", (0,)),
+    Row(("2",), "second", (1,)),
+    Row(("3",), "third", (2,)),
+)
+TABLE = Published("t", "A table", "m", "households", ("CELL",), ROWS, by="tenure")
 
 
 def test_a_row_is_the_sum_of_its_cells_for_every_key() -> None:
@@ -31,10 +36,10 @@ def test_a_margin_is_that_of_as_many_draws_as_a_row_has_cells() -> None:
 def test_rows_that_share_cells_may_not_be_added_up_and_single_cells_give_all_rows() -> None:
     assert TABLE.overlaps
     assert TABLE.single == (1, 2, 3)
-    parts = Published("p", "", "m", "", "CELL", ROWS[:0:-1])
+    parts = Published("p", "", "m", "", ("CELL",), ROWS[:0:-1])
     assert not parts.overlaps
     assert parts.single == (2, 1, 0)
-    assert Published("s", "", "m", "", "CELL", ROWS[:3]).single == ()  # the third cell is in a sum alone
+    assert Published("s", "", "m", "", ("CELL",), ROWS[:3]).single == ()  # the third cell is in a sum alone
     answer = np.array([[5, 7, -2]])
     for table in (TABLE, parts):
         assert (table.counts(answer)[:, table.single] == answer).all()

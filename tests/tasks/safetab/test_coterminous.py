@@ -171,11 +171,11 @@ def test_a_list_that_cannot_be_read_is_refused(
 
 # Algorithm 4
 
-Tables = dict[tuple[str, str, str], tuple[int, int, tuple[int, ...]]]  # group: detail, total, cells
+Tables = dict[tuple[str, str, str], tuple[int, tuple[int, ...]]]  # group: detail, cells
 
 
 def random_tables(inputs: Inputs, jurisdiction: str, rng: random.Random) -> Tables:
-    """Some groups of the domain with made-up counts: a total, or a table and its sum."""
+    """Some groups of the domain with made-up counts: of a total, or the cells of a table."""
     tables: Tables = {}
     blocks = [block for block in inputs.blocks if block[0] in states(inputs, jurisdiction)]
     for block in blocks:
@@ -186,9 +186,8 @@ def random_tables(inputs: Inputs, jurisdiction: str, rng: random.Random) -> Tabl
                 for code, about in tabulated(inputs, region_type, level).items():
                     if rng.random() < 0.5:
                         detail = TOTAL_ONLY if about["total_only"] else rng.choice([TOTAL, *AGES])
-                        width = int(WIDTHS[detail]) if detail in AGES else 0
-                        cells = tuple(rng.randint(-9, 99) for _ in range(width))
-                        tables[region_type, region_id, code] = (detail, rng.randint(0, 999), cells)
+                        cells = tuple(rng.randint(-9, 99) for _ in range(int(WIDTHS[detail])))
+                        tables[region_type, region_id, code] = (detail, cells)
     return tables
 
 
@@ -232,14 +231,13 @@ def write_tables(run: DetailedRun, jurisdiction: str, tables: Tables) -> None:
         published = PublishedGroups(
             group=np.array([row[0] for row in rows], np.int64),
             detail=np.array([row[1] for row in rows], np.uint8),
-            total=np.array([row[2] for row in rows], np.int64),
-            cells=np.array([cell for row in rows for cell in row[3]], np.int64),
+            cells=np.array([cell for row in rows for cell in row[2]], np.int64),
             noise_of=np.full(len(rows), place, np.uint8),
         )
         for first, last in domain.pieces():
             width = len(domain.iteration_codes)
             inside = np.flatnonzero((published.group >= first * width) & (published.group < last * width))
-            save_arrays(run.noisy_folder(level, "published", first), published.take(inside).arrays())
+            save_arrays(run.noisy_folder(level, PublishedGroups.MADE, first), published.take(inside).arrays())
 
 
 def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple[str, str, str], str]]:
@@ -256,7 +254,7 @@ def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple
             region_number, code = divmod(group, len(domain.iteration_codes))
             key = (level.region_type, domain.region_ids[region_number], domain.iteration_codes[code])
             cells = published.cells[ends[number] - published.widths[number] : ends[number]]
-            tables[key] = (int(published.detail[number]), int(published.total[number]), tuple(cells.tolist()))
+            tables[key] = (int(published.detail[number]), tuple(cells.tolist()))
             donor = levels[int(published.noise_of[number])]
             assert donor.iteration_level == level.iteration_level
             noise_of[key] = donor.region_type

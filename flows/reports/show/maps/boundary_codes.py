@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from flows.reports.show.geography import title
 from tasks.errors import Refused
-from tasks.geography.names import HEADER_LEVELS, names_of_2020
+from tasks.geography.names import names_of_2020
+from tasks.geography.public_regions import HEADER_LEVELS
 from tasks.geography.region_files import DIGITS
 from tasks.geography.regions import Region
 

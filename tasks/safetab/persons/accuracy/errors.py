@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from privacy.analyses.error_measures import Closeness
 from tasks.safetab.domain import load_domain
 from tasks.safetab.exact_counts import ExactCounts, read_exact_counts
-from tasks.safetab.group_tables import load_final
+from tasks.safetab.group_tables import load_final, load_margins
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import LevelQueries
 from tasks.safetab.persons.details import AGES, WIDTHS, in_bins
-from tasks.safetab.persons.release import load_margins
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
 
@@ -56,7 +55,7 @@ def compare(run: DetailedRun, level: Level, estimates: bool) -> pd.DataFrame:
 
 
 def _tally(run: DetailedRun, level: Level, of: int) -> pd.DataFrame:
-    domain, margins = load_domain(run, level), load_margins(run, level)
+    domain, margins = load_domain(run, level), load_margins(run, level, KINDS[of])
     configuration = run.parameters.configuration
     parts = []
     for (first, last), piece in zip(domain.pieces(), load_final(run, level, KINDS[of]), strict=True):
@@ -64,18 +63,20 @@ def _tally(run: DetailedRun, level: Level, of: int) -> pd.DataFrame:
         place = published.group - first * len(domain.iterations)
         size = np.searchsorted(LARGEST, exact.totals())
         left = np.bincount(np.delete(size, place), minlength=len(LARGEST))
-        stated = margins.of_totals(published), margins.of_sexes(published), margins.of_cells(published)
         parts.append(_rows(len(LARGEST), detail=NOT_PUBLISHED, size=np.arange(len(LARGEST)), number=left))
-        for statistic, rows, noisy, true in _counts(published, exact, place):
+        for name, detail, rows, true in _true_counts(published, exact, place):
+            noisy, margin = published.numbers(name, detail, margins)
             error = (noisy if configuration.allow_negative_counts else np.maximum(noisy, 0)) - true
             of_group = np.repeat(rows, error.shape[1])
+            draws = published.TABLES[name][detail].draws
+            statistic = np.select([draws == WIDTHS[detail], draws > 1], [TOTAL, SEX], CELL)
             tally = _rows(
                 error.size,
                 noise_of=published.noise_of[of_group],
                 detail=published.detail[of_group],
                 size=size[place[of_group]],
-                statistic=statistic,
-                margin=stated[statistic][of_group],
+                statistic=np.tile(statistic, len(rows)),
+                margin=margin.ravel(),
                 error=error.ravel(),
                 number=1,
                 **Closeness.of(error.reshape(-1, 1), true.reshape(-1, 1), 1)._asdict(),
@@ -92,15 +93,15 @@ def _rows(length: int, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame(dict.fromkeys((*BY, "number", *Closeness._fields), 0) | columns, index=range(length))
 
 
-def _counts(
+def _true_counts(
     published: PublishedGroups, exact: ExactCounts, place: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield what counts are of, the rows of `published` that have them, and the noisy and true counts of each row."""
-    yield TOTAL, np.arange(len(place)), published.total[:, None], exact.totals()[place][:, None]
-    for detail in AGES:
+) -> Iterator[tuple[str, int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the name and the detail of tables, the rows of `published` that have them, and their true counts."""
+    totals = exact.totals()
+    for detail in range(len(WIDTHS)):
         rows = np.flatnonzero(published.detail == detail)
-        true = in_bins(exact.cells(place[rows]), detail)
-        noisy = published.cells[published.places(detail)]
-        by_sex = (len(rows), 2, int(WIDTHS[detail]) // 2)
-        yield SEX, rows, noisy.reshape(by_sex).sum(axis=2), true.reshape(by_sex).sum(axis=2)
-        yield CELL, rows, noisy, true
+        groups = place[rows]
+        cells = in_bins(exact.cells(groups), detail) if detail in AGES else totals[groups][:, None]
+        for name, tables in published.TABLES.items():
+            if detail in tables:
+                yield name, detail, rows, tables[detail].counts(cells)

@@ -77,7 +77,7 @@ def test_the_counts_are_what_they_are_without(made: tuple[DetailedRun, Path], tm
     level = Level("COUNTY", 2)
     assert not (bare.noisy_folder(level, "totals", 0) / "total.npy").exists()
     assert (run.noisy_folder(level, "totals", 0) / "total.npy").exists()
-    assert not bare.noisy_folder(level, "estimates", 0).parent.exists()
+    assert not bare.noisy_folder(level, EstimatedGroups.MADE, 0).parent.exists()
 
 
 def test_what_was_not_paid_for_is_not_kept(made: tuple[DetailedRun, Path]) -> None:
@@ -111,7 +111,7 @@ def again(run: DetailedRun, out: Path) -> None:
     """Make the estimates anew, and release."""
     levels = run.parameters.configuration.levels("us")
     for level in levels:
-        for stage in ("estimates", "final_estimates"):
+        for stage in (EstimatedGroups.MADE, EstimatedGroups.FINAL):
             shutil.rmtree(run / f"noisy/{level.slug}/{stage}")
     for level in levels:
         estimate(run, HERE, level)
@@ -207,19 +207,20 @@ def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> 
         law = exact(load_estimators(run, level)[detail], 0)
         n = len(part.group)
         assert n > 9_000
-        assert abs(part.total.mean() - law.bias) <= 4 * law.rmse / n**0.5
-        squares = part.total.astype(float) ** 2
+        total = part.cells.reshape(n, -1).sum(axis=1)
+        assert (total == pooled_totals(run, level, part.group).total).all()
+        assert abs(total.mean() - law.bias) <= 4 * law.rmse / n**0.5
+        squares = total.astype(float) ** 2
         assert abs(squares.mean() - law.rmse**2) <= 4 * squares.std() / n**0.5
-        covered = (np.abs(part.total) <= part.margin).mean()
+        covered = (np.abs(total) <= part.margin).mean()
         assert abs(covered - law.covered) <= 4 * (law.covered * (1 - law.covered) / n) ** 0.5
         if detail == AGE23:
-            check_cells(part.cells.reshape(n, 46), part, load_queries(run, level).margin("stage_2"))
+            check_cells(part.cells.reshape(n, 46), load_queries(run, level).margin("stage_2"))
 
 
-def check_cells(cells: np.ndarray, part: EstimatedGroups, margin: int) -> None:
+def check_cells(cells: np.ndarray, margin: int) -> None:
     """Every cell and both sexes are unbiased, and their margins cover."""
     n = len(cells)
-    assert (cells.sum(axis=1) == part.total).all()
     assert (np.abs(cells.mean(axis=0)) <= 4.5 * cells.std(axis=0) / n**0.5).all()  # 46 of them
     assert (np.abs(cells) <= margin).mean() > 0.95
     sexes = cells.reshape(n, 2, 23).sum(axis=2)
@@ -296,7 +297,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -(10**9)))
     run, _ = stage_here(tmp_path, country(privacy_budget_p_level_2_county=0), coterminous=True, estimates=True)
     for level in run.parameters.configuration.levels("us"):
-        part = EstimatedGroups.load([run.noisy_folder(level, "estimates", 0)])
+        part = EstimatedGroups.load([run.noisy_folder(level, EstimatedGroups.MADE, 0)])
         codes = np.array(load_domain(run, level).iteration_codes)[part.group % len(load_domain(run, level).iterations)]
         tested = (part.detail == TOTAL) & ~np.isin(codes, ["2009", "2010"])  # those are below state only
         if level.region_type in ("USA", "STATE", "AIANNH"):
@@ -316,7 +317,7 @@ def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         part = EstimatedGroups.load(final_folders(run, level, EstimatedGroups))
         mine = part.take(np.flatnonzero(part.group // len(domain.iterations) == domain.region_ids.index(region)))
         codes = [domain.iteration_codes[group % len(domain.iterations)] for group in mine.group]
-        fates.append(dict(zip(codes, zip(mine.total, mine.margin, mine.dropped, strict=True), strict=True)))
+        fates.append(dict(zip(codes, zip(mine.cells, mine.margin, mine.dropped, strict=True), strict=True)))
     assert fates[0] == fates[1]
     assert any(dropped for _, _, dropped in fates[0].values())
 
