@@ -6,7 +6,7 @@ estimate is, and by which coded columns rows differ in kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,20 @@ def compare(description: Description, release: Path, truth: Path) -> pd.DataFram
     """Return how often each error of each kind of row occurred, as `errors` does.
 
     release, truth: folders with tables of one description, the second with exact counts. Raises KeyError where the
-    truth lacks a row of the release.
+    truth lacks a table or row of the release.
     """
     exact = {table.name: table for table in resources_of(truth, description, file_names(truth))}
-    tables = [table for table in resources_of(release, description, file_names(release)) if not table.twin]
-    pairs = [(table, exact[of]) for table in tables if (of := table.of or table.name) in exact]
-    return pd.concat([part for pair in pairs for part in _compare(release, truth, *pair)])
+    tables = resources_of(release, description, file_names(release))
+    return pd.concat([part for table in tables if not table.twin for part in _compare(release, table, truth, exact)])
 
 
-def _compare(release: Path, truth: Path, table: Resource, of: Resource) -> Iterator[pd.DataFrame]:
+def _compare(release: Path, table: Resource, truth: Path, exact: Mapping[str, Resource]) -> Iterator[pd.DataFrame]:
     """Yield the errors of each column of a table that holds counts or estimates with margins."""
     margins = {column.of: column.name for column in table.with_role("margin")}
     measured = [column for column in table.with_role("count", "estimate") if column.name in margins]
     if not measured:
         return
+    of = exact[table.of or table.name]
     rows, true, key = _read(release, table), _read(truth, of), [*of.key]
     (count,) = (column.name for column in of.with_role("count"))
     counts = rows[key].merge(true[[*key, count]], on=key, how="left", validate="one_to_one")[count]

@@ -57,6 +57,8 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert len(listed) == 11 + 9 + 3
     table = open_release(release).view({"view": "table/ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
+    shown = open_release(release).view({"view": "region/STATE/44"}).tables
+    assert [one.name for one in shown] == ["ph2", "ph6", "estimates-ph2", "estimates-ph6"]
     check_states_side_by_side(release)
     averages = pd.read_parquet(release / "averages/PH1.parquet")
     assert averages["RATIO"].notna().all()

@@ -311,12 +311,12 @@ class ReleasePages(TableViews):
     ) -> AcrossView:
         """Return the rows of tables by codes of their columns: those with the fewest keys, and links to the others."""
         further = {name.removeprefix("by_"): code for name, code in asked.items() if name.startswith("by_")}
-        fewest = min((len(table.keys) for table, _ in found), default=0)
+        widths = [len(table.resource.key or table.keys) for table, _ in found]
         kept = {name: asked[name] for name in ("format", "confidence") if name in asked}
         shown, others = [], []
-        for table, codes in found:
+        for (table, codes), width in zip(found, widths, strict=True):
             by = {**codes, **further}
-            if len(table.keys) == fewest:
+            if width == min(widths):
                 view = self.table_view(table, {**kept, **as_options(by)}, plain=True)
                 shown += [view] if view.page.total or view.missing else []
             elif table.number(table.select(by)):
