@@ -115,8 +115,7 @@ class Runner(ABC, Generic[S]):
 class Ask:
     """A request of a run, or of a part of it, to be charged.
 
-    given: the result of validation. charge: returns the spend to charge to each of the `states`, if a person must
-    approve it.
+    given: the result of validation. claim: returns what it asks; it is not called where the stages are only repeated.
     """
 
     part: Runner[Any]

@@ -158,6 +158,8 @@ def authorize(charging: Charging, *claims: Claim) -> None:
     another configuration or noise scheme, or was abandoned, or its secret is gone; if the ledger contradicts the mark.
     Failed if the ledger cannot be read or written now.
     """
+    if any(claim.given is None for claim in claims):
+        raise ValueError("a claim without validated input is never charged")
     requests = {claim.run: claim.request(charging) for claim in claims}
     secrets: dict[RunDirectory, tuple[str, str | None]]
     try:

@@ -109,7 +109,7 @@ def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
     """
     if not path.endswith(".parquet"):
         start = read_bytes(path, 0, LONGEST_LINE)
-        return split_header(start.partition(b"\n")[0], delimiter) if start else []
+        return split_header(start.split(b"\n", 1)[0], delimiter) if start else []
     try:
         with open_file(path) as stream:
             return list(pq.read_schema(stream).names)

@@ -19,6 +19,7 @@ from tasks.lifecycle.reservation import (
     Claim,
     Input,
     authorize,
+    precheck,
     register_if_marked,
 )
 from tasks.lifecycle.run_directory import RunDirectory
@@ -144,6 +145,17 @@ def test_public_data_is_entered_as_such_and_kept_apart_from_charged_data_alike(b
     charge(book, "c", "others")
     with pytest.raises(Refused, match=CHARGED):
         register_if_marked("d", book.path, {"others"}, "PUBLIC")
+
+
+def test_a_claim_made_before_the_data_is_read_is_never_charged(book: Ledger) -> None:
+    run, charging = RunDirectory(book.path.parent / "state/runs/r1"), Charging("census", book.path)
+    run.create()
+    claim = Claim(run, ("44",), spend("zcdp", [Fraction(1)]), "c")
+    assert precheck(charging, claim) == 1
+    with pytest.raises(ValueError, match="without validated input"):
+        authorize(charging, claim)
+    assert book.rows("census") == []
+    assert not (run / AUTHORIZATION).exists()
 
 
 # The parts of one run
