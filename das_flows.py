@@ -1,7 +1,7 @@
-"""The one door to das-flows: `das` starts here, and `import das_flows` has the names of docs/api.md.
+"""The single entry point of das-flows: `das` starts here, and `import das_flows` has the names of docs/api.md.
 
-`flows`, `tasks`, `privacy` and `spine` are short names, and Python takes the first package of a name that it finds.
-This module's name is das-flows' alone: before it imports any, it makes sure that no other package hides it.
+`flows`, `tasks`, `privacy` and `spine` are short names, and Python imports the first package with such a name. The name
+of this module is unique: before it imports any of these packages, it checks that no other package hides it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 HOME = Path(__file__).resolve().parent
-GARBAGE = 20_000  # objects after which Python looks for garbage: its 700 take a fifth of the time of imports
+GARBAGE = 20_000  # objects between garbage collections; with the default of 700 they take a fifth of import time
 PACKAGES = ("flows", "tasks", "privacy", "spine")
-OPEN = ("privacy", "spine", "spine.top_down", "spine.redistricting")  # all of whose public names are this module's
+OPEN = ("privacy", "spine", "spine.top_down", "spine.redistricting")  # this module has all their public names
 NAMES = {
     "Budget": "flows.budget",
     "BudgetSpent": "flows.budget",
@@ -29,7 +29,7 @@ NAMES = {
 
 
 def check_packages() -> None:
-    """Raise ImportError where Python finds another package, or a module, by the name of one of das-flows'."""
+    """Raise ImportError if Python finds another package or module under the name of one of das-flows' packages."""
     for package in PACKAGES:
         spec = find_spec(package)
         if spec is None:
@@ -44,7 +44,7 @@ def check_packages() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the API when it is first asked for: `das` and a program that needs one wait for no other."""
+    """Import a name of the API on first access, so that programs load only what they use."""
     if not name.startswith("_"):
         check_packages()
         for module in [NAMES[name]] if name in NAMES else OPEN:
@@ -61,8 +61,8 @@ def __dir__() -> list[str]:
 def use_utf8() -> None:
     """Restart this process in Python's UTF-8 mode unless file names and text are UTF-8 already.
 
-    Otherwise Python and the libraries encode both by the locale, and a path kept by a run would name another file under
-    another locale. The terminal keeps its encoding; "?" stands for a character that it lacks.
+    Otherwise Python and the libraries encode both by the locale, and a path stored by a run would name another file
+    under another locale. The terminal keeps its encoding; characters that it lacks are shown as "?".
     """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":  # -E and -I ignore the variable
         os.environ["PYTHONUTF8"] = "1"
@@ -75,7 +75,7 @@ def use_utf8() -> None:
 
 
 def main() -> None:
-    """Run `das`; leave with exit code 1 and one line where another package shadows it."""
+    """Run `das`; exit with code 1 and one line if another package hides one of its packages."""
     use_utf8()
     try:
         check_packages()
@@ -87,5 +87,5 @@ def main() -> None:
     try:
         das()
     finally:
-        if "duckdb" not in sys.modules:  # it counts what is left at the end, and complains of it at length
-            gc.freeze()  # what is left goes with the process; to look through it once more takes half a second
+        if "duckdb" not in sys.modules:  # at exit duckdb counts the remaining objects and prints a long complaint
+            gc.freeze()  # the remaining objects end with the process; collecting them takes half a second

@@ -21,7 +21,7 @@ from flows.execution.repetitions import measure_accuracy
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.estimation.estimator import make_estimator
 from privacy.estimation.near_threshold import likely, size_laws
-from privacy.estimation.pooling import Answers, pool
+from privacy.estimation.pooling import AnswerLaws, pool
 from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
@@ -38,9 +38,9 @@ CELLS = (1, 8, 18, 46)
 STABILITY = 9
 
 
-def answers(definition: Definition, budget: str, cells: int, gamma: str = ".1") -> Answers:
+def answers(definition: Definition, budget: str, cells: int, gamma: str = ".1") -> AnswerLaws:
     first, rest = (part * Fraction(budget) for part in (Fraction(gamma), 1 - Fraction(gamma)))
-    return Answers(law(definition, first, STABILITY), law(definition, rest, STABILITY), cells)
+    return AnswerLaws(law(definition, first, STABILITY), law(definition, rest, STABILITY), cells)
 
 
 def print_laws() -> None:
@@ -119,7 +119,7 @@ def reduction(run: DetailedRun, level: Level, workload: str) -> float:
     if workload == "TotalOnly":
         return 0.0
     queries, cells = load_queries(run, level), int(WIDTHS[WORKLOADS.index(workload)])
-    answers_of_level = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
+    answers_of_level = AnswerLaws(queries.law("stage_1"), queries.law("stage_2"), cells)
     return 100 * (1 - make_estimator(answers_of_level, None, None).deviation / answers_of_level.deviations[1])
 
 

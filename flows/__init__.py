@@ -1,16 +1,16 @@
-"""What a person starts: the Prefect flows, their parameters, the cluster they use, the command line."""
+"""Everything that users start: the Prefect flows, their parameters, the cluster they use, the command line."""
 
 import os
 
 from das_flows import check_packages
 
-check_packages()  # for whoever does not come by way of `das`: Prefect's worker
+check_packages()  # for processes that do not start with `das`, such as Prefect's worker
 
-# Quiet, offline and patient, unless the environment says otherwise; read when prefect and distributed are imported.
+# Quiet, offline and patient by default; prefect and distributed read these variables when they are imported.
 for _name, _value in (
     ("PREFECT_SERVER_ANALYTICS_ENABLED", "false"),
     ("DO_NOT_TRACK", "1"),
-    ("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"),  # its 20 are too few on a machine that is at work
+    ("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120"),  # the default, 20, is too short on a busy machine
     ("DASK_DISTRIBUTED__VERSION__CHECK", "false"),
 ):
     os.environ.setdefault(_name, _value)

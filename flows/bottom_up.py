@@ -11,30 +11,29 @@ from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
 from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
 from tasks.bottom_up.release import write_release
-from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
+from tasks.bottom_up.reserve_budget import claim, precheck_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.geography.names import NAMES
-from tasks.geography.public_regions import are_kept, keep_regions
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.staging import stage_in_one_piece
 
 
 def check(settings: BottomUpSettings) -> bool:
-    """Refuse a design, a table that is not there and an account with which a run could not end."""
+    """Refuse a design, a missing table or an account with which a run could not end."""
     precheck_budget(settings.directory, settings.design(), settings.table, settings.charging)
     return True
 
 
 def stages(run: Runner[BottomUpSettings]) -> Path:
-    """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
+    """Release a noisy histogram, calibrated to published totals if there are any, and its marginals."""
     settings, workers, design = run.settings, run.workers, run.settings.design()
     save_object(run.directory / CHOICES, design)
     names = Path(settings.declaration).with_name(NAMES.file)
-    if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
-        keep_regions(run.directory, str(names))
+    if names.exists():
+        run.do("regions", keep_regions, geography=str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, declared=design.declared)
-    states = design.declared.charged
-    run.reserve(reserve_budget, given=tabulated, charge=lambda: design.mechanism.spend, states=states).result()
+    run.reserve(claim, given=tabulated).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_in_one_piece, workers=workers, staged=run.staged, write=write_release)

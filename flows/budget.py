@@ -1,4 +1,4 @@
-"""A privacy budget that counts down, for programs of one's own: it pays for noisy counts until it is spent."""
+"""A privacy budget that counts down, for programs outside a run: it pays for noisy counts until it is spent."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_GROUPS = 1 << 24  # of one call: their index and counts take a GB
+MOST_GROUPS = 1 << 24  # groups in one call: their index and counts take a GB
 
 
 class BudgetSpent(ValueError):
-    """A budget has less left than was asked for. Nothing was drawn, and nothing was charged."""
+    """The requested amount exceeds the remaining budget. Nothing was drawn, and nothing was charged."""
 
 
 class Budget:
     """A budget in rho (`zcdp="1"`) or epsilon (`puredp="1"`), exact: numbers are text, fractions or integers.
 
-    It lives in this process alone: it is never copied, pickled or used after a fork, for each copy could spend it. What
-    must outlast the process is charged to a `Ledger`. It adds up what its calls spend; all of them cover the same
-    change of the data, the one that their stabilities are true of.
+    It exists in this process only. It cannot be copied, pickled or used after a fork, because each copy could spend it.
+    For spending that must outlast the process, use a `Ledger`. The budget adds up what its calls spend. Every call
+    covers the same change of the data, namely the one for which its stability holds.
 
     >>> import pandas as pd
     >>> from das_flows import Budget
     >>> budget = Budget(zcdp="1")
     >>> noisy = budget.measure(pd.Series({"north": 412, "south": 398}), "1/2", stability=2)
-    >>> list(noisy), list(noisy.index), budget.left
+    >>> list(noisy), list(noisy.index), budget.remaining
     (['count', 'low', 'high'], ['north', 'south'], Fraction(1, 2))
     >>> budget.charge("0.6")
     Traceback (most recent call last):
@@ -59,57 +59,57 @@ class Budget:
         self._lock, self._process = Lock(), os.getpid()
 
     def __repr__(self) -> str:
-        left, total = _decimal(self.left), _decimal(self.total)
-        return f"Budget({self.definition}: {left} of {UNITS[self.definition]} {total} is left)"
+        remaining, total = _decimal(self.remaining), _decimal(self.total)
+        return f"Budget({self.definition}: {remaining} of {UNITS[self.definition]} {total} is left)"
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("a Budget cannot be copied or pickled: each copy could spend it")
 
     @property
     def definition(self) -> Definition:
-        """The privacy definition, which stays as it was made."""
+        """The privacy definition; fixed when the budget is made."""
         return self._definition
 
     @property
     def total(self) -> Fraction:
-        """The whole budget, which stays as it was made."""
+        """The whole budget; fixed when the budget is made."""
         return self._total
 
     @property
     def spent(self) -> Fraction:
-        """What has been charged."""
+        """The amount that has been charged."""
         return sum(self._charges, Fraction(0))
 
     @property
-    def left(self) -> Fraction:
-        """What can still be charged."""
+    def remaining(self) -> Fraction:
+        """The amount that can still be charged."""
         return self.total - self.spent
 
     def charge(self, amount: Exact) -> None:
-        """Take an amount off the budget, for noise that is drawn elsewhere. Raises BudgetSpent where less is left."""
+        """Charge an amount for noise that is drawn elsewhere. Raises BudgetSpent if it exceeds the remaining budget."""
         asked = exact(amount, "the amount")
         if asked <= 0:
             raise ValueError(f"the amount must be positive, not {asked}")
         if os.getpid() != self._process:
             raise RuntimeError("this Budget belongs to the process that made it: a forked one could spend it again")
         with self._lock:
-            if asked > self.left:
-                left, total = _decimal(self.left), _decimal(self.total)
+            if asked > self.remaining:
+                remaining, total = _decimal(self.remaining), _decimal(self.total)
                 unit = UNITS[self.definition]
-                raise BudgetSpent(f"{unit} {_decimal(asked)} was asked for; {left} of {total} is left")
+                raise BudgetSpent(f"{unit} {_decimal(asked)} was asked for; {remaining} of {total} is left")
             self._charges.append(asked)
 
     def law_within(
         self, margin: int, *, stability: int, cells: int = 1, confidence: Exact = "0.95"
     ) -> tuple[Law, Fraction]:
-        """Return the widest noise whose margin of error is at most `margin` counts, and what it costs. Charges nothing.
+        """Return the widest noise whose margin of error is at most `margin` counts, and its cost. Charges nothing.
 
-        The margin is of a count, or of a sum of `cells` of them. The cost is rounded up at about the sixth digit.
+        The margin is that of a count, or of a sum of `cells` counts. The cost is rounded up at about the sixth digit.
         """
         from privacy.analyses.margin_budgets import least_budget
 
         margin = whole(margin, "the margin in counts")
-        law(self.definition, 1, stability)  # refuses what is no stability
+        law(self.definition, 1, stability)  # refuses an invalid stability
         amount = least_budget(self.definition, margin, stability, 1 - _confidence(confidence), cells)
         return law(self.definition, amount, stability), amount
 
@@ -123,38 +123,38 @@ class Budget:
         by: Mapping[str, Collection[Any]] | None = None,
         confidence: Exact = "0.95",
     ) -> pd.DataFrame:
-        """Charge an amount, then return noisy counts: a frame of `count`, `low` and `high`, the index kept.
+        """Charge an amount, then return noisy counts: a frame of `count`, `low` and `high`, with the same index.
 
-        The noise is new in every call, and each call is charged. A count may be negative: it is noise. The index is
-        returned as it is: make it of what is public. The index of value_counts(), groupby(…).size() and crosstab has
-        only groups that somebody is in: `measure` cannot see that, and refuses the first alone, by its name. Use `by`,
-        or .reindex(declared, fill_value=0).
+        Every call draws new noise and is charged. A count may be negative, because of its noise. The index is returned
+        unchanged, so build it from public information. The index of value_counts(), groupby(…).size() and crosstab
+        contains only groups with at least one record. `measure` cannot detect this, except for value_counts(), which it
+        refuses by the name of the series. Use `by`, or .reindex(declared, fill_value=0).
 
         Parameters
         ----------
         counts
-            confidential: a series of whole numbers, none negative; or, with `by`, a frame of records, a row each.
+            confidential: a series of non-negative whole numbers or, with `by`, a frame of records, one per row.
         amount
-            what the call spends, in rho or epsilon: the noise is that of `law(definition, amount, stability)`.
+            the spend of the call, in rho or epsilon: the noise is that of `law(definition, amount, stability)`.
         stability
-            how many counts of this call one record can change, by one each. Adding or removing a record that is in one
-            count: 1. Replacing it: 2.
+            the number of counts of this call that one record can change, by one each. If a record is in one count: 1
+            for adding or removing it, 2 for replacing it.
         margin
-            in place of the amount: the margin of error that a count may have; `law_within` says what it costs.
+            in place of the amount: the largest margin of error of a count; `law_within` returns its cost.
         by
-            columns of the frame, each with the values that it can have. They are declared, not looked up: groups
-            without a record are counted too, and a record with another value is in none. A missing value is another,
-            unless None is declared.
+            columns of the frame, each with its possible values. These are declared, not looked up: groups without a
+            record are counted too, and a record with any other value is in no group. A missing value counts as another
+            value, unless None is declared.
         confidence
             of the interval from low to high around one count: `count` minus and plus the exact margin.
 
         Raises
         ------
         BudgetSpent
-            where less is left; nothing is drawn.
+            if the amount exceeds the remaining budget; nothing is drawn.
         ValueError
-            for counts that are no whole numbers or negative, a float as amount, columns or values that cannot be
-            counted by: those declared must be of the column's type.
+            for counts that are not whole numbers or are negative, a float as amount, or columns or values that cannot
+            be counted by: declared values must have the column's type.
         """
         import pandas as pd
 
@@ -170,7 +170,7 @@ class Budget:
         series = _counted(counts, by)
         if series.hasnans:
             raise ValueError("a count is missing: fill it, or leave its group out")
-        exact_counts = whole_counts(series.to_numpy())  # what cannot be measured is refused before it is paid
+        exact_counts = whole_counts(series.to_numpy())  # refuse invalid counts before charging
         if not len(exact_counts):
             raise ValueError("there is no count: the series is empty")
         if exact_counts.min() < 0:
@@ -185,7 +185,7 @@ class Budget:
 
 
 def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[Any]] | None) -> pd.Series[int]:
-    """Return the counts to measure: those given, or the records of each declared group."""
+    """Return the counts to measure: the given ones, or the numbers of records in each declared group."""
     import pandas as pd
 
     if by is None:
@@ -193,8 +193,9 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[
             raise ValueError("counts are a pandas series; of a frame of records, name the groups: by={column: values}")
         if counts.name in ("count", "proportion"):
             raise ValueError(
-                "the series looks like one of value_counts(), whose index says which values somebody has, and their "
-                "order: count with measure(frame, …, by={column: values}), or rename a series whose index is public"
+                f"the series is named {counts.name!r}, as that of value_counts(), whose index says which values "
+                "somebody has, and their order: count with measure(frame, …, by={column: values}), or rename a series "
+                "whose index is public"
             )
         return counts
     _check_groups(by)
@@ -217,7 +218,7 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[
 
 
 def _check_groups(by: Mapping[str, Collection[Any]]) -> None:
-    """Raise ValueError where groups are not declared as columns with their values, or too many."""
+    """Raise ValueError unless groups are declared as columns with their values, and are not too many."""
     example = 'by={"sex": ["f", "m"]}'
     if not isinstance(by, Mapping) or not by:
         raise ValueError(f"by is a dict of columns, each with the values that it can have: {example}")
@@ -229,9 +230,9 @@ def _check_groups(by: Mapping[str, Collection[Any]]) -> None:
 
 
 def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
-    """Raise ValueError where declared values have another type than a column: no record would match them.
+    """Raise ValueError if declared values and a column have different types: no record would match them.
 
-    It depends on types of columns alone, not on what a record has.
+    This depends on the types of columns only, never on the records.
     """
     import pandas as pd
 
@@ -247,7 +248,7 @@ def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
 
 
 def _decimal(amount: Fraction) -> str:
-    """Return an amount as the decimal that it is; as a fraction where it is none of 28 digits."""
+    """Return an amount as an exact decimal or, if that takes more than 28 digits, as a fraction."""
     decimal = Decimal(amount.numerator) / amount.denominator
     return f"{decimal.normalize():f}" if Fraction(decimal) == amount else str(amount)
 

@@ -33,7 +33,7 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import no_core_dumps
 
 INTERRUPTED = 130  # typer's exit code after Ctrl-C
-OF_A_PATH = (  # errors by which the system refuses a path that was given
+PATH_ERRORS = (  # errors by which the system refuses a given path
     errno.EACCES,
     errno.EEXIST,
     errno.EINVAL,
@@ -45,8 +45,8 @@ OF_A_PATH = (  # errors by which the system refuses a path that was given
     errno.EPERM,
     errno.EROFS,
 )
-RELEASE, LOOK, DECIDE, OPERATE, ANALYSE = "Release", "Look", "Decide", "Operate", "Analyse"  # panels of the commands
-RENAMED = {  # earlier names of options, and what replaces each in the commands that have it
+RELEASE, LOOK, DECIDE, OPERATE, ANALYSE = "Release", "Look", "Decide", "Operate", "Analyse"  # panels of commands
+RENAMED = {  # earlier names of options, with the names that replace each
     "--state": ("--runs-folder",),
     "--states": ("--only-state",),
     "--only": ("--only-state",),
@@ -65,7 +65,7 @@ RENAMED = {  # earlier names of options, and what replaces each in the commands 
 
 
 def show_version(asked: bool) -> None:
-    """Print the version and leave, where it is asked for."""
+    """Print the version and exit, if `--version` was given."""
     if asked:
         typer.echo(f"das-flows {version('das-flows')}")
         raise typer.Exit
@@ -74,12 +74,12 @@ def show_version(asked: bool) -> None:
 class _Commands(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands in the order of help, panel by panel."""
-        commands: Mapping[str, Any] = self.commands  # with the panel that typer adds to click's
+        commands: Mapping[str, Any] = self.commands  # each with the panel that typer adds
         panels = (RELEASE, LOOK, DECIDE, OPERATE, ANALYSE)
         return sorted(commands, key=lambda name: panels.index(commands[name].rich_help_panel))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; say what is wrong with its options in our words."""
+        """Run a command; rewrite the errors of its options in plain words."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -87,13 +87,13 @@ class _Commands(TyperGroup):
                 error.message = first_fault(error.__cause__)
             raise
         except Exception as error:
-            if type(error).__name__ == "NoSuchOption":  # typer's class of it is private
+            if type(error).__name__ == "NoSuchOption":  # typer's class for it is private
                 _name_the_new_option(error)
             raise
 
 
 def _name_the_new_option(error: Any) -> None:
-    """Make an error about an earlier name of an option say which one of the command replaces it."""
+    """If an option was renamed, say in its error which option of the command replaces it."""
     takes = {name for parameter in error.ctx.command.params for name in (*parameter.opts, parameter.name.upper())}
     for new in RENAMED.get(error.option_name, ()):
         if new in takes:
@@ -121,7 +121,7 @@ def _start(
 
 
 def _add(group: typer.Typer, panel: str | None = None, /, **commands: Callable[..., None]) -> None:
-    """Add commands by their names. panel: the heading in help that they are below."""
+    """Add commands by their names. panel: the heading in the help above them."""
     for name, function in commands.items():
         group.command(name.replace("_", "-"), rich_help_panel=panel)(with_options(function))
 
@@ -204,9 +204,9 @@ _group(
 
 
 def main() -> None:
-    """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
-    no_core_dumps()  # of persons and the run's secret
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a plain kill ends as Ctrl-C does, and leaves no file
+    """Run `das` and exit with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
+    no_core_dumps()  # they would hold persons and the run's secret
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a plain kill ends like Ctrl-C, without leaving files
     try:
         if word := next((word for word in sys.argv[1:] if word != word.encode(errors="ignore").decode()), None):
             raise Refused(f"{word!r} is not UTF-8 text: rename the file or folder")
@@ -220,7 +220,7 @@ def main() -> None:
     except Failed as failed:
         _print_error("stopped", failed, 3)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in OF_A_PATH:
+        if isinstance(error, OSError) and error.errno in PATH_ERRORS:
             _print_error("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
         _print_error("stopped", report_crash(error), 3)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from flows.execution.cluster import fit
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import DeclaredSettings
-from privacy.accounting.states import EVERYWHERE
 from tasks.errors import Refused
 from tasks.top_down.declared.explain import memory
-from tasks.top_down.declared.measure import check_estimator, estimate, reserve_budget
+from tasks.top_down.declared.measure import check_estimator, claim, estimate
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
@@ -36,10 +35,9 @@ def check(settings: DeclaredSettings) -> bool:
 def stages(run: Runner[DeclaredSettings]) -> Path:
     """Release the histograms of a declaration by the TopDown Algorithm (Abowd et al., 2022)."""
     settings, workers = run.settings, run.workers
-    public, declared = read_declared(settings.declaration, settings.directory)
-    spend = declared.spend
+    public, _ = read_declared(settings.declaration, settings.directory)
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
-    gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
-    estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)
+    reserved = run.reserve(claim, given=tabulated)
+    estimated = run.submit("estimate", estimate, reserved, workers=workers, estimator=settings.estimator)
     staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

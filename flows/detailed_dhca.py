@@ -26,17 +26,17 @@ from tasks.spine.optimize import build_spine
 
 
 def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
-    """Release one jurisdiction's tables by SafeTab-P (Algorithm 1); return their place, None where there is nothing.
+    """Release one jurisdiction's tables by SafeTab-P (Algorithm 1); return their place, or None without any.
 
-    Algorithm 1, lines 6 to 9: population groups. Algorithm 2, of each population group level: totals (step 1), sex by
-    age (step 2); then suppression. Algorithm 4: coterminous.
+    Population groups are lines 6 to 9 of Algorithm 1. Totals (step 1) and sex by age (step 2) are Algorithm 2, for each
+    population group level; suppression follows. Coterminous is Algorithm 4.
     """
     settings, workers = run.settings, run.workers
     jurisdiction, estimates = settings.jurisdiction, settings.estimates
     here = {"workers": workers, "jurisdiction": jurisdiction}
 
-    gate = authorized(run, **({"estimate_tables": make_estimators} if estimates else {}))
-    if gate is None:
+    reserved = authorized(run, **({"estimate_tables": make_estimators} if estimates else {}))
+    if reserved is None:
         return None
     configuration = settings.directory.parameters.configuration
     levels = configuration.levels(jurisdiction)
@@ -47,7 +47,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     published = []
     for level in levels:
         of_level = {"workers": workers, "level": level}
-        details = run.submit(f"totals ({level.name})", measure_totals, gate, **of_level, estimates=estimates)
+        details = run.submit(f"totals ({level.name})", measure_totals, reserved, **of_level, estimates=estimates)
         tables = run.submit(f"sex by age ({level.name})", measure_sex_by_age, details, **of_level)
         published.append(run.submit(f"suppression ({level.name})", suppress, tables, **of_level))
     if estimates:

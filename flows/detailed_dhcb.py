@@ -1,7 +1,7 @@
 """The stages of the Detailed DHC-B: SafeTab-H from files to release, for the US or Puerto Rico.
 
 validate -> population groups -> reserve budget -> household type and tenure -> coterminous -> estimates -> release
-(households, totals)                    (gate)     \\___ per level ________/                  \\_ per level
+(households, totals)                               \\___ per level ________/                  \\_ per level
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tasks.safetab.households.tables import KINDS
 
 
 def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
-    """Release one jurisdiction's tables by SafeTab-H; return their place, None where there is nothing.
+    """Release one jurisdiction's tables by SafeTab-H; return their place, or None without any.
 
-    Groups and the details of their tables come from published totals, so there is no first step that is paid for.
+    Groups and the details of their tables come from published totals, so no first step spends budget.
     """
     settings, workers = run.settings, run.workers
     options, here = settings.shaping_options, {"workers": workers, "jurisdiction": settings.jurisdiction}
-    gate = authorized(run)
-    if gate is None:
+    reserved = authorized(run)
+    if reserved is None:
         return None
     directory = HouseholdRun(settings.directory.path)
     levels = directory.parameters.configuration.levels(settings.jurisdiction)
     measured = [
-        run.submit(f"household type and tenure ({level.name})", measure, gate, workers=workers, level=level)
+        run.submit(f"household type and tenure ({level.name})", measure, reserved, workers=workers, level=level)
         for level in levels
     ]
     ready = [run.submit("coterminous", equate_coterminous, *measured, **here, kinds=tuple(KINDS.values()))]

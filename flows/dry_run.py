@@ -1,4 +1,4 @@
-"""A run of any system that spends nothing: everything before the reservation, and what a run would spend.
+"""A run of any system that spends nothing: all stages before the reservation, and what a run would spend.
 
 parameters and account -> the stages before the reservation -> what it would spend, as an artifact
 """
@@ -16,19 +16,20 @@ from pydantic import ValidationError, WrapValidator
 
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
-from flows.execution.run import Planned, flow_options, run_check, run_stages
+from flows.execution.run import flow_options, run_check, run_stages
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
 from tasks.errors import Refused
 from tasks.lifecycle.commit import check_out, end_run
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import locked
 
 SPEND = "a run would spend"
 
 
-def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
-    """Return settings of any system; faults are those of the system that has most of the names given."""
+def _settings_of_any_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
+    """Return settings of any system; faults are reported for the system that shares the most names with them."""
     try:
         return read(values)
     except ValidationError:
@@ -40,10 +41,10 @@ def _of_a_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings
 
 if TYPE_CHECKING:
     AnySettings = RunSettings
-else:  # the settings of a system have names that no other's have, by which they are told apart
+else:  # the settings of each system have names that no other system has, which identify it
     AnySettings = Annotated[
         Union[tuple(system.part("settings_class") for system in SYSTEMS.values())],  # noqa: UP007
-        WrapValidator(_of_a_system),
+        WrapValidator(_settings_of_any_system),
     ]
 
 
@@ -51,8 +52,8 @@ else:  # the settings of a system have names that no other's have, by which they
 def dry_run(settings: AnySettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
-    It refuses what a run would refuse, and a run id, because it removes its own directory; the findings stay with the
-    curator.
+    It refuses what a run would refuse. It also refuses a run id, because it removes its own directory. The findings
+    are only for the curator.
     """
     try:
         if settings.run_id:
@@ -72,7 +73,7 @@ def dry_run(settings: AnySettings) -> Any:
 
 def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
     """Do what a run does before its reservation, and remove the run directories; return what each part would spend."""
-    planned = list[Planned]()
+    planned = dict[str, Claim]()
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(locked(part.directory))
@@ -81,15 +82,14 @@ def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
         run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
         for part in parts:
             end_run(part.directory)
-    plans = {plan.settings.folder: plan for plan in planned}
-    return [_found(part, plans.get(part.folder)) for part in parts]
+    return [_found(part, planned.get(part.folder)) for part in parts]
 
 
-def _found(settings: RunSettings, plan: Planned | None) -> dict[str, str]:
+def _found(settings: RunSettings, claim: Claim | None) -> dict[str, str]:
     """Return what a part would spend, as a row of the artifact."""
     found = {"system": settings.SYSTEM, "release": settings.folder.upper(), SPEND: "nothing: it has nothing to release"}
-    if plan is None:
+    if claim is None:
         return found
-    charged = f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
-    spends = f"{plan.spend.measure} {rounded_up(plan.spend.charged)}, charged to {charged}"
-    return found | {SPEND: spends} | {row.sentence: row.words for row in plan.spend.rows()}
+    charged = f"nothing, the data is marked as {claim.mark.lower()}" if claim.mark else f"account {settings.account}"
+    spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, charged to {charged}"
+    return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}

@@ -1,4 +1,4 @@
-"""A release of any system as one tidy pandas table, by its datapackage.json: a row a count, with names and margins."""
+"""A release of any system as one tidy pandas table, by its datapackage.json: counts in rows, with names and margins."""
 
 from __future__ import annotations
 
@@ -24,49 +24,50 @@ NUMBERS = ("count", "margin", "estimate", "standard error")
 
 
 def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFrame:
-    """Return the published counts of a release: a row a count, with names and 95% margins of error.
+    """Return the published counts of a release: one count per row, with names and 95% margins of error.
 
     Detailed DHC-A
         level, region_id, region, region_type, iteration_code, iteration, sex (missing: both), age_start, age_end
         (missing: all), count, margin; with estimates also estimate, estimate_margin.
     TopDown Algorithm
-        product, level, state, code, name, statistic (total, voting age, Hispanic, …), count; of least squares also
-        margin (missing where it would not be the release's), estimate, standard_error. Without blocks.
+        product, level, state, code, name, statistic (total, voting age, Hispanic, …), count; with least squares also
+        margin (missing where it would not be the release's), estimate, standard_error. Blocks are not included.
     Bottom-up
-        the histogram: a column a factor, count, margin.
-    A declaration of one's own
-        level, the columns of the levels, a column an axis, count; cells without a record are left out.
+        the histogram: a column for each factor, count, margin.
+    A declaration of your own
+        level, the columns of the levels, a column for each axis, count; cells without a record are omitted.
     Supplemental DHC
-        table (`ph1-num`, …), region_id, region, region_type, iteration_code, cell, count, margin.
+        table (`ph1-num`, …), region_id, region, region_type, iteration_code, cell, count, margin; with estimates also
+        estimate, estimate_margin.
     Any other system
         the tables that its datapackage.json calls counts, under the names that it gives (docs/spec/files.md).
 
-    A negative count is noise, and was not made zero. Margins are of the noise before suppression.
+    A negative count is noise that was not set to zero. Margins are those of the noise before suppression.
 
     Parameters
     ----------
     release
         the folder with manifest.json.
     levels
-        which to read, all if none: `County, Detailed`; of the TopDown Algorithm `County`, `place`; of a declaration
-        its own. All levels of a nation take gigabytes.
+        the levels to read; all by default: `County, Detailed`; for the TopDown Algorithm `County`, `place`; for a
+        declaration its own. All levels of a nation take gigabytes.
 
     Raises
     ------
     Refused
-        where the folder holds no release, or no such level.
+        if the folder holds no release, or the release lacks such a level.
     """
     folder = Path(release)
     require_release(folder)
     named = read_manifest(folder)["files"]
     tables = {table.name: table for table in read_package(folder, named)}
     counted = [table for table in tables.values() if table.counts and not table.twin]
-    chosen = list(_of_levels(counted, [levels] if isinstance(levels, str) else levels))
+    chosen = list(_tables_of_levels(counted, [levels] if isinstance(levels, str) else levels))
     if not chosen:
         raise Refused(f"{folder} has no table of published counts")
     try:
         names = {Region("USA", NATION): "United States", **names_of_2020(), **NAMES.of_release(folder, named)}
-        unnamed = sum(not table.where for table in chosen) > 1  # by levels or products
+        unnamed = sum(not table.where for table in chosen) > 1  # several tables, by levels or products
         parts = []
         for table in chosen:
             for part in _parts(folder, tables, table, names):
@@ -76,7 +77,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         frame = pd.concat(parts, ignore_index=True)
     except Refused:
         raise
-    except Exception as error:  # somebody else may have made it: it may hold anything
+    except Exception as error:  # the release may come from anybody and hold anything
         raise Refused(f"{folder} is not what its {PACKAGE_FILE} says: {reason_of(error)}") from error
     # Each part has codes of its own.
     coded = {name for part in parts for name in part if part[name].dtype == "category"}
@@ -85,8 +86,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     return frame[order].astype(dict.fromkeys(coded, "category"))
 
 
-def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:
-    """Yield the tables of these levels, by their words or as in names of files; all if none. Raises Refused."""
+def _tables_of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:
+    """Yield the tables of these levels, named in words or as in file names; all by default. Raises Refused."""
     if not levels:
         yield from tables
     for level in levels:
@@ -98,7 +99,7 @@ def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[
 
 
 def _parts(folder: Path, tables: Mapping[str, Resource], table: Resource, names: Names) -> Iterator[pd.DataFrame]:
-    """Yield the parts of a table, a file each, with the estimates of its counts, and names of regions and codes."""
+    """Yield the parts of a table, one per file, with the estimates of its counts, and names of regions and codes."""
     others = [other for other in tables.values() if other.of == table.name and not other.twin]
     for path, where in table.files():
         frame = _read(folder, table, path)
@@ -117,7 +118,7 @@ def _parts(folder: Path, tables: Mapping[str, Resource], table: Resource, names:
 
 
 def _read(folder: Path, table: Resource, path: str) -> pd.DataFrame:
-    """Return a file of a table under the names and with the types and labels that users read."""
+    """Return a file of a table with the names, types and labels that users see."""
     file = path_in(folder, path)
     if table.is_text:
         quoting: Literal[0, 3] = csv.QUOTE_NONE if table.delimiter == "|" else csv.QUOTE_MINIMAL
@@ -141,7 +142,7 @@ def _read(folder: Path, table: Resource, path: str) -> pd.DataFrame:
 
 
 def _named_sums(frame: pd.DataFrame, table: Resource, listing: pd.DataFrame) -> pd.DataFrame:
-    """Return the named sums of the cells of each key, which the listing has: a row a name and cell."""
+    """Return the named sums of the cells of each key; listing: one row for each cell of a name."""
     (count,) = map(_name, table.with_role("count"))
     (cell,) = (name for name in listing if name in frame and name != count)
     (key,), (name,) = ([each for each in one if each not in (cell, count)] for one in (frame, listing))
@@ -154,7 +155,7 @@ def _named_sums(frame: pd.DataFrame, table: Resource, listing: pd.DataFrame) -> 
 
 
 def _add_names(frame: pd.DataFrame, table: Resource, names: Names) -> None:
-    """Put the names of regions behind their codes."""
+    """Insert the names of regions after their codes."""
     for column in table.columns:
         if column.names:
             codes = frame[_name(column)].astype(str)
@@ -167,7 +168,7 @@ def _add_names(frame: pd.DataFrame, table: Resource, names: Names) -> None:
 
 
 def _add_labels(frame: pd.DataFrame, folder: Path, tables: Mapping[str, Resource], table: Resource) -> None:
-    """Put what a foreign key names behind it: the names of iterations behind their codes."""
+    """Insert the labels that foreign keys refer to, such as the names of iterations, after the codes."""
     for reference in table.references:
         other = tables[reference.table]
         (column, *more) = (one for one in table.columns if one.name in reference.columns)

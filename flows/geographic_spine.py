@@ -35,7 +35,7 @@ one_at_a_time: Any = ThreadPoolTaskRunner(max_workers=1)
 def geographic_spine(run: SpineRun) -> dict[str, Any]:
     """Optimize the spine of a block table.
 
-    Returns the summary that spine.json holds. Raises `tasks.errors.Refused` for bad input.
+    Returns the summary in spine.json. Raises `tasks.errors.Refused` for bad input.
     """
     run = under_policy(run, SPINE)
     run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})

@@ -1,6 +1,6 @@
-"""The systems as Prefect flows, whose stages are in files of their own, so that `das truth` need not import Prefect.
+"""The systems as Prefect flows. Their stages are in other files, so that `das truth` need not import Prefect.
 
-Retried or started again under the same run id, each flow takes up its own run: the same noise, one charge, one release.
+Retried or started again under the same run id, a flow continues its own run: the same noise, one charge, one release.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 
 @flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))
 def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
-    """Run SafeTab-P and release its tables; returns the release's path, of both jurisdictions a list of paths.
+    """Run SafeTab-P and release its tables; returns the release's path, or a list of paths for both jurisdictions.
 
-    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing; returns None
-    where nothing is released.
+    A jurisdiction without blocks, or switched off by config.json, is skipped and charges nothing. Returns None if
+    nothing is released.
     """
     return carry_out(settings)
 
 
 @flow(name=DetailedDhcbSettings.SYSTEM, **flow_options(4))
 def detailed_dhcb(settings: DetailedDhcbSettings) -> Any:
-    """Run SafeTab-H and release its tables; returns the release's path, of both jurisdictions a list of paths.
+    """Run SafeTab-H and release its tables; returns the release's path, or a list of paths for both jurisdictions.
 
-    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing; returns None
-    where nothing is released.
+    A jurisdiction without blocks, or switched off by config.json, is skipped and charges nothing. Returns None if
+    nothing is released.
     """
     return carry_out(settings)
 

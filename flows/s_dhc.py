@@ -9,13 +9,13 @@ from pathlib import Path
 
 from flows.execution.runner import Runner
 from flows.execution.s_dhc_settings import SDhcSettings
-from tasks.lifecycle.reservation import precheck
+from tasks.lifecycle.reservation import Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.records.marks import read_mark
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
-from tasks.s_dhc.measure import measure, reserve_budget
+from tasks.s_dhc.measure import claim, measure
 from tasks.s_dhc.release import write_release
 from tasks.s_dhc.run import keep_plan
 from tasks.s_dhc.tabulate import tabulate
@@ -26,9 +26,9 @@ def check(settings: SDhcSettings) -> bool:
     plan = settings.plan()
     spend = plan.configuration.spend()
     plan.check()
-    there = open_sources(settings.data)[0] is not None  # encode says what is not
+    there = open_sources(settings.data)[0] is not None  # the encode stage reports missing files
     if there and not (settings.directory / VALIDATED).exists() and read_mark(settings.data) is None:
-        precheck(settings.directory, settings.charging, plan.configuration.states, spend)
+        precheck(settings.charging, Claim(settings.directory, plan.configuration.states, spend))
     return True
 
 
@@ -38,8 +38,7 @@ def stages(run: Runner[SDhcSettings]) -> Path:
     keep_plan(run.directory, plan)
     run.do("encode", encode, workers=workers, data=settings.data)
     tabulated = run.do("tabulate", tabulate, workers=workers)
-    states = plan.configuration.states
-    run.reserve(reserve_budget, given=tabulated, charge=plan.configuration.spend, states=states).result()
+    run.reserve(claim, given=tabulated).result()
     run.do("measure", measure, workers=workers)
     run.do("averages", find_averages, workers=workers)
     run.do("release", stage_in_one_piece, workers=workers, staged=run.staged, write=write_release)

@@ -6,7 +6,6 @@ validate -> spine -> histograms -> reserve budget -> measure -------------------
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from flows.execution.runner import Runner
@@ -15,10 +14,9 @@ from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
-from tasks.top_down.measure import reserve_budget
+from tasks.top_down.measure import claim
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage_release import stage_release
-from tasks.top_down.spend import planned_spend
 
 
 def check(settings: TopDownSettings) -> bool:
@@ -38,10 +36,9 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    charge = partial(planned_spend, design, nation=validated.nation)
-    gate = run.reserve(reserve_budget, given=validated, charge=charge, states=validated.states, workers=workers)
-    measured = run.submit("measure", write_measurements, gate, workers=workers, out=run.out)
-    estimated = run.submit("estimate", estimate, gate, workers=workers)
+    reserved = run.reserve(claim, given=validated, workers=workers)
+    measured = run.submit("measure", write_measurements, reserved, workers=workers, out=run.out)
+    estimated = run.submit("estimate", estimate, reserved, workers=workers)
     run.wait()
     staged = run.submit("release", stage_release, measured, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -1,8 +1,8 @@
 """The mathematics of privacy: the noise of a release, what it spends, and the ledger of what has been spent.
 
-The names below are those that a program outside this repository needs; docs/api.md shows each at work. Budgets are
-exact (`Fraction`), counts and margins are whole persons. A name is imported when it is first asked for: the estimation
-imports `privacy.tables`, and must load nothing that draws noise.
+The names below are the interface for programs outside this repository; docs/api.md shows each in use. Budgets are
+exact (`Fraction`), counts and margins are whole persons. Names are imported on first access, because the estimation
+imports `privacy.tables` and must load nothing that draws noise.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """The geographic spine of the TopDown Algorithm (TDA): build it, measure it, optimize it.
 
 Everything here follows "Geographic Spines in the 2020 Census Disclosure Avoidance System" (Cumings-Menon et al.),
-called the paper; docs/spec/spine.md has what the programs of 2020 chose, docs/api.md an example. Pure array code: no
-files, no Prefect or Dask.
+called the paper. docs/spec/spine.md describes the choices of the programs of 2020, and docs/api.md has an example. The
+code works on arrays: no files, no Prefect, no Dask.
 """
 
 from spine.allocations import Allocation

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from spine.settings import Definition
 
-# What the levels of the optimized spines are on the conventional spine, where the Prim, TSG and TS levels are missing.
+# Levels of the optimized spines that are one level, Tract, on the conventional spine.
 _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
 
 
@@ -16,8 +16,8 @@ _TRACT_LEVELS = ("Prim", "Tract_Subset_Group", "Tract_Subset", "Tract")
 class Allocation:
     """The paper's beta and alpha, all exact.
 
-    definition: zcdp (budget is rho) or puredp (budget is epsilon). levels: share of each geolevel, top first, sum 1.
-    queries: for each geolevel the share of each query group that is asked there, sum 1.
+    definition: zcdp (budget is rho) or puredp (budget is epsilon). levels: the share of each geolevel, top first; they
+    sum to 1. queries: for each geolevel the share of each query group that is asked there; they sum to 1.
     """
 
     definition: Definition
@@ -39,7 +39,7 @@ class Allocation:
                 raise ValueError(f"the query shares of level {level} must be positive and sum to 1, not {sum(shares)}")
 
     def described(self) -> dict[str, object]:
-        """Return the allocation as text with exact fractions; without its source, which shapes nothing."""
+        """Return the allocation as text with exact fractions, without its source, which has no effect."""
         return {
             "mechanism": self.definition,
             "budget": str(self.budget),
@@ -73,9 +73,9 @@ class Allocation:
         return replace(self, levels=levels, queries={**self.queries, "Tract_Group": self.queries["Tract"]})
 
     def on(self, levels: tuple[str, ...]) -> Allocation:
-        """Return the allocation for a spine with other levels: the shares of the tract-like levels go to its tracts.
+        """Return the allocation for a spine with other levels: its tracts get the shares of the tract-like levels.
 
-        Conventional and AIAN spines have one level, Tract, where the DHC spine has three; it asks the query groups of
+        Conventional and AIAN spines have one level, Tract, where the DHC spine has three. It asks the query groups of
         the tract subsets. The total is the same, so that spines can be compared.
         """
         if tuple(self.levels) == levels:

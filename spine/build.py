@@ -23,20 +23,20 @@ def conventional(geography: Geography, settings: SpineSettings) -> Spine:
 
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
-    """Return the conventional spine with every geounit from the state down cut into its AIAN part and the rest."""
+    """Return the conventional spine with every geounit from the state down split into its AIAN part and the rest."""
     if not settings.aian_split:
         return conventional(geography, settings)
     return _tabulation(geography, in_aian(geography, settings), settings)
 
 
 def optimized(geography: Geography, settings: SpineSettings) -> Spine:
-    """Return the spine that Algorithm 2 makes of the AIAN spine: before any bypass, without shares.
+    """Return the spine that Algorithm 2 makes of the AIAN spine, before any bypass and without shares.
 
-    Raises ValueError where the settings name a column that the geography lacks.
+    Raises ValueError if the settings name a column that the geography lacks.
     """
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
     county = county_codes(geography, part, settings)
-    families = [name for name in settings.entities if name != "gq" or geography.gq is not None]  # where it is known
+    families = [name for name in settings.entities if name != "gq" or geography.gq is not None]
     entities = [_required(block_group_key(geography, name, settings), name) for name in families]
     if "Prim" in settings.levels:
         return _by_prim(geography, settings, part, county, entities)
@@ -54,7 +54,7 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
 def measured_spine(
     kind: str, geography: Geography, settings: SpineSettings, allocation: Allocation, *, root: bool
 ) -> Spine:
-    """Return the spine of a kind with the shares of an allocation, with its root or without; bypassed if optimized."""
+    """Return the spine of a kind with the shares of an allocation, with or without its root; bypassed if optimized."""
     spine = {"conventional": conventional, "aian": aian, "optimized": optimized}[kind](geography, settings)
     spine = spine.with_shares(dict(allocation.on(spine.levels).levels))
     if not root:
@@ -70,7 +70,7 @@ def _by_prim(
     area = block_group_key(geography, "aian", settings)
     assert area is not None
     subset_area = area if settings.subset_by_aian_area else np.zeros(len(geography), np.int64)
-    # Grouping by OSE needs the tract subsets of one AIAN area to be neighbours; the programs take them as tracts come.
+    # Grouping by OSE needs the tract subsets of one AIAN area to be adjacent; the programs keep the order of tracts.
     first, second = (
         (subset_area, geography.tract) if settings.subset_groups_by_entity else (geography.tract, subset_area)
     )
@@ -109,8 +109,8 @@ def _tabulation(geography: Geography, part: BoolArray, settings: SpineSettings) 
 
 
 def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
-    """County codes inside a state; AIAN areas as counties where the settings redefine them."""
-    plain = 10**4 + geography.county % 1000  # the programs write '1' '0' and the county code, or '0' and AIANNHCE
+    """Return county codes inside a state; AIAN areas count as counties where the settings redefine them."""
+    plain = 10**4 + geography.county % 1000  # the programs write '1', '0' and the county code, or '0' and AIANNHCE
     if settings.redefine_counties == "nowhere":
         return plain
     where = part if settings.redefine_counties == "everywhere" else part & is_strong_mcd(geography, settings)
@@ -118,13 +118,13 @@ def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings)
 
 
 def _upper(state: IntArray, part: BoolArray, county: IntArray, levels: tuple[str, ...]) -> Keys:
-    """Return the keys of the levels down to the counties; state, part, county: of the blocks in spine order."""
+    """Return the keys of the levels down to the counties; state, part, county: by block in spine order."""
     top: Keys = {"US": (np.zeros(len(state), np.int64),)} if "US" in levels else {}
     return top | {"State": (state, part), "County": (county,)}
 
 
 def _nested(keys: Keys) -> dict[str, BoolArray]:
-    """Return where the geounits of each level begin; keys: distinct among the children of one parent."""
+    """Return where the geounits of each level begin; keys: distinct among the children of each parent."""
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None
     for level, key in keys.items():

@@ -13,10 +13,10 @@ from spine.settings import SpineSettings
 
 
 def bypass(spine: Spine, settings: SpineSettings) -> Spine:
-    """Return the spine that Algorithm 3 makes, from the blocks up; path sums of shares stay the same to the last digit.
+    """Return the spine that Algorithm 3 makes, from the blocks up; path sums of shares do not change at all.
 
-    A bypassed parent gives way to one new geounit a child, at its own level, with its share plus the child's; the child
-    stays below with share 0. ValueError if the settings would split the root (docs/spec/spine.md#bypass).
+    Each child of a bypassed parent gets a new parent of its own at that level, with the shares of both; the child keeps
+    its level, with share 0. Raises ValueError if the settings would split the root (docs/spec/spine.md#bypass).
     """
     if settings.levels and settings.levels[0] in settings.split:
         raise ValueError(f"the root level {settings.levels[0]} cannot be split: leave it out of `split`")
@@ -39,7 +39,7 @@ def _chosen(spine: Spine, level: int, settings: SpineSettings) -> BoolArray:
 
 
 def minimum_rule(spine: Spine, level: int) -> BoolArray:
-    """Return which parents pass Theorem 2 as Algorithm 3 uses it: the least share of their c children is at least
+    """Return which parents pass Theorem 2 as used in Algorithm 3: the least share of their c children is at least
     (c - 1) / 2 times their own."""
     least: IntArray = np.minimum.reduceat(spine.shares[level + 1], spine.first_child[level][:-1])
     return 2 * least >= (spine.children(level) - 1) * spine.shares[level]
@@ -49,7 +49,7 @@ def exact_rule(spine: Spine, level: int) -> BoolArray:
     """Return which parents pass the exact rule for unequal shares: no variance rises if and only if the sum of
     1 / (1 + 2 gamma_v / gamma_p) over the children is at most 1.
 
-    docs/spec/spine.md#bypass says why. Exact: geounits of a level have few distinct shares, so a family is a few
+    docs/spec/spine.md#bypass has the reason. Exact: geounits of a level have few distinct shares, so a family is a few
     counts, compared in rational numbers.
     """
     parents, shares = spine.parents[level + 1], spine.shares[level]
@@ -57,11 +57,11 @@ def exact_rule(spine: Spine, level: int) -> BoolArray:
     counts = np.zeros((len(shares), len(child)), np.int64)
     np.add.at(counts, (parents, child_kind), 1)
     families, kind = np.unique(np.column_stack([shares, counts]), axis=0, return_inverse=True)
-    verdict = [_no_variance_rises(row[0], row[1:], child) for row in families]
+    verdict = [_keeps_variances(row[0], row[1:], child) for row in families]
     return np.array(verdict, bool)[kind.ravel()]
 
 
-def _no_variance_rises(parent: np.int64, counts: IntArray, shares: IntArray) -> bool:
+def _keeps_variances(parent: np.int64, counts: IntArray, shares: IntArray) -> bool:
     share = int(parent)
     terms = (
         int(number) * Fraction(share, share + 2 * int(child))
@@ -72,7 +72,7 @@ def _no_variance_rises(parent: np.int64, counts: IntArray, shares: IntArray) -> 
 
 
 def _within_cutoff(grandparent: IntArray, children: IntArray, wanted: BoolArray, cutoff: int) -> BoolArray:
-    """Return which of the wanted parents, taken in order, leave siblings and own children within the cutoff."""
+    """Return which of the wanted parents, taken in order, keep the fan-out above them within the cutoff."""
     fanout = np.bincount(grandparent)
     accepted = np.zeros(len(wanted), bool)
     waiting = np.flatnonzero(wanted)
@@ -90,7 +90,7 @@ def _within_cutoff(grandparent: IntArray, children: IntArray, wanted: BoolArray,
 def _replace_parents(spine: Spine, level: int, chosen: BoolArray) -> Spine:
     """Bypass the `chosen` geounits of a level."""
     parents, starts = spine.parents[level + 1], list(spine.starts)
-    moved = chosen[parents]  # children whose share goes up
+    moved = chosen[parents]  # children whose share moves to the new parent
     new_begins = np.union1d(starts[level], starts[level + 1][moved])
     old = np.searchsorted(starts[level], new_begins, side="right") - 1
     shares = list(spine.shares)

@@ -1,7 +1,7 @@
-"""How kernels are compiled: cached on disk, and without any reordering or fusing of floating-point operations.
+"""Compilation of kernels: cached on disk, without any reordering or fusing of floating-point operations.
 
-numba's default keeps IEEE arithmetic operation by operation, so vectorized loops give the same bits on every CPU; sums
-that should be fast are written as four interleaved sums, in the source and not by the compiler's leave.
+numba by default keeps IEEE arithmetic operation by operation, so vectorized loops give the same bits on every CPU. Sums
+that must be fast are written as four interleaved sums in the source, rather than reordered by the compiler.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ else:
 def implements(generic: Callable[..., Any], kind: type) -> Callable[[F], F]:
     """Return a decorator: kernels that call `generic` with a `kind` (a NamedTuple) first run the decorated function.
 
-    The choice is made when a kernel is compiled. A kernel that is given the function itself would not be cached: numba
-    knows a function from another process's only by its address.
+    The function is chosen when a kernel is compiled. A kernel that gets the function as an argument could not be
+    cached, because numba identifies a function from another process by its address only.
     """
 
     def decorate(function: F) -> F:

@@ -46,7 +46,7 @@ OUTSIDE = -1
 
 
 def entities(geography: Geography, name: str, settings: SpineSettings) -> Entities | None:
-    """Return the family `name`, or None where the geography lacks its column."""
+    """Return the family `name`, or None if the geography lacks its column."""
     code = _codes(geography, name, settings)
     if code is None:
         return None
@@ -58,7 +58,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
     outside = np.int64(OUTSIDE)
     place = np.where(geography.place == NO_PLACE, outside, geography.state * 10**5 + geography.place)
     strong = is_strong_mcd(geography, settings)
-    # 00000 is used where county subdivisions are not defined (water): no entity.
+    # 00000 is used where county subdivisions are not defined (water): it is not an entity.
     no_mcd = (geography.cousub == NO_COUSUB) | (geography.cousub == 0) | ~strong
     mcd = np.where(no_mcd, outside, geography.county * 10**5 + geography.cousub)
     if name == "place":
@@ -83,7 +83,7 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
 
 
 def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Return whether each block is in an AIAN area of a chosen class (docs/spec/spine.md#aian-areas)."""
+    """Return whether each block is in an AIAN area of a selected class (docs/spec/spine.md#aian-areas)."""
     chosen = np.zeros(NO_AIANNH + 1, bool)
     for lower, upper, name in AIAN_CLASSES:
         chosen[lower : upper + 1] = name in settings.aian_classes
@@ -96,9 +96,9 @@ def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
 
 
 def block_group_key(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:
-    """Return the code by which optimized block groups are kept apart inside a tract: as the programs write it.
+    """Return the code by which optimized block groups are separated inside a tract, as the programs write it.
 
-    It differs from `entities` in the number that stands for "none": 99999, which sorts last.
+    It differs from `entities` in the number for "none": 99999, which sorts last.
     """
     if name == "pme":
         mcd = is_strong_mcd(geography, settings) & ~in_aian(geography, settings)
@@ -110,17 +110,17 @@ def block_group_key(geography: Geography, name: str, settings: SpineSettings) ->
     return _codes(geography, name, settings)
 
 
-# Places that the Estimates and Projections Area keeps apart whatever their status (docs/spec/spine.md#entities).
+# Places that the Estimates and Projections Area separates whatever their status (docs/spec/spine.md#entities).
 _PRIM_PLACES = ((22, 36255), (11, 50000), (15, 71550), (20, 71450))
 
 
 def prims(
     geography: Geography, cousub_status: IntArray | None = None, place_status: IntArray | None = None
 ) -> IntArray:
-    """Return the prim of each block where there is no crosswalk (docs/spec/spine.md#entities): 15 digits.
+    """Return the 15-digit prim of each block, for use without a crosswalk (docs/spec/spine.md#entities).
 
     cousub_status, place_status: FUNCSTAT of the block's county subdivision and place as character codes. Only Puerto
-    Rico does without them: there a prim is a county.
+    Rico, where a prim is a county, does not need them.
     """
     none = np.int64(99999)
     cousub = np.full(len(geography), none)

@@ -1,7 +1,7 @@
 """Geocodes of the geounits of a spine, as the production programs write them (docs/spec/spine.md#geocodes).
 
-A geounit's geocode is its parent's with its own part behind it. On the optimized spine most own parts are numbers among
-siblings: the order of geounits in das-flows, and so the address of their noise, is another matter and stays.
+A geounit's geocode is its parent's followed by its own part. On the optimized spine most own parts are numbers among
+siblings. They do not affect the order of geounits in das-flows, nor the addresses of their noise.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NATION = {"County": 1, "Tract": 4, "Block_Group": 2}  # digits in the nation's r
 
 
 def form(settings: SpineSettings, kind: SpineKind) -> str:
-    """Return the name of the form of a spine's geocodes, which a release states."""
+    """Return the name that a release states for the form of a spine's geocodes."""
     return f"{'dhc' if _is_dhc(settings) else 'redistricting'}-2020" if kind == "optimized" else kind
 
 
 def largest_numbers(spine: Spine, geography: Geography, settings: SpineSettings) -> tuple[int, ...]:
-    """Return for each level above the blocks the largest number in an optimized geocode; 0 where it has none."""
+    """Return for each level above the blocks the largest number in an optimized geocode, or 0 without numbers."""
     found = (_numbers(spine, level, geography, settings) for level in range(len(spine.levels) - 1))
     return tuple(0 if numbers is None else int(numbers.max()) for numbers in found)
 
@@ -36,9 +36,9 @@ def largest_numbers(spine: Spine, geography: Geography, settings: SpineSettings)
 def geocodes(
     spine: Spine, geography: Geography, settings: SpineSettings, kind: SpineKind, largest: tuple[int, ...]
 ) -> list[Digits]:
-    """Return for each level the (geounits, width) ASCII digits of the geocodes; a root has none (width 0).
+    """Return for each level the (geounits, width) ASCII digits of the geocodes; a root has width 0.
 
-    largest: the run's largest numbers by level, of all its states (`largest_numbers`).
+    largest: the run's largest numbers by level, over all its states (`largest_numbers`).
     """
     prefixes: list[Digits] = []
     prefix: Digits = np.zeros((len(spine.starts[0]), 0), np.uint8)
@@ -62,7 +62,7 @@ def _is_dhc(settings: SpineSettings) -> bool:
 
 
 def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSettings, kind: SpineKind) -> list[Digits]:
-    """Return the digits that geounits of a level have besides a number; nothing for one that is a number alone."""
+    """Return the digits of geounits of a level before their number; empty if the number is all of their part."""
     name, first = spine.levels[level], spine.order[spine.starts[level]]
     geocode = geography.geocode[first]
     if name == "Block":
@@ -86,13 +86,13 @@ def _part(geography: Geography, settings: SpineSettings) -> BoolArray:
 
 
 def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray | None:
-    """Return the numbers from 1 that a level's geocodes have among siblings; None for a level without.
+    """Return the numbers, from 1, of a level's geounits among siblings; None for a level without numbers.
 
-    States and counties are numbered among what a bypass under pure DP made of one: a redistricting county always, other
-    ones where `split` names them. On the levels below, siblings with one child come last: to bypass one, the
-    programs take it out of its parent's list and append what replaces it. The tracts of a redistricting run keep their
-    order, because each is alone in a tract group that is dissolved later. What pure DP makes of one geounit is
-    numbered in the order of the spine.
+    States and counties are numbered among the geounits that a bypass under pure DP made of one: always for a
+    redistricting county, otherwise for levels in `split`. On the levels below, siblings with one child come last,
+    because the programs bypass them by removing them from their parent's list and appending their replacements. The
+    tracts of a redistricting run keep their order, because each is alone in a tract group that is dissolved later.
+    Geounits that pure DP makes of one are numbered in the order of the spine.
     """
     name, parents = spine.levels[level], spine.parents[level]
     if name in ("US", "Block"):
@@ -114,7 +114,7 @@ def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSett
 
 
 def _codes(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray:
-    """Return the (geounits,) codes of states with their AIAN flag, or of counties."""
+    """Return the (geounits,) codes of states, with their AIAN flag, or of counties."""
     first, part = spine.order[spine.starts[level]], _part(geography, settings)
     if spine.levels[level] == "State":
         return geography.state[first] * 2 + part[first]
@@ -122,6 +122,6 @@ def _codes(spine: Spine, level: int, geography: Geography, settings: SpineSettin
 
 
 def _width(level: str, largest: int, settings: SpineSettings) -> int:
-    """Return the digits of a level's numbers: those of the run's largest, or the nation's where these are more."""
+    """Return the number of digits of a level's numbers: that of the run's largest or, if more, the nation's."""
     nation = settings.geocode_widths == "nation" and settings.jurisdiction == "us" and not _is_dhc(settings)
     return max(len(str(largest)), NATION.get(level, 1) if nation and not settings.tract_groups else 1)

@@ -33,19 +33,19 @@ AIAN_CLASSES: tuple[tuple[int, int, str], ...] = (
 
 
 class BadGeography(ValueError):
-    """The geography contradicts itself; the message names the first block at fault."""
+    """The geography contradicts itself; the message names the first such block."""
 
 
 @dataclass(frozen=True)
 class Geography:
-    """Blocks sorted by geocode, one entry of every array a block. Optional columns are None where nobody gave them.
+    """Blocks sorted by geocode, one entry of every array per block. Missing optional columns are None.
 
     geocode: 16 digits as an integer: state 2, county 3, tract 6, block group 1, block 4 (docs/spec/spine.md#geocodes).
-    cousub, place: 5-digit codes, 99999 for none. aiannh: 4-digit code, 9999 for none.
-    school_district: SDUNILEA, SDSECLEA and SDELMLEA as one 15-digit integer, all nines for none.
+    cousub, place: 5-digit codes; 99999 means none. aiannh: 4-digit code; 9999 means none.
+    school_district: SDUNILEA, SDSECLEA and SDELMLEA as one 15-digit integer; all nines means none.
     gq: presence of the seven major group-quarters types 1xx..7xx-9xx: seven binary digits, the first type leftmost.
     prim: the Estimates and Projections primitive, 15 digits: state 2, county 3, county subdivision 5, place 5.
-    universe: whether the block holds a housing unit or group quarters. population: persons, for the reports only.
+    universe: whether the block has a housing unit or group quarters. population: persons, for the reports only.
     """
 
     geocode: IntArray
@@ -93,18 +93,18 @@ def geocode16(state: IntArray, county: IntArray, tract: IntArray, block: IntArra
 
 
 def gq_pattern(present: Sequence[BoolArray]) -> npt.NDArray[np.uint8]:
-    """Return the `gq` column from whether each block holds each of the seven major types."""
+    """Return the `gq` column, given whether each block has each of the seven major types."""
     return np.packbits(np.column_stack(present), axis=1)[:, 0] >> np.uint8(1)
 
 
 def geoid15(geocode: int) -> str:
-    """Return a block as people write it: the 15 digits of state, county, tract and block."""
+    """Return a block's usual code: the 15 digits of state, county, tract and block."""
     digits = f"{geocode:016d}"
     return digits[:11] + digits[12:]
 
 
 def checked(geography: Geography) -> Geography:
-    """Return the geography sorted by geocode; BadGeography for a block given twice or an unknown AIANNH code."""
+    """Return the geography sorted by geocode. Raises BadGeography for a duplicate block or an unknown AIANNH code."""
     if not len(geography):
         raise BadGeography("the geography has no blocks")
     if (geography.geocode[1:] <= geography.geocode[:-1]).any():
@@ -127,7 +127,7 @@ def checked(geography: Geography) -> Geography:
 
 
 def concatenate(parts: list[Geography]) -> Geography:
-    """Return several files' blocks as one geography. BadGeography if a state is in more than one file."""
+    """Return several files' blocks as one geography. Raises BadGeography if a state is in more than one file."""
     seen: set[int] = set()
     for part in parts:
         states, first = np.unique(part.state, return_index=True)

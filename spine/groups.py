@@ -1,7 +1,7 @@
 """The groups of the paper's Algorithm 2: optimized block groups and tract groups.
 
-Optimized block groups are runs of bounded size inside each intersection of OSEs. Tract groups come of a greedy merging
-of a county's tracts that brings OSEs nearer.
+Optimized block groups are runs of bounded size inside each intersection of OSEs. Tract groups result from greedily
+merging a county's tracts so that OSEs come closer to the spine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spine.settings import SpineSettings
 
 
 def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Spine:
-    """Return `spine` with Tract_Group between County and Tract: blocks in a new order, shares zero."""
+    """Return `spine` with Tract_Group between County and Tract; the order of blocks changes, and shares are zero."""
     tract_level = spine.levels.index("Tract")
     group = np.empty(len(spine.starts[tract_level]), np.int64)
     ranges = pairwise(spine.first_child[tract_level - 1].tolist())
@@ -33,7 +33,7 @@ def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: Spin
 
 
 def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArray]:
-    """Return the tracts of one county as groups (arrays of positions), in the order of their first tract."""
+    """Return the tracts of one county as groups (arrays of positions), in the order of their first tracts."""
     tracts = objective.tracts
     cap = int(size_cap(np.array(tracts), settings.fanout_cutoff, settings.tract_group_cap_extra))
     groups = [np.array([t]) for t in range(tracts)]
@@ -50,7 +50,7 @@ def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArra
 
 
 def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """Merge sibling pairs unless the sorted OSEDs grow, in sweeps until nothing changes: the paper's way."""
+    """Merge sibling pairs unless the sorted OSEDs grow, in sweeps until nothing changes, as in the paper."""
     changed = True
     while changed:
         changed = False
@@ -66,7 +66,7 @@ def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> 
 
 
 def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
-    """Start over after a merge; who finds no partner is final (docs/spec/spine.md#tract-groups, point 5)."""
+    """Start over after a merge; a group without a partner is final (docs/spec/spine.md#tract-groups, point 5)."""
     u = 0
     while u < len(groups):
         v = _partner(objective, groups, u, u + 1, cap)
@@ -78,10 +78,10 @@ def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) ->
 
 
 def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, cap: int) -> int | None:
-    """Return the first group from `start` on that fits under the cap with u and leaves the sorted OSEDs no larger."""
+    """Return the first group from `start` on that fits under the cap with u and does not increase the sorted OSEDs."""
     sizes = np.array([len(g) for g in groups[start:]], np.int64)
     candidates = start + np.flatnonzero(sizes + len(groups[u]) <= cap)
-    begin, size = 0, 8  # the first candidates are often accepted: try few, then ever more of them, at once
+    begin, size = 0, 8  # the first candidates are often accepted: try a few, then growing batches, at once
     while begin < len(candidates):
         tried = candidates[begin : begin + size]
         accepted = np.flatnonzero(objective.no_larger(u, tried))
@@ -106,14 +106,14 @@ def _premerged(objective: Objective, cap: int) -> list[IntArray]:
 
 
 def _insert(spine: Spine, tract_level: int, group: IntArray) -> Spine:
-    """Return the spine with its tracts put together by group: a group is named by its first tract."""
+    """Return the spine with its tracts arranged by group; a group is named by its first tract."""
     tracts = np.lexsort((np.arange(len(group)), group, spine.parents[tract_level]))
     begins, ends = spine.starts[tract_level], spine.ends(tract_level)
     moved = np.argsort(np.argsort(tracts, kind="stable")[spine.geounit_of_block(tract_level)], kind="stable")
     new_position = np.empty(spine.blocks, np.int64)
     new_position[moved] = np.arange(spine.blocks)
     starts = [np.sort(new_position[s]) for s in spine.starts]
-    # A county starts with its first group, which holds its first tract: starts above the tracts stay in place.
+    # A county starts with its first group, which holds its first tract: starts above the tracts do not change.
     starts[:tract_level] = spine.starts[:tract_level]
     new_tracts = np.concatenate([[0], np.cumsum((ends - begins)[tracts])[:-1]])
     new_group: BoolArray = np.append(True, np.diff(group[tracts]) != 0)
@@ -124,9 +124,9 @@ def _insert(spine: Spine, tract_level: int, group: IntArray) -> Spine:
 
 
 def size_cap(members: IntArray, fanout_cutoff: int, extra: int) -> IntArray:
-    """Return how many children a group may have in a parent of n members: floor(sqrt(n)) + cutoff + extra.
+    """Return the largest number of children of a group in a parent of n members: floor(sqrt(n)) + cutoff + extra.
 
-    The paper's bound is sqrt(n) + cutoff (extra = 0); the production programs close a group one later (extra = 1).
+    The paper's bound is sqrt(n) + cutoff (extra = 0); the production programs allow one child more (extra = 1).
     """
     return np.floor(np.sqrt(members)).astype(np.int64) + fanout_cutoff + extra
 
@@ -136,9 +136,9 @@ def group_starts(
 ) -> BoolArray:
     """Return where groups begin: consecutive members of one parent and one class, at most `cap` of them.
 
-    parent: (members,) parent of each member, in order; classes: (members,) codes, equal ones neighbours inside a
-    parent; cap: (members,) the largest size in the member's parent. "runs" fills groups one after the other, the last
-    may be short; "even" makes ceil(n / cap) groups of two neighbouring sizes, small ones first, unless n <= cap or
+    parent: (members,) parent of each member, in order. classes: (members,) codes; equal codes are adjacent inside a
+    parent. cap: (members,) the largest size in the member's parent. "runs" fills groups one after the other, so the
+    last may be short; "even" makes ceil(n / cap) groups of two adjacent sizes, small ones first, unless n <= cap or
     n mod cap is 0 or 1 (docs/spec/spine.md#optimized-block-groups).
     """
     begins = changes(parent, *classes)

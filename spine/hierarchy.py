@@ -1,7 +1,7 @@
-"""A spine as nested partitions of one line of blocks.
+"""A spine as nested partitions of an ordered list of blocks.
 
-Once the blocks are in spine order, every geounit of every level is a range of neighbours. A level is the list of its
-ranges' first blocks, and nesting means that the starts of a level are among the starts of the level below.
+In spine order every geounit of every level is a range of adjacent blocks. A level is the list of its ranges' first
+blocks, and nesting means that the starts of a level are among the starts of the level below.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spine.geography import IntArray
 class Spine:
     """The matrix A of the paper's section 3 and the shares gamma of its geounits.
 
-    levels: geolevel names, top first, blocks last. One geounit at the top makes a spine; several (a state's AIAN and
-        non-AIAN part, say) a forest, to be put under one root.
+    levels: geolevel names, top first, blocks last. One geounit at the top makes a spine; several (for example a state's
+        AIAN and non-AIAN part) make a forest, to be put under one root.
     order: (blocks,) rows of the geography in spine order.
     starts: for each level the (geounits,) positions in spine order at which its geounits begin; starts[-1] is 0, 1...
-    shares: for each level the (geounits,) shares gamma, as numerators over `denominator`: exact, and fast.
+    shares: for each level the (geounits,) shares gamma, as numerators over `denominator`, which is exact and fast.
     """
 
     levels: tuple[str, ...]
@@ -52,7 +52,7 @@ class Spine:
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:
-        """For each level but the lowest the (geounits + 1,) first child of every geounit, and the end of the last's."""
+        """For each level above the lowest, the (geounits + 1,) first child of every geounit, and the last one's end."""
         return tuple(
             np.append(np.searchsorted(down, up), len(down))
             for up, down in zip(self.starts, self.starts[1:], strict=False)
@@ -63,30 +63,30 @@ class Spine:
         return np.diff(self.first_child[level])
 
     def geounit_of_block(self, level: int) -> IntArray:
-        """Return for every block in spine order, the geounit of `level` that it lies in."""
+        """Return the geounit of `level` that contains each block, in spine order."""
         return np.repeat(np.arange(len(self.starts[level])), self.ends(level) - self.starts[level])
 
     def without_root(self) -> Spine:
-        """Return the forest below the root: a state's own geounits, to be put next to those of other states."""
+        """Return the forest below the root: a state's own geounits, to be combined with those of other states."""
         return replace(self, levels=self.levels[1:], starts=self.starts[1:], shares=self.shares[1:])
 
     def with_shares(self, shares: dict[str, Fraction]) -> Spine:
-        """Return the same geounits, those of each level with that level's share beta."""
+        """Return the same geounits, each with its level's share beta."""
         numerators, denominator = common_denominator([shares[name] for name in self.levels])
         given = tuple(np.full(len(s), n, np.int64) for s, n in zip(self.starts, numerators, strict=True))
         return replace(self, shares=given, denominator=denominator)
 
 
 def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
-    """Return numerators over one denominator; ValueError where 64-bit integers would not hold them."""
+    """Return numerators over one denominator. Raises ValueError if 64-bit integers could overflow."""
     denominator = lcm(*(share.denominator for share in shares))
-    if denominator >= 2**40:  # sums over levels and products with fan-outs stay far inside 64 bits
+    if denominator >= 2**40:  # below it, sums over levels and products with fan-outs stay far inside 64 bits
         raise ValueError(f"the geolevel shares have the common denominator {denominator}: write them with fewer digits")
     return [share.numerator * (denominator // share.denominator) for share in shares], denominator
 
 
 def changes(*keys: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return where a run of equal keys begins: True at 0 and wherever some key differs from the one before."""
+    """Return where runs of equal keys begin: True at 0 and wherever some key differs from the one before."""
     begins = np.ones(len(keys[0]), bool)
     begins[1:] = False
     for key in keys:

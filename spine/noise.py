@@ -1,4 +1,4 @@
-"""Noise of every geounit and query group on a spine (paper, Theorems 1 and 3), and what a replaced record costs."""
+"""Noise of every geounit and query group on a spine (paper, Theorems 1 and 3), and the cost of replacing a record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spine.hierarchy import Spine
 class Noise(NamedTuple):
     """The noise of one query group in the geounits of one level that have one share.
 
-    parameter: the variance sigma^2 of N_Z(0, sigma^2) under zCDP, the scale b of Laplace_Z(0, b) under pure DP.
+    parameter: the variance sigma^2 of N_Z(0, sigma^2) under zCDP, or the scale b of Laplace_Z(0, b) under pure DP.
     """
 
     level: str
@@ -32,7 +32,7 @@ def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fract
 
 
 def noise(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> list[Noise]:
-    """Return the noise of each level, distinct share and query group; a geounit with share 0 is not measured at all."""
+    """Return the noise of each level, distinct share and query group; a geounit with share 0 is not measured."""
     return [
         Noise(level, share, query, alpha, parameter(allocation, share, alpha))
         for level, distinct in shares.items()
@@ -51,15 +51,15 @@ def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
 
 
 def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
-    """Return the most that replacing one record by another in the same state costs, in rho or epsilon.
+    """Return the largest cost of replacing one record by another in the same state, in rho or epsilon.
 
-    It is added up from the noise parameters themselves. Each query group changes by 1 in at most two coordinates, one
-    on the old record's path to the root, one on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3),
-    so two paths cost the mean of twice each, and no replacement costs more than one inside the dearest block. (A
+    It is summed from the noise parameters themselves. Each query group changes by 1 in at most two coordinates, one on
+    the old record's path to the root and one on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3).
+    So two paths cost the mean of twice each, and no replacement costs more than one inside the most expensive block. (A
     coordinate that loses one record and gains the other, such as a total, does not change: an actual replacement may
     cost less.)
     """
-    costs = [Fraction(0)]  # of the paths so far, one for each combination of shares on a path
+    costs = [Fraction(0)]  # costs of the paths so far, one for each combination of shares on a path
     path = np.zeros(spine.blocks, np.int64)  # each block's combination
     for level, name in enumerate(spine.levels):
         distinct, kind = np.unique(spine.shares[level], return_inverse=True)
@@ -73,6 +73,6 @@ def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
 
 
 def record_cost(allocation: Allocation, parameters: list[Fraction]) -> Fraction:
-    """Return what a replacement inside one geounit costs: two changes by 1 in each query group (Lemma 4)."""
+    """Return the cost of a replacement inside one geounit: two changes by 1 in each query group (Lemma 4)."""
     pair = (2 / (2 * value) if allocation.definition == "zcdp" else 2 / value for value in parameters)
     return sum(pair, Fraction(0))

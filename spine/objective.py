@@ -1,4 +1,4 @@
-"""What Algorithm 2 compares when it merges tract groups: the OSEDs of a county's entities, largest first.
+"""The objective of Algorithm 2 when it merges tract groups: the OSEDs of a county's entities, largest first.
 
 A county with the tracts A, B, C, D, an entity P made of A and C, and an entity Q made of B and D:
 
@@ -6,9 +6,9 @@ A county with the tracts A, B, C, D, an entity P made of A and C, and an entity 
     A, C    1             0                          0             1
     B, D    0             1                          1             0
 
-Before any merge P is A + C, two tracts, and so is Q: both OSEDs are 2. Say that A and C are merged. Then P is one
-group, and Q is still B + D. To merge B into the group of A and C would make P cost 2 again (B must be subtracted), so
-it is refused. To merge B and D makes Q one group as well.
+Before any merge P is A + C, two tracts, and so is Q: both OSEDs are 2. After merging A and C, P is one group, and Q is
+still B + D. Merging B into the group of A and C would make P cost 2 again (B must be subtracted), so it is refused.
+Merging B and D makes Q one group as well.
 
 >>> in_p = np.array([1, 0, 1, 0])
 >>> x = np.column_stack([in_p, 1 - in_p])
@@ -46,9 +46,9 @@ Sums = tuple[IntArray, IntArray]  # c and c' of every entity, over the children 
 class Objective:
     """The OSEDs of one county's entities while its tracts are being grouped.
 
-    tracts: how many there are. met: (tracts, codes) whether a tract has blocks of an entity's code; the codes of
-    what lies outside of all entities are among them, be they in the objective or not.
-    distances: (entities,) the OSEDs with the groups as they are now, largest first.
+    tracts: their number. met: (tracts, codes) whether a tract has blocks of an entity's code. The codes of areas
+    outside all entities are included, whether or not they are in the objective. distances: (entities,) the OSEDs with
+    the current groups, largest first.
     """
 
     def __init__(self, x: IntArray, y: IntArray, met: BoolArray, ids: IntArray, above: list[tuple[Sums, int]]) -> None:
@@ -61,15 +61,15 @@ class Objective:
 
     @property
     def entities(self) -> int:
-        """How many entities are still in the objective."""
+        """The number of entities still in the objective."""
         return len(self._kept)
 
     def ignore_near(self, threshold: int) -> None:
-        """Leave out entities within `threshold` without tract groups (docs/spec/spine.md#tract-groups, point 4)."""
+        """Drop entities within `threshold` without tract groups (docs/spec/spine.md#tract-groups, point 4)."""
         self._kept = np.flatnonzero(self._osed_if(*self._before, np.arange(len(self._ids))) > threshold)
 
     def start(self, groups: Sequence[IntArray]) -> None:
-        """Begin with these groups of tracts."""
+        """Start from these groups of tracts."""
         self._x = np.array([self._tract_x[g].sum(0) for g in groups])[:, self._kept]
         self._y = np.array([self._tract_y[g].sum(0) for g in groups])[:, self._kept]
         self._total()
@@ -81,7 +81,7 @@ class Objective:
         self.distances = np.sort(now)[::-1]
 
     def no_larger(self, u: int, others: IntArray) -> BoolArray:
-        """Return whether merging each of `others` with group u leaves the descending OSEDs no larger."""
+        """Return whether merging each of `others` with group u does not increase the descending OSEDs."""
         ux, uy = cheaper(self._x[u], self._y[u])
         vx, vy = cheaper(self._x[others], self._y[others])
         wx, wy = cheaper(self._x[u] + self._x[others], self._y[u] + self._y[others])
@@ -97,7 +97,7 @@ class Objective:
         self._total()
 
     def finish_county(self, group_of_tract: IntArray) -> None:
-        """Take the county's final groups into the sums above it, for the counties still to come."""
+        """Add the county's final groups to the sums above it, for the remaining counties."""
         if not self._above:
             return
         groups = np.unique(group_of_tract, return_inverse=True)[1]
@@ -109,7 +109,7 @@ class Objective:
         self._osed_if(*cheaper(x.sum(0), y.sum(0)), np.arange(len(self._ids)), keep=True)
 
     def _osed_if(self, x: IntArray, y: IntArray, which: IntArray, *, keep: bool = False) -> IntArray:
-        """Return the OSED at the top of the spine when the county's own (c, c') become (x, y); keep these sums."""
+        """Return the OSED at the top of the spine if the county's own (c, c') become (x, y); keep: store these sums."""
         old_x, old_y = self._before[0][which], self._before[1][which]
         ids = self._ids[which]
         for (above_x, above_y), geounit in self._above:
@@ -131,9 +131,9 @@ def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> Bool
 
 
 def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
-    """Yield the objective of each county of a spine without tract groups, in order: settle one before the next.
+    """Yield the objective of each county of a spine without tract groups, in order. Finish one before the next.
 
-    At the root, entities of several states are measured with what the spine at hand holds of them.
+    At the root, entities of several states are measured by their blocks on this spine only.
     """
     county_level = spine.levels.index("County")
     tables: list[list[IntArray]] = [[], [], [], []]  # tract, entity, c, c'
@@ -156,7 +156,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
             below, (x, y) = pairs[level + 1], values[level + 1]
             at = spine.parents[level + 1][below.geounit], below.entity + offset
             np.add.at(sums[0], at, x)
-            np.add.at(sums[1], at, y - 1)  # a child that is not met counts 1, as the sum was made to begin with
+            np.add.at(sums[1], at, y - 1)  # the sum starts with 1 for each child, as if the entity did not meet it
         offset += len(family.codes)
     tract, entity, x, y = (np.concatenate(table) for table in tables)
     order = np.lexsort((entity, tract))
@@ -176,7 +176,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
 
 
 def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[BoolArray]:
-    """Yield for each county (tracts, codes) whether a tract has blocks of a code, of the codes in the county."""
+    """Yield for each county a (tracts, codes) mask of the tracts that have blocks of a code of the county."""
     order = np.argsort(tract, kind="stable")
     tract, code = tract[order], code[order]
     bounds = np.searchsorted(tract, first_tract)
@@ -190,7 +190,7 @@ def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[Boo
 def _ancestors(
     spine: Spine, county_level: int, county: int, above: list[Sums], settings: SpineSettings
 ) -> list[tuple[Sums, int]]:
-    """Return the sums of the geounits above a county, nearest first; none where the OSED is measured at the county."""
+    """Return the sums of the geounits above a county, nearest first; empty if the OSED is measured at the county."""
     if settings.objective_at == "county":
         return []
     chain, geounit = [], county

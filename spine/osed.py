@@ -1,7 +1,8 @@
 """Off-spine entity distance (paper, Algorithm 1, equations 20-23), for all entities of a family at once.
 
 A family partitions the blocks, so a level has at most one (geounit, entity) pair for each pair of the level below, and
-a whole state's entities are worked through level by level (`overlap`): the sparse frame of distances and variances.
+the entities of a whole state are processed together, level by level (`overlap`): the sparse frame of distances and
+variances.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from spine.hierarchy import Spine
 
 @dataclass(frozen=True)
 class Costs:
-    """What a family's entities cost in the top geounits of a forest, summed over these.
+    """The cost of a family's entities in the top geounits of a forest, summed over these.
 
-    inside, outside: (entities,) sums of c[k] and of c[k'] over the top geounits that the entity meets.
-    met: (entities,) how many top geounits it meets.
+    inside, outside: (entities,) sums of c[k] and of c[k'] over the top geounits that the entity meets. met: (entities,)
+    the number of top geounits that it meets.
     """
 
     inside: IntArray
@@ -36,7 +37,7 @@ def costs_by_level(spine: Spine, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArr
         below, here = pairs[level], pairs[level - 1]
         x = _sum(below.parent, inside, len(here.geounit))
         met = np.bincount(below.parent, minlength=len(here.geounit))
-        # A child that the entity does not meet costs its complement 1, the child itself.
+        # A child that the entity does not meet costs the complement 1, the child itself.
         y = _sum(below.parent, outside, len(here.geounit)) + spine.children(level - 1)[here.geounit] - met
         inside, outside = cheaper(x, y)
         levels.append((inside, outside))
@@ -44,12 +45,12 @@ def costs_by_level(spine: Spine, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArr
 
 
 def cheaper(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the cheaper way for entity and complement (equations 22, 23): add up pieces, or subtract the rest."""
+    """Return the lower cost of entity and complement (equations 22, 23): add up pieces, or subtract the rest."""
     return np.minimum(x, y + 1), np.minimum(y, x + 1)
 
 
 def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> Costs:
-    """Return what each entity costs at the top level of `spine`, summed over the geounits there."""
+    """Return the cost of each entity at the top level of `spine`, summed over the geounits there."""
     number = len(family.codes)
     pairs = pairs or overlap(spine, family.of_block, number)
     inside, outside = costs_by_level(spine, pairs)[0]
@@ -77,8 +78,8 @@ def _sum(group: IntArray, values: IntArray, groups: int) -> IntArray:
 class Pairs:
     """The pairs (geounit, entity) of one level that have blocks in common, sorted by geounit.
 
-    geounit, entity: (pairs,) indices. parent: (pairs,) the pair of the level above that each belongs to; at the top
-    level the entity, by which pairs are summed there.
+    geounit, entity: (pairs,) indices. parent: (pairs,) the pair of the level above that contains each; at the top level
+    the entity, by which pairs are summed there.
     """
 
     geounit: IntArray
@@ -87,9 +88,9 @@ class Pairs:
 
 
 def overlap(spine: Spine, of_block: IntArray, number: int) -> tuple[Pairs, ...]:
-    """Return pairs of every level of `spine`, top first.
+    """Return the pairs of every level of `spine`, top first.
 
-    of_block: (blocks,) entity index of the rows of the geography; number: how many entities there are.
+    of_block: (blocks,) entity index of the rows of the geography. number: the number of entities.
     """
     geounit, entity = np.arange(spine.blocks), of_block[spine.order]
     levels = []

@@ -1,6 +1,6 @@
 """The allocations of the 2020 production runs, by product: redistricting (P.L. 94-171) and DHC.
 
-Those of the redistricting products are in their shipped declarations. docs/spec/spine.md#allocations names the sources.
+Allocations of the redistricting products are in their shipped declarations. docs/spec/spine.md#allocations has sources.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from spine.settings import Jurisdiction, SpineSettings
 _DHC_LEVELS = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
 
 # Classes DecompTestStrategyDHC{P,H}[_PR]_20220922_exp_iteration_23_1 of the programs' {dhcp,dhch}_strategies.py:
-# rho of each query group in each geolevel (Puerto Rico has no US level), in units of 1/10000. These add up to the
-# published totals 4.96 and 7.70; the fractions of budget in the person configs are not used by the programs.
+# rho of each query group in each geolevel (Puerto Rico has no US level), in units of 1/10000. They add up to the
+# published totals 4.96 and 7.70; the programs do not use the fractions of budget in the person configs.
 _DHC: dict[tuple[str, Jurisdiction], str] = {
     ("dhc-persons", "us"): """
  73  999  310  478  478  868 430 11 age_18_64_116*relgq_4_groups
@@ -74,9 +74,9 @@ def allocation(product: str, jurisdiction: Jurisdiction) -> Allocation:
 
 
 def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> Allocation:
-    """Return the allocation of the settings' 2020 production run, with tract groups where they are asked for.
+    """Return the allocation of the settings' 2020 production run, with tract groups if the settings ask for them.
 
-    budget: another rho; under pure DP, which no production run used, the epsilon (ValueError without one).
+    budget: another rho. Under pure DP, which no production run used, it is the epsilon and is required (ValueError).
     """
     found = allocation(settings.product, settings.jurisdiction)
     if "Tract_Group" in settings.levels:

@@ -1,6 +1,6 @@
-"""The settings of the 2020 production runs (paper, section 6), and the paper's where they differ.
+"""The settings of the 2020 production runs (paper, section 6), and the paper's settings where they differ.
 
-docs/spec/spine.md has the programs' choices and where they come from.
+docs/spec/spine.md describes the programs' choices and their sources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spine.geography import AIAN_CLASSES, PUERTO_RICO
 
 Jurisdiction = Literal["us", "pr"]
 Variant = Literal["production", "paper"]
-Definition = Literal["zcdp", "puredp"]  # the words of privacy.noise.laws, which this room does not import
+Definition = Literal["zcdp", "puredp"]  # as in privacy.noise.laws, which this room does not import
 
 STRONG_MCD_STATES = (9, 23, 25, 26, 27, 33, 34, 36, 42, 44, 50, 55)
 PRODUCTION_AIAN = (
@@ -89,17 +89,17 @@ class SpineSettings:
 
     @property
     def states_covered(self) -> str:
-        """Which state codes belong to this jurisdiction, in words."""
+        """The states that belong to this jurisdiction, in words."""
         return "Puerto Rico" if self.jurisdiction == "pr" else "the 50 states and DC (Puerto Rico is jurisdiction pr)"
 
     @classmethod
     def sources(cls) -> dict[str, str]:
-        """Return where the value of each field comes from, by the names of `described`."""
+        """Return the source of each field's value, under the names of `described`."""
         hints = get_type_hints(cls, include_extras=True)
         return dict(zip(cls().described(), (hint.__metadata__[0] for hint in hints.values()), strict=True))
 
     def described(self) -> dict[str, Any]:
-        """Return the fields as files have them: the jurisdiction is `region` there, the definition `mechanism`."""
+        """Return the fields by their names in files, where the jurisdiction is `region`, the definition `mechanism`."""
         names = {"jurisdiction": "region", "definition": "mechanism"}
         return {names.get(name, name): value for name, value in asdict(self).items()}
 
@@ -113,7 +113,7 @@ def settings_for(
 ) -> SpineSettings:
     """Return the settings of one run of section 6; keyword arguments change single fields.
 
-    ValueError for an unknown product, jurisdiction or variant, and for values with which no spine can be built.
+    Raises ValueError for an unknown product, jurisdiction or variant, and for values that allow no spine.
     """
     if product not in PRODUCTS or jurisdiction not in ("us", "pr") or variant not in ("production", "paper"):
         raise ValueError(f"no settings {product} / {jurisdiction} / {variant}: products are {', '.join(PRODUCTS)}")
@@ -142,7 +142,7 @@ def settings_for(
         )
     settings = replace(settings, **changes)
     settings = replace(settings, **{"levels": _levels(settings, dhc)} | changes)
-    # Levels that a pure-DP bypass may split: of redistricting county and below, of the DHC below the county; paper all.
+    # Levels that a pure-DP bypass may split: county and below (redistricting), below the county (DHC), all (paper).
     kept: tuple[str, ...] = () if variant == "paper" else ("State", "County") if dhc else ("State",)
     split = tuple(level for level in settings.levels[1:-1] if level not in kept)
     settings = replace(settings, **{"split": split} | changes)

@@ -1,11 +1,11 @@
-"""How query groups split an axis into components: functions of its cells on which all of them are small together.
+"""Split an axis into components: functions of its cells on which all query groups have small matrices together.
 
-Of an axis query groups ask the cells, recodes or nothing, each a partition, of which each must refine the next. A
-partition into parts of one size multiplies a function that is constant on the parts by that size, and takes one that
-sums to 0 on them to 0. So between two such partitions all query groups are numbers: a component `difference`. Where
-parts have several sizes they are not: from the finest such partition on, the base, they are a matrix between its parts.
-Where there is none, the base is the axis as one part, and its matrix a number: the mean and the residual of
-votingage (2), hispanic (2), cenrace (63).
+Query groups ask for an axis's cells, recodes or nothing. Each of these is a partition, and each must refine the next. A
+partition into parts of one size multiplies a function that is constant on the parts by that size, and maps a function
+that sums to 0 on them to 0. So between two such partitions every query group is a number: a component `difference`.
+From the finest partition whose parts have several sizes on, the base, query groups are a matrix between the base's
+parts. An axis without such a partition has itself as one part for its base, whose matrix is a number: the mean and the
+residual of votingage (2), hispanic (2), cenrace (63).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ import numpy as np
 from privacy.tables.histogram import Axis, Recode
 from spine.geography import BoolArray, FloatArray, IntArray
 
-Tables = list[FloatArray]  # of each component (n, slots, slots): n matrices between its slots, the parts of the base
+Tables = list[FloatArray]  # by component (n, slots, slots): n matrices between its slots, the parts of the base
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """A split axis.
 
-    names: of the partitions that are asked, finest first; partitions: the (cells,) part of each cell in these, and last
-    in the axis as a whole. base: the number of the base. Component 0 is the base, then the differences, finest last.
+    names: the partitions that queries ask for, finest first. partitions: the (cells,) part of each cell in these, and
+    last in the axis as a whole. base: the number of the base. Component 0 is the base; the differences follow, finest
+    last.
     """
 
     names: tuple[str, ...]
@@ -36,22 +37,22 @@ class Split:
     base: int
 
     def number(self, asked: str | None) -> int:
-        """Return the number of a partition by its name; what is not one of them asks the whole axis."""
+        """Return the number of a partition by its name; any other name asks for the whole axis."""
         return self.names.index(asked) if asked in self.names else len(self.names)
 
     @cached_property
     def first(self) -> list[IntArray]:
-        """Return of each partition the first cell of every part, which stands for the part."""
+        """Return by partition the first cell of every part, which represents the part."""
         return [np.unique(part, return_index=True)[1] for part in self.partitions]
 
     @cached_property
     def sizes(self) -> list[FloatArray]:
-        """Return of each partition the sizes of its parts."""
+        """Return by partition the sizes of its parts."""
         return [np.bincount(part).astype(float) for part in self.partitions]
 
     @property
     def nodes(self) -> list[IntArray]:
-        """Return the lists of cells that a transform replaces by their sum, in the first, and contrasts, in order."""
+        """Return, in order, the lists of cells that a transform replaces by their sum, in the first, and contrasts."""
         found = []
         for at, coarse in enumerate(self.partitions[1 : self.base + 1]):
             first = np.sort(self.first[at])
@@ -60,7 +61,7 @@ class Split:
 
     @property
     def copies(self) -> list[list[IntArray]]:
-        """Return of each component the cells that its coordinates are in, a list of its slots for each copy."""
+        """Return by component the cells of its coordinates, a list of its slots for each copy."""
         differences = [
             [np.array([cell]) for cell in np.setdiff1d(fine, coarse)]
             for fine, coarse in pairwise(self.first[: self.base + 1])
@@ -68,7 +69,7 @@ class Split:
         return [[self.first[self.base]], *reversed(differences)]
 
     def squared(self, asked: str | None) -> Tables:
-        """Return Q'Q of a query group that asks this partition, None for the whole axis; one matrix each."""
+        """Return Q'Q of a query group that asks for this partition, one matrix per component; None: the whole axis."""
         at = self.number(asked)
         size = self.sizes[at][0]
         part, own = self.partitions[at][self.first[self.base]], self.sizes[self.base]
@@ -79,10 +80,10 @@ class Split:
 
     @cached_property
     def patterns(self) -> tuple[IntArray, Tables, BoolArray]:
-        """Return the (cells, cells) pattern of two cells, the tables of each pattern's entries, and which are apart.
+        """Return the (cells, cells) pattern of two cells, each pattern's entries, and the mask of patterns apart.
 
-        An entry is one of the operator that is the identity between two slots of a component, the same of all cells in
-        a pattern. Apart are cells that no partition finer than the base has in one part.
+        An entry belongs to the operator that is the identity between two slots of a component; it is the same for all
+        cells in a pattern. Two cells are apart if no partition finer than the base has both in one part.
         """
         base, n = self.partitions[self.base], len(self.partitions[0])
         agree = [np.equal.outer(part, part) for part in self.partitions[: self.base + 1]]
@@ -98,7 +99,7 @@ class Split:
         return pattern.reshape(n, n), [slots, *reversed(differences)], depth[one, other] == 0
 
     def sums(self, asked: str | None) -> Tables:
-        """Return, of the sum of each part of a partition, what a matrix between slots adds to its variance."""
+        """Return the contribution of a matrix between slots to the variance of each sum over a part of a partition."""
         part = self.partitions[self.number(asked)]
         inside = []
         for own in self.partitions[: self.base + 1]:
@@ -111,7 +112,7 @@ class Split:
 
 
 def split(axis: Axis, recodes: Collection[Recode]) -> Split:
-    """Return the split of an axis by recodes of it. ValueError, which names them, where two cross."""
+    """Return the split of an axis by its recodes. Raises ValueError, which names them, if two of them cross."""
     partitions = {axis.name: np.arange(len(axis))}
     nested = sorted((each for each in recodes if len(each) > 1), key=len, reverse=True)
     partitions |= {each.name: np.array(each.part) for each in nested}
@@ -126,7 +127,7 @@ def split(axis: Axis, recodes: Collection[Recode]) -> Split:
 
 
 def joint(tables: Collection[Tables]) -> Tables:
-    """Return the tables of a product of axes: components, matrices and slots in C order."""
+    """Return the tables of a product of axes: components, matrices and slots, each in C order."""
     found: Tables = [np.ones((1, 1, 1))]
     for own in tables:
         found = [

@@ -1,9 +1,9 @@
 """Variances of the weighted least squares on a spine (paper, equation 19): one pass up, one down, linear in geounits.
 
-All query groups are small together on orthogonal parts of the histogram (`split`): in each, the information of a
-level is one number, or a (d, d) matrix where groups of hhgq are asked. In a part the estimate of equation 18 is that of
-a Gaussian tree whose parents are the sums of their children, as in `gls`. Here nothing is declared of a geounit, so
-blocks of one parent with one share have one variance, and no variance is kept of a block by itself.
+All query groups are small together on orthogonal parts of the histogram (`split`): in each part, the information of a
+level is one number, or a (d, d) matrix if queries ask for groups of hhgq. In a part the estimate of equation 18 is that
+of a Gaussian tree whose parents are the sums of their children, as in `gls`. Here no geounit has declared counts, so
+blocks with one parent and one share have one variance, which is kept once for all of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from spine.top_down.histogram import Product
 
 @dataclass(frozen=True)
 class Part:
-    """One orthogonal part of the histogram, as a marginal meets it.
+    """One orthogonal part of the histogram, and its share in a marginal.
 
     information: for each level the (d, d) information that a share of 1 buys (of the share squared under pure DP).
-    cell: (d, d) M: the part adds trace(M V) to the variance of the marginal's cell, V the (d, d) variance of a geounit
-        or entity in this part.
+    cell: (d, d) M: the part adds trace(M V) to the variance of the marginal's cell, where V is the (d, d) variance of a
+        geounit or entity in this part.
     """
 
     information: Mapping[str, FloatArray]
@@ -37,7 +37,7 @@ class Part:
 
 
 def marginal_parts(marginal: str, product: Product | None, allocation: Allocation) -> list[Part]:
-    """Return the parts that make up one cell of a marginal: the mean over its cells, where their variances differ.
+    """Return the parts that make up one cell of a marginal: the mean over its cells, if their variances differ.
 
     Without a product (DHC: its recodes do not nest) the marginal must be a query group of the allocation, and is
     estimated from that query group alone: an upper bound of the variance.
@@ -64,7 +64,7 @@ def marginal_parts(marginal: str, product: Product | None, allocation: Allocatio
 
 
 def _part(allocation: Allocation, squared: Mapping[str, FloatArray], cell: FloatArray) -> Part:
-    """Return a part of the information that these query groups give; squared: (d, d) Q'Q of each."""
+    """Return a part of the information from these query groups; squared: (d, d) Q'Q of each."""
     information: dict[str, FloatArray] = {}
     for level in allocation.levels:
         asked = [(query, alpha) for query, alpha in allocation.queries[level].items() if query in squared]
@@ -82,11 +82,11 @@ def _weight(allocation: Allocation, alpha: float) -> float:
 
 @dataclass(frozen=True)
 class Upward:
-    """The pass up, of all levels, top first; on the lowest a row is the blocks of one parent that have one share.
+    """The pass up, for all levels, top first; on the lowest level a row is the blocks of one parent with one share.
 
     parent: (rows,) the geounit of the level above. variance: (rows, d, d) of the estimate of a geounit from its own
-    subtree; 0 for an only child, which says nothing that its parent does not know. below: (geounits, d, d) information
-    on a geounit from its children's subtrees, of levels above the lowest. row_of_block: (blocks,).
+    subtree; 0 for an only child, which adds nothing to its parent's information. below: (geounits, d, d) information
+    on a geounit from its children's subtrees, for levels above the lowest. row_of_block: (blocks,).
     """
 
     parent: tuple[IntArray, ...]
@@ -98,14 +98,14 @@ class Upward:
 def upward(spine: Spine, part: Part, power: int) -> Upward:
     """Return the pass up a spine or forest. power: 1 under zCDP, 2 under pure DP (docs/spec/spine.md#noise).
 
-    ValueError where some block with siblings is not measured: then nothing separates it from them.
+    Raises ValueError if a block with siblings is not measured: then nothing separates it from them.
     """
     last, parents = len(spine.levels) - 1, len(spine.starts[-2])
     distinct, kind = np.unique(spine.shares[last], return_inverse=True)
     row_of_block = spine.parents[last] * len(distinct) + kind
     parent = (*spine.parents[:last], np.repeat(np.arange(parents), len(distinct)))
     shares = (*spine.shares[:last], np.tile(distinct, parents))
-    number = [np.ones(len(own), np.int64) for own in spine.starts[:last]]  # of geounits in a row
+    number = [np.ones(len(own), np.int64) for own in spine.starts[:last]]  # geounits in a row
     number.append(np.bincount(row_of_block, minlength=len(shares[last])))
     information = [
         ((own / spine.denominator) ** power)[:, None, None] * part.information[name]
@@ -128,10 +128,10 @@ def upward(spine: Spine, part: Part, power: int) -> Upward:
 
 
 def spread(variance: FloatArray, covariance: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-    """Return the variance of an estimate of children's counts, alone of `variance`, given that of their parent.
+    """Return the variance of an estimate of children's counts, given that of their parent; `variance`: without it.
 
-    covariance: with the sum of all of the parent's children, of which `below` is the information. above: the variance
-    of the parent's estimate.
+    covariance: with the sum of all of the parent's children, whose information is `below`. above: the variance of the
+    parent's estimate.
     """
     weight = covariance @ below
     return variance - weight @ covariance.swapaxes(-1, -2) + weight @ above @ weight.swapaxes(-1, -2)
@@ -139,10 +139,10 @@ def spread(variance: FloatArray, covariance: FloatArray, below: FloatArray, abov
 
 @dataclass(frozen=True)
 class Root:
-    """The root above all top geounits, of which a lone one is the root itself.
+    """The root above all top geounits; a single top geounit is the root itself.
 
     own: (d, d) information of its own measurement. below: (d, d) information from the top geounits, the inverse of the
-    sum of their variances. tops: how many there are.
+    sum of their variances. tops: their number.
     """
 
     own: FloatArray
@@ -171,7 +171,7 @@ def downward(spine: Spine, up: Upward, root: Root) -> tuple[FloatArray, ...]:
 class Sums:
     """A family's entities in the top geounits, summed over these, each (entities, d, d).
 
-    variance: of the estimates of their counts. covariance: of these with those of all top geounits.
+    variance: of the estimates of their counts. covariance: of these with the estimates of all top geounits.
     """
 
     variance: FloatArray
@@ -183,9 +183,9 @@ class Sums:
 
 
 def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pairs]) -> Sums:
-    """Regress each entity's count on the geounits it meets, level by level up to the top of the forest.
+    """Regress each entity's count on the geounits that it meets, level by level up to the top of the forest.
 
-    Given a geounit's count x, that of an entity in it is W x up to an independent error: the weight W, (d, d).
+    Given a geounit's count x, the count of an entity in it is W x up to an independent error; the weight W is (d, d).
     """
     last = len(spine.levels) - 1
     gather = _gather(pairs[last].parent, up.row_of_block, (len(pairs[-2].geounit), len(up.variance[last])))
@@ -205,13 +205,13 @@ def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pair
 
 
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:
-    """Return what this part adds to the variance of the marginal's cell: trace(M V) for each V of (..., d, d)."""
+    """Return this part's contribution to the variance of the marginal's cell: trace(M V) for each V, (..., d, d)."""
     added: FloatArray = np.einsum("ij,...ij->...", part.cell, variance)
     return added
 
 
 def _inverse(matrices: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return inverses of a stack of matrices, 0 for those that are not chosen."""
+    """Return inverses of a stack of matrices, and 0 for matrices that are not selected."""
     inverse = np.zeros_like(matrices)
     try:
         inverse[chosen] = np.linalg.inv(matrices[chosen])
@@ -223,6 +223,6 @@ def _inverse(matrices: FloatArray, chosen: BoolArray) -> FloatArray:
 
 
 def _gather(group: IntArray, row: IntArray, shape: tuple[int, int]) -> Callable[[FloatArray], FloatArray]:
-    """Return the function that sums rows of (n, d, d) stacks over groups; shape: (groups, n)."""
+    """Return a function that sums rows of (n, d, d) stacks over groups; shape: (groups, n)."""
     matrix = sparse.csr_array((np.ones(len(group)), (group, row)), shape=shape)
     return lambda stack: np.asarray(matrix @ stack.reshape(len(stack), -1)).reshape(-1, *stack.shape[1:])

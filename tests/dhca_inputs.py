@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from flows.execution.runner import InProcess, Stage, release_truth
+from flows.execution.runner import Ask, InProcess, Stage, release_truth
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.systems import all_data_files
 from spine.settings import Jurisdiction
@@ -24,8 +25,9 @@ from tasks.records.findings import Finding, load_findings
 from tasks.records.marks import Mark, data_files, write_mark
 from tasks.releases.digests import file_digest
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.run import Validated
-from tasks.safetab.validation import validate
+from tasks.safetab.run import PublicInput, SafeTabRun, Validated
+from tasks.safetab.validation import Part
+from tasks.safetab.validation import validate as validate_all
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
 
@@ -260,6 +262,18 @@ def new_run(folder: Path, name: str = "run-us", kind: Any = DetailedRun) -> Any:
     return run
 
 
+def validate(
+    run: SafeTabRun,
+    workers: Any,
+    params: str,
+    data: str,
+    jurisdiction: Jurisdiction,
+    others: Sequence[PublicInput] = (),
+) -> Validated | None:
+    """Validate a run that has one part."""
+    return validate_all([Part(run, jurisdiction, others)], workers, params, data)[jurisdiction]
+
+
 def validate_here(
     run: DetailedRun, params: Path, data: Path, jurisdiction: Jurisdiction = "us"
 ) -> tuple[Validated | None, list[Finding]]:
@@ -327,8 +341,9 @@ class SameNoise(InProcess[Any]):
         super().__init__(settings, HERE, **limits)
         self.options = options
 
-    def reserve(self, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
-        return super().reserve(function, *after, **arguments | {"options": self.options})
+    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
+        changed = [replace(ask, claim=partial(ask.claim, options=self.options)) for ask in asks]
+        return super().reserve_all(changed, *after)
 
 
 def stage_here(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dhca_inputs
-from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, stage, write_rows
+from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, stage, validate, write_rows
 from dhca_naive import PR, US, iterations, regions, states, tabulated
 
 from flows.execution.runner import release_truth
@@ -21,7 +21,6 @@ from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
 from tasks.safetab.households.run import HouseholdRun
 from tasks.safetab.run import Validated
-from tasks.safetab.validation import validate
 
 COLUMNS = [*BLOCK, "HHRACE", *RACES, "QSPAN", "HOUSEHOLD_TYPE", "TEN"]
 TOTALS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT"]

@@ -34,6 +34,7 @@ from privacy.noise.laws import Definition
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
+from tasks.lifecycle.reservation import authorize
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 from tasks.records.marks import MARK_FILE
@@ -41,7 +42,7 @@ from tasks.releases.manifest import MANIFEST
 from tasks.safetab import domain
 from tasks.safetab.parameters import configuration_digest, digest_parameters
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.reserve_budget import reserve_budget
+from tasks.safetab.reserve_budget import claim
 
 ACCOUNT = "census"
 KEY = bytes(range(32))
@@ -194,7 +195,7 @@ def digest(folder: Path, *, reservation: bool = True) -> str:
 Point = tuple[str, int]
 FILES = (
     *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
-    *("reserve_budget.py", "ledger.py", "journal.py", "pathlib.py", "shutil.py"),
+    *("ledger.py", "journal.py", "pathlib.py", "shutil.py"),
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")
@@ -202,7 +203,7 @@ _context = multiprocessing.get_context("forkserver")
 
 def reserve(settings: DetailedDhcaSettings) -> None:
     """The reservation, as the flow calls it."""
-    reserve_budget(directory(settings), settings.jurisdiction, settings.charging, settings.shaping_options)
+    authorize(settings.charging, claim(directory(settings), settings.jurisdiction, settings.shaping_options))
 
 
 def bring_in(settings: DetailedDhcaSettings) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fixed_point_laws import pmf
 
 from privacy.estimation.estimator import Estimator, make_estimator
-from privacy.estimation.pooling import Answers
+from privacy.estimation.pooling import AnswerLaws
 from privacy.noise.laws import law
 
 BUDGETS = {
@@ -23,7 +23,7 @@ DETAILS = (1, 8, 18, 46)
 @lru_cache
 def answers(definition, level, cells, gamma=".1"):
     budget, gamma = Fraction(BUDGETS[definition][level]), Fraction(gamma)
-    return Answers(law(definition, gamma * budget, 9), law(definition, (1 - gamma) * budget, 9), cells)
+    return AnswerLaws(law(definition, gamma * budget, 9), law(definition, (1 - gamma) * budget, 9), cells)
 
 
 @lru_cache
@@ -71,13 +71,13 @@ def exact(estimator: Estimator, size: int) -> Exact:
 
 
 @lru_cache(maxsize=8)
-def first_law(answers: Answers):
+def first_law(answers: AnswerLaws):
     reach, p = pmf(answers.stage_1)
     return _trimmed(np.arange(-reach, reach + 1), np.array(p))
 
 
 @lru_cache(maxsize=8)
-def second_law(answers: Answers):
+def second_law(answers: AnswerLaws):
     reach, single = pmf(answers.stage_2)
     total = np.ones(1)
     for _ in range(answers.cells):

@@ -16,7 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.execution.systems import kind_of_release
+from tasks.releases.check import Check
+from tasks.releases.check_tables import check_forms, check_values
 from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
+from tasks.releases.description import Description
 from tasks.releases.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
 
 Rows = list[dict[str, Any]]
@@ -208,6 +211,12 @@ def _removing(files: list[str]) -> Callable[[Path], None]:
 def copied(release: Path, folder: Path) -> Path:
     """Copy a release by hard links; a forgery writes its files anew."""
     return Path(shutil.copytree(release, folder, copy_function=os.link))
+
+
+def check_tables(release: Path, manifest: dict[str, Any], description: Description) -> Iterator[Check]:
+    """Yield the checks of the form and of the values of a release's tables."""
+    tables = yield from check_forms(release, manifest, description)
+    yield from check_values(release, tables)
 
 
 def seal(release: Path, manifest: dict[str, Any]) -> None:

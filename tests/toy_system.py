@@ -26,7 +26,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.reservation import Charging, Input, authorize, check_account
+from tasks.lifecycle.reservation import Claim, Input, check_account
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.releases.datapackage import write_descriptions
@@ -55,8 +55,8 @@ def count_lines(run: RunDirectory, data: str) -> str:
     return sha256(content).hexdigest()
 
 
-def reserve_budget(run: RunDirectory, charging: Charging, counted: Input) -> None:
-    authorize(run, charging, ("44",), SPEND, CONFIGURATION, counted)
+def claim(run: RunDirectory, counted: Input) -> Claim:
+    return Claim(run, ("44",), SPEND, CONFIGURATION, counted)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
@@ -127,7 +127,7 @@ def check(settings: ToySettings) -> bool:
 
 def stages(run: Runner[ToySettings]) -> Path:
     counted = run.do("count", count, workers=run.workers, data=run.settings.data)
-    gate = run.reserve(reserve_budget, given=counted, charge=lambda: SPEND, states=("44",), counted=counted)
+    gate = run.reserve(claim, given=counted, counted=counted)
     measured = run.submit("measure", measure, gate, workers=run.workers)
     staged = run.submit("release", stage_release, measured, staged=run.staged)
     return run.commit(staged)

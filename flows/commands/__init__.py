@@ -1,1 +1,1 @@
-"""The subcommands of `das`: heavy imports stay inside the functions, to keep `das --help` fast."""
+"""The subcommands of `das`. Heavy imports are inside the functions, which keeps `das --help` fast."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
@@ -22,6 +22,8 @@ from tasks.lifecycle.new_folder import new_folder
 from tasks.releases.pages.text_table import TextTable
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=SafeTabSettings)
@@ -32,9 +34,9 @@ STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Nev
 
 
 def _measured(
-    options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
+    options: ExactOptions, kind: type[S], chosen: Values, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
-    """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
+    """Yield the result of `measure` for each jurisdiction in config.json, while its run directory exists."""
     for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
         name = settings.jurisdiction.upper()
         with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
@@ -45,7 +47,7 @@ def _measured(
 
 
 def accuracy(
-    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -82,7 +84,7 @@ def accuracy(
 
 
 def accuracy_ddhcb(
-    chosen: Annotated[Chosen, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -90,34 +92,31 @@ def accuracy_ddhcb(
 ) -> None:
     """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
 
-    By level, table, detail and cell, in errors.csv: bias, root mean square error, coverage of the stated margin. With
-    --estimates the same of these. Data that is not marked synthetic is refused, whoever asks.
+    By table and cell, in errors.csv: bias, root mean square and 90% quantile of the error, the stated margin at 95% and
+    how often it held. With --estimates the same of these. Data that is not marked synthetic is refused, whoever asks.
 
     **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/ --runs 20`
     """
     from flows.execution.repetitions import measure_errors
-    from tasks.safetab.households.accuracy import compare
-    from tasks.safetab.households.accuracy import report as summary
+    from tasks.releases.errors import figures
 
     facts, tables = [], []
-    measure = partial(measure_errors, runs=runs, compare=compare)
+    measure = partial(measure_errors, runs=runs)
     with new_folder(place, 0o700) as folder:
         for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
-            jurisdiction, found = settings.jurisdiction, summary(errors)
+            jurisdiction = settings.jurisdiction
             own = place / jurisdiction
             (folder / jurisdiction).mkdir()
-            found.to_csv(folder / jurisdiction / "errors.csv", sep="|", index=False)
-            totals = found[found["CELL"] == 0].drop(columns="CELL").round(3)
-            facts.append({"region": jurisdiction, "runs": runs, "report": own, "totals": totals.to_dict("records")})
-            title = f"{jurisdiction.upper()}, {runs} runs: errors of totals; all cells are in {own}/errors.csv"
-            rows = totals.astype(str).to_numpy().tolist()
-            tables.append(TextTable(title, list(map(str, totals)), rows, words=4))
+            figures(errors).to_csv(folder / jurisdiction / "errors.csv", sep="|", index=False)
+            shown = _by_table(errors, f"{jurisdiction.upper()}, {runs} runs: errors; by cell in {own}/errors.csv")
+            facts.append({"region": jurisdiction, "runs": runs, "report": own, "errors": _rows(errors)})
+            tables.append(shown)
     err.print(STATEMENT, style="bold red")
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 
 
 def accuracy_s_dhc(
-    chosen: Annotated[Chosen, Settings(SDhcSettings, S_DHC.inputs)],
+    chosen: Annotated[Values, Settings(SDhcSettings, S_DHC.inputs)],
     runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,
     averages: Annotated[bool, typer.Option("--averages", help="Also the intervals of averages: takes longer.")] = False,
     form: FormatOption = Format.table,
@@ -126,9 +125,9 @@ def accuracy_s_dhc(
 ) -> None:
     """Repeat the noise of a run on synthetic data; report its errors against the truth. NOT PRIVATE.
 
-    By table, type of region and iteration level: root mean square and 90% quantile of the error, the stated margin at
-    95% and how often it held, of counts as measured and of least-squares estimates. Data that is not marked synthetic
-    is refused, whoever asks.
+    By table, of counts as measured and of least-squares estimates: bias, root mean square and 90% quantile of the
+    error, the stated margin at 95% and how often it held; with --json also by type of region, iteration and cell. Data
+    that is not marked synthetic is refused, whoever asks.
 
     **Example:** `das sdhc accuracy config.json data/ --runs 20`
     """
@@ -136,19 +135,26 @@ def accuracy_s_dhc(
     from tasks.s_dhc.accuracy import measure_errors
 
     settings = planned_run(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
-    settings.plan().configuration.spend()  # refuses infinite budgets
+    settings.plan().configuration.spend()  # refuse infinite budgets
     with options.leaving_nothing("Accuracy", settings.directory) as workers:
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)
     err.print(STATEMENT, style="bold red")
-    rows = [
-        [*key, *(f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in row.values())]
-        for key, row in errors.items()
-    ]
-    head = ["table", "key", "of", "errors", "rms", "90%", "margin", "coverage"]
-    data = {
-        "NOT_PRIVATE": STATEMENT,
-        "runs": runs,
-        "errors": [dict(zip(("table", "key", "of"), key, strict=True)) | row for key, row in errors.items()],
-    }
-    report(data, [TextTable(f"Errors, {runs} runs", head, rows, words=3)], form, as_json=options.as_json)
+    data = {"NOT_PRIVATE": STATEMENT, "runs": runs, "errors": _rows(errors)}
+    report(data, [_by_table(errors, f"Errors, {runs} runs")], form, as_json=options.as_json)
+
+
+def _rows(errors: DataFrame) -> list[dict[Any, Any]]:
+    """Return the errors of each kind of row, for JSON."""
+    from tasks.releases.errors import figures
+
+    return figures(errors).rename(columns=str.lower).to_dict("records")
+
+
+def _by_table(errors: DataFrame, title: str) -> TextTable:
+    """Return the errors of each table, of all its rows together."""
+    from tasks.releases.errors import figures
+
+    found = figures(errors, ["TABLE", "OF"])
+    rows = [[f"{each:,.4g}" if isinstance(each, float) else str(each) for each in row] for row in found.values.tolist()]
+    return TextTable(title, [*found.rename(columns=str.lower)], rows, words=2)

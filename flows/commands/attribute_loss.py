@@ -13,7 +13,7 @@ import typer
 from flows.reports.terminal import Format, FormatOption, Json, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
-from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table
+from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, TableSpend, loss_by_table
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import query_title
@@ -21,12 +21,12 @@ from tasks.releases.pages.words import query_title
 if TYPE_CHECKING:
     from flows.reports.losses import Groups, Scale
 
-Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes and query
+Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes, then by query
 BYPASSED = (
-    "A level's row is of geounits with the level's own share. A bypass answers a level with the shares of levels below "
-    "it, so the total is the most over all paths: it may be more than the sum of the rows."
+    "A level's row is for geounits with the level's own share. A bypass answers a level with the shares of levels "
+    "below it, so the total is the largest over all paths: it may exceed the sum of the rows."
 )
-ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
+ANALYST = "A described person's figures depend on that person's values: for analysts, not for release."
 Source = Annotated[
     Path | None,
     typer.Argument(
@@ -49,7 +49,7 @@ Attacker = Annotated[
 
 @dataclass(frozen=True)
 class Shown:
-    """Which losses are shown, and how."""
+    """The losses to show, and the format."""
 
     attributes: Sets = None
     by_query: ByQuery = False
@@ -64,7 +64,7 @@ class Shown:
 
 
 def dhc_a(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:
-    """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described ones.
+    """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described persons.
 
     Keys of a person: name; races (a number of race codes) or codes and ethnicity (the codes themselves, by spaces:
     needs the iteration files); place and aiannh (yes or no: the block is in one).
@@ -135,9 +135,9 @@ def _levels(
     by_query: bool,
     total: Mapping[str, Fraction] | None = None,
 ) -> tuple[TextTable, dict[str, Any]]:
-    """Return a row for each level, its queries if asked for, and the total, as a table and for --json.
+    """Return a row for each level, for its queries if requested, and for the total, as a table and for --json.
 
-    found: by level (its key and its name) the losses by set of attributes and query. total: by default the sum of the
+    found: by level (its key and its name), the losses by set of attributes and query. total: by default the sum of the
     levels.
     """
     rows: dict[tuple[str, str], dict[str, Fraction]] = {}
@@ -164,8 +164,8 @@ def tda(
 ) -> None:
     """A-attribute loss of the TopDown Algorithm, level by level, over all records.
 
-    Attributes: the axes of the table, and its last level (Block), where a record is. A query that does not ask the axis
-    of an attribute costs nothing.
+    Attributes: the axes of the table, and its last level (Block), the place of a record. A query that does not ask for
+    the axis of an attribute costs nothing.
 
     **Example:** `das attribute-loss tda --attributes hispanic,cenrace --by-query`
     """
@@ -187,7 +187,7 @@ def tda(
         total = {label: read.most(members) for label, members in columns.items()}
         table, each = _levels(title, found, unit, by_query=shown.by_query, total=total)
         notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
-        words = [f"{name}: {said}" for name in columns if (said := query_title(name)) != name]
+        words = [f"{name}: {meaning}" for name in columns if (meaning := query_title(name)) != name]
         notes += [f"{', '.join(words)}."] * bool(words)
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
@@ -249,8 +249,8 @@ def s_dhc(
     shown.report(data, [TextTable(title, head, rows)], notes)
 
 
-def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:
-    """Return what each table spends, and whose budgets these are."""
+def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[TableSpend, ...], str]:
+    """Return what each table spends, and the name of these budgets."""
     from tasks.s_dhc.budgets import budgets_of_configuration, read_budgets, tables_of
     from tasks.synth.params import PRODUCTION, SDHC_CONFIG
 
@@ -263,7 +263,7 @@ def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], st
 
 
 def attribute_sets(texts: Iterable[str], attributes: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the sets of attributes that were typed, by their labels, and that of all. Raises Refused."""
+    """Return the typed sets of attributes, and the set of all, by label. Raises Refused."""
     known = {attribute.casefold(): attribute for attribute in attributes} | {name: name for name in attributes}
     sets = {}
     for text in texts:

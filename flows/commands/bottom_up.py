@@ -1,4 +1,4 @@
-"""`das bottom-up example`, `noise` and `curve`: a table to try; what noise does to counts and sums, in closed form."""
+"""`das bottom-up example`, `noise` and `curve`: an example table, and the effect of noise on counts, in closed form."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tasks.lifecycle.new_folder import check_empty
 from tasks.releases.pages.text_table import TextTable
 
 Epsilons = Annotated[list[str] | None, typer.Option("--epsilon", help="A budget, exact; may be repeated.")]
-STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the slides'
-LARGEST_COUNT = 10**15  # whole as a float
+STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the epsilons of the slides
+LARGEST_COUNT = 10**15  # the largest count that is exact as a float
 
 
 def example(
@@ -110,7 +110,7 @@ def curve(
 
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
-    """Return the budgets that were typed, the slides' where none was. Raises Refused."""
+    """Return the typed budgets, by default those of the slides. Raises Refused."""
     return [fraction(text, "--epsilon") for text in texts or STANDARD]
 
 

@@ -27,14 +27,13 @@ def check(
     every: Annotated[bool, typer.Option("--all", help="List every check, not only those that found a fault.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
+    """Check a release from its files alone; exit with 1 if it does not agree with its manifest.
 
-    Its system says what a release must state and hold, from the configuration in the manifest: what was spent, the law
-    of every query, margins of error, keys of tables and sums are computed again. What nothing in the release shows is
-    listed as not checked: compare the digest that is shown with the one that the publisher gave, or give the
-    publisher's key, where the release is signed, for whoever can change the files can change the manifest. Of a release
-    of exact counts, or of synthetic or public data, that is printed too: agreement with its manifest does not make it
-    fit to publish.
+    Its system says what a release must state and hold, given the configuration in the manifest: the spend, the law of
+    every query, margins of error, keys of tables and sums are computed again. Facts that nothing in the release shows
+    are listed as not checked. Whoever can change the files can change the manifest too: compare the digest that is
+    shown with the publisher's or, if the release is signed, give the publisher's key. If the release has exact counts,
+    or is of synthetic or public data, that is printed too: agreement with its manifest does not make it fit to publish.
 
     **Example:** `das check out/us`
     """
@@ -46,11 +45,11 @@ def check(
         unchecked = [each for each in found if isinstance(each, NotChecked)]
         stated = {name: manifest[name] for name in ("release", "spent")}
     except NotOfRelease as fault:
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
+        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {fault}") from None
     except Refused:
         raise
-    except Exception as error:  # the manifest is somebody else's: it may hold anything
-        raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {reason_of(error)}") from error
+    except Exception as error:  # the manifest may come from anybody and hold anything
+        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {reason_of(error)}") from error
     facts = {
         **stated,
         "digest": release_digest(release),
@@ -64,14 +63,14 @@ def check(
     shown = done if every else [each for each in done if each.faults]
     show(facts, lambda: _rendered(facts, shown, "" if faults else verdict, unchecked), as_json=as_json)
     if faults:
-        rest = "" if whole else "; while files are not its own, what its tables say is not checked"
+        rest = "" if whole else "; tables are not checked until the files are the release's own"
         raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault{rest}")
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
-    from tasks.releases.check_tables import check_tables
+    from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
 
@@ -82,17 +81,18 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         yield from check_spent(manifest["spent"])
         if REPORT in manifest["files"]:
             yield check_report(release, manifest)
-    if not files.faults:  # else its tables may hold anything
+    if not files.faults:  # otherwise its tables may hold anything
         kind = kind_of_release(manifest["release"])
         if kind is None:
             raise KeyError(manifest["release"])
-        whole = yield from check_tables(release, manifest, kind.part("description")(manifest))
-        if whole:
+        tables = yield from check_forms(release, manifest, kind.part("description")(manifest))
+        if tables:
             own = kind.part("statements")(release, manifest) if kind.statements else None
             if own is None:
                 yield NotChecked("the manifest", "this system does not say what it states")
             else:
                 yield from check_statements(common(kind.title, manifest) | own, manifest)
+            yield from check_values(release, tables)
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
             if kind.release_checks:

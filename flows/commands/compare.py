@@ -35,14 +35,14 @@ def compare(
 ) -> None:
     """Two mechanisms (not two releases or configurations): geometric and discrete Gaussian noise at the same margins.
 
-    SafeTab[Geometric] and SafeTab[Discrete Gaussian], and what each guarantees; two configurations: das tune --against.
-    From margin targets: the budgets that meet them, as printed (where a paper does), by the paper's recipe, and the
-    least that is proved to. From a configuration or a release: its margins, and what the other mechanism needs for
-    them. Then (epsilon, delta) by every analysis. Without anything: the comparison paper's own tables.
+    SafeTab[Geometric] and SafeTab[Discrete Gaussian], and their guarantees. For two configurations: das tune --against.
+    From margin targets: the budgets that meet them, as printed (if a paper has them), by the paper's recipe, and the
+    least that provably does. From a configuration or a release: its margins, and the other mechanism's budgets for
+    them. Then (epsilon, delta) by every analysis. Without arguments: the comparison paper's own tables.
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
-    from flows.reports.comparison import of_setting, of_targets
+    from flows.reports.comparison import compare_settings, compare_targets
     from tasks.safetab.persons.level_budgets import read_settings
 
     at = delta_of(delta)
@@ -51,11 +51,11 @@ def compare(
         groups = 9 if stability is None else stability
         if groups < 1:
             raise Refused(f"stability is a whole number, 1 or more, not {groups}")
-        data, tables = of_targets(_targets(target, paper), gamma_of, groups, at)
+        data, tables = compare_targets(_targets(target, paper), gamma_of, groups, at)
     else:
         if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
-        data, tables = of_setting(read_settings(source), at)
+        data, tables = compare_settings(read_settings(source), at)
     report(data, tables, form, as_json=as_json)
 
 

@@ -14,7 +14,7 @@ from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN
 from flows.execution.settings import new_run_id
 from flows.reports.terminal import Json, err, out
 
-STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
+STATE = 46  # the smallest state of the made-up country, for the TopDown Algorithm
 OTHERS = {
     "ddhcb": "their households, for the Detailed DHC-B",
     "sdhc": "their housing units, for the Supplemental DHC",
@@ -63,15 +63,15 @@ def demo(
 
 
 def _next_steps(place: Path) -> str:
-    """Return what to look at now, a command or a page a line."""
+    """Return the next steps, one command or page per line."""
     us, top_down = place / "release/us", place / "tda/release/us"
     steps = {
-        f"das show {us}": "find a group: what was published of it, with margins of error",
-        f"das check {us}": "compute again what the release states of itself",
+        f"das show {us}": "find a group: what was published about it, with margins of error",
+        f"das check {us}": "compute again what the release states about itself",
         f"das show {top_down}": "the TopDown Algorithm: a place, its persons, its margins",
         f"das show {place / 'ddhcb/release/us'}": "households by type and tenure; sdhc/release/us: persons in them",
         f"{us}/report.html": "what was released, what it spent and how it was made; open it in a browser",
-        f"{top_down}/report.html": "the same of the TopDown Algorithm",
+        f"{top_down}/report.html": "the same for the TopDown Algorithm",
         "docs/tutorial.md": "from a budget to a release in pandas",
     }
     return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])

@@ -1,4 +1,4 @@
-"""Options of a command made of the fields of settings, each of which has its name, type, help and default once."""
+"""Options of a command from the fields of settings, which declare name, type, help and default once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
-Chosen = dict[str, Any]  # settings that were typed, by name
+Values = dict[str, Any]  # typed settings, by name
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
+TYPED = "COMMANDLINE"  # compared by name, because typer has its own copy of click's ParameterSource
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Annotates a command's parameter of type Chosen: it stands for the options of these fields, by default of all.
+    """Annotates a command's parameter of typed settings, which stands for the options of these fields, by default all.
 
-    needed: whether those without a default must be typed; not where another option can replace them. default: what
-    holds where an option is not typed, in words, in place of the fields' defaults. instead: other defaults, by field.
+    needed: whether those without a default must be typed; False if another option can replace them. default: the value
+    if an option is not typed, in words, in place of the fields' defaults. instead: other defaults, by field.
     """
 
     model: type[BaseModel]
@@ -43,17 +43,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class _Group:
-    """What stands for one parameter of a command: its options, and what makes its value of theirs."""
+    """The options that stand for one parameter of a command, and the function that builds its value."""
 
     parameters: list[inspect.Parameter]
     build: Callable[[dict[str, Any]], Any]
 
 
 def with_options(command: Command) -> Command:
-    """Give a command, instead of each parameter that is a group of options, an option for each of its fields.
+    """Give a command, in place of each parameter that is a group of options, an option for each of its fields.
 
-    A group is a dataclass, a model of settings, or what `Settings` annotates. The command refuses a URL for each of its
-    parameters that is a path.
+    A group is a dataclass, a model of settings, or a parameter with `Settings`. The command refuses URLs for its
+    parameters that are paths.
     """
     parameters, groups = _options_and_groups(command)
 
@@ -72,7 +72,7 @@ def with_options(command: Command) -> Command:
 
 
 def option_of(model: type[BaseModel], name: str) -> OptionInfo:
-    """Return the option of one field, for a parameter of a command that has another type or default."""
+    """Return the option of one field, for a parameter of a command with another type or default."""
     ((_, about, option),) = options_of(model, [name])
     made = _info(name, about, option, about.default)
     assert isinstance(made, OptionInfo)
@@ -80,7 +80,7 @@ def option_of(model: type[BaseModel], name: str) -> OptionInfo:
 
 
 def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
-    """Raise typer.BadParameter where what a new run must have was not typed."""
+    """Raise typer.BadParameter if a required setting of a new run was not typed."""
     needed = {name: option for name, about, option in options_of(model) if about.is_required()}
     if needed.keys() - chosen.keys():
         *others, last = [
@@ -90,14 +90,14 @@ def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
 
 
 def given(context: typer.Context) -> dict[str, Any]:
-    """Return the arguments and options that a person typed, by their names."""
+    """Return the arguments and options that were typed, by name."""
     source = {name: context.get_parameter_source(name) for name in context.params}
     typed = {name for name, where in source.items() if where is not None and where.name == TYPED}
     return {name: value for name, value in context.params.items() if name in typed}
 
 
 def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
-    """Raise typer.BadParameter (exit 2) that names the options of `names`, where there are any."""
+    """Raise typer.BadParameter (exit 2), naming the options of `names`, unless `names` is empty."""
     called = [
         parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or str(parameter.name).upper()
         for parameter in context.command.params
@@ -108,9 +108,9 @@ def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
 
 
 def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> Iterator[tuple[str, FieldInfo, Option]]:
-    """Yield the fields of a model that are typed: arguments first, OUT last of them.
+    """Yield the fields of a model that can be typed: arguments first, OUT last of these.
 
-    names: by default all fields that a run has; of a system's settings its own, and OUT.
+    names: by default all fields of a run; for a system's settings, its own and OUT.
     """
     is_system = issubclass(model, RunSettings) and model is not RunSettings
     own = model.model_fields.keys() - (RunSettings.model_fields.keys() - {"out"} if is_system else ())
@@ -123,8 +123,8 @@ def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> 
     yield from sorted(found, key=lambda each: (not isinstance(each[2], Argument), each[0] == "out"))
 
 
-def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] | None = None) -> Chosen:
-    """Take the settings that were typed out of the values of a command's options."""
+def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] | None = None) -> Values:
+    """Take the typed settings out of the values of a command's options."""
     chosen = {}
     for name, _, option in options_of(model, names):
         value = values.pop(name)
@@ -154,10 +154,10 @@ def _group(kind: Any) -> _Group | None:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         made = [_parameter(*each, Settings(kind)) for each in options_of(kind)]
         return _Group(made, lambda values: validated(kind, typed_settings(kind, values)))
-    return _of_dataclass(kind) if is_dataclass(kind) else None
+    return _dataclass_group(kind) if is_dataclass(kind) else None
 
 
-def _of_dataclass(kind: Any) -> _Group:
+def _dataclass_group(kind: Any) -> _Group:
     """Return the options of a dataclass: its fields, and those of the groups among them."""
     parameters, below = _options_and_groups(kind)
 
@@ -169,7 +169,7 @@ def _of_dataclass(kind: Any) -> _Group:
 
 
 def _options_and_groups(called: Callable[..., Any]) -> tuple[list[inspect.Parameter], dict[str, _Group]]:
-    """Return the options of all parameters of a command or a dataclass, in their order, and the groups among these."""
+    """Return the options of all parameters of a command or a dataclass, in order, and the groups among these."""
     hints = get_type_hints(called, include_extras=True)
     options: list[inspect.Parameter] = []
     groups: dict[str, _Group] = {}
@@ -201,13 +201,13 @@ def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) 
 
 
 def _typed(kind: Any) -> Any:
-    """Return the type on the command line of a field's: without None, and of a tuple the list of its items' type."""
+    """Return the type of a field on the command line: without None, and for a tuple a list of its items' type."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _typed(parts[0])
     if origin is tuple:
         (item, *_) = parts
-        is_choice = get_origin(item) is Literal  # which typer takes only alone
+        is_choice = get_origin(item) is Literal  # typer does not take lists of literals
         return list[StrEnum("Choice", get_args(item)) if is_choice else item]  # type: ignore[misc]
     if origin in (Union, UnionType):
         return next(_typed(each) for each in parts if each is not NoneType)
@@ -215,7 +215,7 @@ def _typed(kind: Any) -> Any:
 
 
 def _info(name: str, about: FieldInfo, option: Option, default: Any) -> ArgumentInfo | OptionInfo:
-    """Return what typer needs of a field besides its type and default."""
+    """Return typer's information on a field besides its type and default."""
     least = next((each.ge for each in about.metadata if isinstance(each, Ge)), None)
     shown = {"help": about.description, **({} if least is None else {"min": least}), **option.about}
     if isinstance(option, Argument):

@@ -1,4 +1,4 @@
-"""`das ledger`: open budget accounts, show what was charged to them, and keep the ledger itself."""
+"""`das ledger`: open budget accounts, show their charges, and maintain the ledger itself."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     if options.ledger is None:
-        check_private(options.home, may_be_link=True)  # as every run does
+        check_private(options.home, may_be_link=True)  # as runs do
     try:
         amount = exact_number(total)
     except ValueError as error:
@@ -86,14 +86,11 @@ def show_ledger(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Show every account, what its states have left, and every run that was charged to it.
+    """Show every account, the remaining budget of its states, and every run that was charged to it.
 
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
     run had charged for other data. Runs on data marked synthetic or public, which are charged to no account, have a
     table of their own (in --json they are those of the account null).
-
-    **Example:** `das ledger show`, and
-    `das ledger show --together census-2020 --together households-2020 --household-size 4`
     """
     if together:
         return _show_together(together, household_size, options, as_json=as_json)
@@ -127,11 +124,11 @@ def check_ledger(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
+    """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 if not.
 
-    The database, the chain of acts, and what each account has spent against its total are computed again. A release is
-    compared with the row of its run: its digest, amount, states, and the act by which it was reserved. A ledger that
-    lacks the row of a release is older than the release, or not the one it was charged in.
+    The database, the chain of acts, and the spending of each account against its total are computed again. A release is
+    compared with the row of its run: its digest, amount, states, and the act that reserved it. A ledger without the row
+    of a release is older than the release, or not the one it was charged in.
     With the publisher's key, every act that charges an account must be signed.
 
     **Example:** `das ledger check out/us out/pr`
@@ -160,8 +157,8 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
     for release in releases:
         try:
             yield check_charge(release, examined)
-        except Exception as error:  # the manifest is somebody else's: it may hold anything
-            yield Check(f"release {release}", "", (f"no release that can be compared: {reason_of(error)}",))
+        except Exception as error:  # the manifest may come from anybody and hold anything
+            yield Check(f"release {release}", "", (f"the release cannot be compared: {reason_of(error)}",))
 
 
 def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
@@ -184,10 +181,10 @@ def backup_ledger(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Copy the ledger and its journal to a new file, while runs go on.
+    """Copy the ledger and its journal to a new file, while runs continue.
 
-    The copy is a whole ledger: `das ledger check --ledger FILE` checks it. As soon as a run is charged it is an older
-    copy, and is refused where the newer journal is. docs/operations.md has the procedure.
+    The copy is a whole ledger: `das ledger check --ledger FILE` checks it. As soon as another run is charged it is an
+    older copy, which is refused next to the newer journal. docs/operations.md has the procedure.
 
     **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
     """
@@ -200,9 +197,8 @@ def backup_ledger(
 def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 
-    What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is
-    entered from there cannot be resumed, and a second account for its data is not noticed. The journal says that
-    this was done, when and by whom.
+    The charges of these acts count again. Digests are not in the journal, so a run that is entered from it cannot be
+    resumed, and a second account for its data is not noticed. The journal records that this was done, when and by whom.
 
     **Example:** `das ledger restore`
     """
@@ -239,7 +235,7 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
 
 
 def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
-    """Show what accounts of persons and of households lose together: states with equal charges share a table."""
+    """Show what accounts of persons and of households lose together; states with equal charges share a table."""
     with refusing():
         by_state = charged_together(Ledger(options.ledger_file), names)
     facts, tables = [], list[RenderableType]()
@@ -279,7 +275,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
                 by = f"{run['approved']['by']}, as {by}"
             at = run["at"].removesuffix("+00:00").replace("T", " ")
             table.add_row(run["run"], rounded_up(run["amount"]), names, data, run["state"], by, at)
-        tables.append(_left(account, unit))
+        tables.append(_remaining_table(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
         if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"]}:
@@ -290,8 +286,8 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     return Group(*tables) if tables else "no account is open"
 
 
-def _left(account: dict[str, Any], unit: str) -> RenderableType:
-    """Return the table of what each state has left; states with equal sums share a row."""
+def _remaining_table(account: dict[str, Any], unit: str) -> RenderableType:
+    """Return the table of each state's remaining budget; states with equal sums share a row."""
     total = rounded_up(account["total"])
     signed = ", signed runs alone" if account["publisher"] else ""
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"
@@ -304,7 +300,7 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
 
 
 def _alike(by_state: Mapping[str, Any]) -> dict[Any, list[str]]:
-    """Return the states that have equal values, by the value."""
+    """Return the states with equal values, by value."""
     alike: dict[Any, list[str]] = {}
     for state, value in by_state.items():
         alike.setdefault(value, []).append(state)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings, option_of
+from flows.commands.fields import Settings, Values, option_of
 from flows.execution.fork_server import start_fork_server
 from flows.execution.prefect_server import start_server
 from flows.execution.progress import bars, report
@@ -26,13 +26,13 @@ from tasks.records.findings import has_errors, load_findings
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
-Charged = Annotated[Chosen, Settings(RunSettings, ("account", "second_account", "sign"))]
+Charged = Annotated[Values, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """Where confidential run directories are."""
+    """The folder of the confidential run directories."""
 
     runs_folder: Annotated[Path | None, option_of(RunSettings, "runs_folder")] = None
 
@@ -42,13 +42,13 @@ class FolderOptions:
         return self.runs_folder or state_home()
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings that these options make."""
+        """Return the settings from these options."""
         return {"runs_folder": str(self.home)}
 
 
 @dataclass(frozen=True)
 class LedgerOptions(FolderOptions):
-    """Where run directories and the ledger are."""
+    """The folder of the run directories, and the ledger."""
 
     ledger: Annotated[Path | None, option_of(RunSettings, "ledger")] = None
 
@@ -58,7 +58,7 @@ class LedgerOptions(FolderOptions):
         return self.ledger or self.home / "ledger.sqlite"
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings that these options make."""
+        """Return the settings from these options."""
         return super().shared_settings() | {"ledger": str(self.ledger_file)}
 
 
@@ -88,9 +88,9 @@ class WorkOptions(FolderOptions):
     def leaving_nothing(
         self, title: str, *runs: RunDirectory, end: Callable[[], None] | None = None
     ) -> Iterator[Workers]:
-        """Do what `working` does, and remove the run directories; show the findings where the input is refused.
+        """Do what `working` does, and remove the run directories; show the findings if the input is refused.
 
-        end: what removes them, by default a truth's with what is staged of it.
+        end: removes them; by default it removes a truth's directory with its staged files.
         """
         from tasks.lifecycle.commit import end_truth
 
@@ -113,7 +113,7 @@ class ExactOptions(WorkOptions, LedgerOptions):
 
 @dataclass(frozen=True)
 class RunOptions(LedgerOptions):
-    """The options of every command that runs a flow, whatever the flow computes."""
+    """The options of every command that runs a flow of any system."""
 
     charged: Charged = field(default_factory=dict)
     run_id: Annotated[str | None, option_of(RunSettings, "run_id")] = None
@@ -122,15 +122,15 @@ class RunOptions(LedgerOptions):
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def start_ahead(self, *stages: str) -> None:
-        """Start the fork server and Prefect's server, which a run waits for, before anything heavy is imported here.
+        """Start the fork server and Prefect's server, for which a run waits, before this process imports heavy modules.
 
         `stages` are the modules of the run's stages, which its workers import.
         """
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars are shown instead of its log
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars take the place of its log
         if not self.cluster.scheduler:
             start_fork_server(*stages)
         start_server(self.home)
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings that these options make."""
+        """Return the settings from these options."""
         return super().shared_settings() | self.charged | {"cluster": self.cluster}

@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, check_needed, given, options_of, refuse
+from flows.commands.fields import Values, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
-from flows.execution.prefect_server import served
+from flows.execution.prefect_server import temporary_server
 from flows.execution.progress import bars
 from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
     findings_table,
-    no_directory,
+    missing_directory,
     other_data,
     other_data_warning,
     run_directories,
@@ -42,15 +42,15 @@ CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 ALLOWED = {"resume", "ledger", "runs_folder", "as_json", *CLUSTER}  # next to --resume
 
 
-def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
-    """Run what was typed, or what --resume names.
+def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
+    """Start a run from typed settings, or resume the run of --resume.
 
-    Raises Failed where the run stopped; the message names the command that resumes it; Refused where it was refused.
+    Raises Failed if the run stopped, naming the command that resumes it; Refused if it was refused.
     """
     again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
-    _say_left_behind(options)
+    _warn_of_earlier_runs(options)
     outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
     for warning in dict.fromkeys(outcome.warning for outcome in outcomes if outcome.warning):
@@ -60,12 +60,12 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
 
 def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
-    """Return the settings with which a stopped run continues; None, after a message, where it is released.
+    """Return the settings with which a stopped run continues; None, after a message, if it is released.
 
     kind: of the command's runs.
 
-    Raises Refused where the run has no directory here, or is of another command; typer.BadParameter where an option is
-    given that a resumed run would ignore.
+    Raises Refused if the run has no directory here, or belongs to another command; typer.BadParameter for an option
+    that a resumed run would ignore.
     """
     refuse(context, given(context).keys() - ALLOWED, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
@@ -82,7 +82,7 @@ def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
 
 def _say_released(run: RunDirectory, options: RunOptions) -> None:
-    """Report that a run without a directory here is released. Raises Refused where its row has another status."""
+    """Report that a run without a directory here is released. Raises Refused if its row has another status."""
     try:
         row = Ledger(options.ledger_file).row(run.id)
     except LedgerError:
@@ -90,13 +90,13 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
         raise Refused(
-            f"{no_directory(run)}{status}: it is over, in another folder (give its --runs-folder), or never was"
+            f"{missing_directory(run)}{status}: if the run has not ended, give the --runs-folder it was started with"
         )
     out.print(f"run {run.id} is released; there is nothing to resume")
 
 
 def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
-    """Return the cluster of a resumed run: the one it had, as changed by the options.
+    """Return the cluster of a resumed run: its earlier one, as changed by the options.
 
     If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
     changes one setting of the run's cluster.
@@ -110,8 +110,8 @@ def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Clust
     return saved.model_copy(update=changes)
 
 
-def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> S:
-    """Return the settings of a command's run. Raises Refused; findings in parameters are shown."""
+def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Values) -> S:
+    """Return the settings of a command's run. Raises Refused, after showing findings in its parameters."""
     try:
         return kind.new_run(base, {**options.shared_settings(), **chosen})
     except NotValid as refused:
@@ -119,8 +119,8 @@ def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, ch
         raise
 
 
-def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> RunSettings:
-    """Return the settings of a new run, kept in the directory of each part, after what it will spend was shown."""
+def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> RunSettings:
+    """Return the settings of a new run, kept in the directory of each part, after showing its spend."""
     check_needed(kind, chosen)
     settings = planned_run(options, kind, options.run_id or kind.new_id(), chosen)
     settings = under_policy(settings, settings.SYSTEM)
@@ -138,7 +138,7 @@ def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Ru
 
 
 def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-    """Show how the runs ended. What goes wrong here changes nothing of it."""
+    """Show how the runs ended. Errors here do not change how they ended."""
     try:
         facts = [outcome.as_json() for outcome in outcomes]
         lines = [line for outcome, known in zip(outcomes, facts, strict=True) for line in outcome.lines(known)]
@@ -164,7 +164,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
                 with bars(f"Run {', '.join(part.directory.id for part in parts)}"):
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
-                    with served():
+                    with temporary_server():
                         result = flow(settings)
                         releases = [result] if isinstance(result, str) else result or []
             except Refused as refused:
@@ -176,15 +176,15 @@ def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
         if not outcomes:
             problem = error if isinstance(error, Refused | Failed) else report_crash(error)
             raise type(problem)(f"{problem}; {_continue(settings)}") from None
-        _warn(f"the cluster did not end as it should: {report_crash(error)}")  # the run is over
+        _warn(f"the cluster did not end as it should: {report_crash(error)}")  # the run has ended
     return outcomes
 
 
 def _ended(
     parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None, *, as_json: bool
 ) -> list[Outcome]:
-    """Return how each part ended. Of a part that is released all the same, the problem is only a warning."""
-    from flows.execution.standing import released_place
+    """Return how each part ended. For a part that is released in spite of the problem, it is only a warning."""
+    from flows.execution.run_status import released_place
 
     places = {Path(release).name: release for release in releases}
     if problem:
@@ -193,7 +193,7 @@ def _ended(
             warning = f"run {parts[-1].run_id} is released; after that, {problem}"
             return [Outcome(part, release=places[part.folder], warning=warning) for part in parts]
     if isinstance(problem, Failed):
-        problem = Failed(f"{problem}; {_go_on(parts)}")
+        problem = Failed(f"{problem}; {_how_to_continue(parts)}")
     outcomes = []
     for part in parts:
         if part.folder in places:
@@ -206,9 +206,9 @@ def _ended(
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: released, skipped (neither release nor problem), refused or failed.
+    """The end of a run: released, skipped (neither release nor problem), refused or failed.
 
-    warning: what failed after the run was released.
+    warning: a failure after the run was released.
     """
 
     settings: RunSettings
@@ -219,13 +219,13 @@ class Outcome:
 
     @property
     def state(self) -> str:
-        """Whether the run was released, in words."""
+        """The end of the run, in words."""
         if self.release:
             return "released"
         return "not released" if self.problem else "skipped: no block, or switched off"
 
     def as_json(self) -> dict[str, Any]:
-        """Return what --json prints of the run."""
+        """Return the run's entry in --json."""
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
             "region": self.settings.folder,
@@ -244,7 +244,7 @@ class Outcome:
         return facts
 
     def lines(self, facts: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what a person is shown: how the run ended, what it spent, where its release is; and warnings."""
+        """Yield the lines for the terminal: how the run ended, what it spent, where its release is; and warnings."""
         yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
         if self.release:
             yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
@@ -255,18 +255,18 @@ class Outcome:
             yield other_data_warning(facts["run"], facts["other_data"])
 
 
-def _say_left_behind(options: RunOptions) -> None:
-    """Warn of confidential directories that earlier runs left."""
-    if left := run_directories(options.home):
-        what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
+def _warn_of_earlier_runs(options: RunOptions) -> None:
+    """Warn about confidential directories of earlier runs."""
+    if earlier := run_directories(options.home):
+        what = f"{len(earlier)} earlier {'run' if len(earlier) == 1 else 'runs'} left confidential files"
         where = f" --runs-folder {options.home}" if options.home != state_home() else ""
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")
 
 
 def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
-    """Refuse a run before a server and workers are there, or a directory.
+    """Refuse a run before a server, workers or a directory exist.
 
-    Its data is not there; or it has no mark, and the account cannot pay.
+    It is refused if its data is missing, or if the data has no mark and the account cannot pay.
     """
     from tasks.lifecycle.reservation import check_account
     from tasks.records.files import exists
@@ -275,13 +275,13 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
     if local := [place for place in missing if "://" not in place]:
         raise Refused(f"there is no file or folder {local[0]}")
-    if not missing and read_mark(settings.marks) is None:  # of a URL, validation names what is not there
-        with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
+    if not missing and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
+        with suppress(Failed):  # if the ledger cannot be read now, the run itself reports it, and can be resumed
             check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
 
 
 def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:
-    """Save the settings of each part of a new run: from now on it can be resumed. Raises Refused."""
+    """Save the settings of each part of a new run, so that it can be resumed. Raises Refused."""
     try:
         for settings in parts:
             with locked(settings.directory):
@@ -291,7 +291,7 @@ def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:
 
 
 def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
-    """Return the findings that a run was refused for, shown as a table unless --json will hold them."""
+    """Return the findings for which a run was refused, shown as a table unless --json will contain them."""
     findings = load_findings(settings.directory)
     if not has_errors(findings):
         return []
@@ -301,15 +301,15 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     return findings
 
 
-def _go_on(parts: Sequence[RunSettings]) -> str:
-    from flows.execution.standing import charges_of, is_there
+def _how_to_continue(parts: Sequence[RunSettings]) -> str:
+    from flows.execution.run_status import charges_of, is_there
 
     kept = "nothing is lost; " if is_there(parts[-1]) else ""
     return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"
 
 
 def interrupted(settings: RunSettings) -> str:
-    """Return the message at a signal, which cannot wait for the ledger: the last part is there as long as any is."""
+    """Return the message at a signal. It does not wait for the ledger; the last part exists as long as any does."""
     return f"interrupted; {_continue(settings)}"
 
 

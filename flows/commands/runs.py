@@ -13,7 +13,7 @@ from rich.table import Table
 
 from flows.commands.options import LedgerOptions
 from flows.execution.settings import load_settings, run_directory
-from flows.reports.curator import findings_data, findings_table, no_directory
+from flows.reports.curator import findings_data, findings_table, missing_directory
 from flows.reports.terminal import Json, show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused
@@ -29,13 +29,13 @@ def list_runs(
     *,
     options: LedgerOptions,
 ) -> None:
-    """List the runs, validations and truths that left a confidential directory: since when, their state and charge.
+    """List the runs, validations and truths with a confidential directory: when they began, their state and charge.
 
     **Example:** `das runs list --all`
     """
-    from flows.execution.standing import standings
+    from flows.execution.run_status import run_statuses
 
-    runs = standings(options.home, options.ledger_file)
+    runs = run_statuses(options.home, options.ledger_file)
     facts = [each.as_json() for each in runs if charged or each.directory]
     show(facts, lambda: _list_table(facts), as_json=as_json)
 
@@ -63,18 +63,18 @@ def show_run(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Show what a run was charged, how far it came, how to continue it, and the findings of its validation.
+    """Show what a run was charged, its last stage, how to continue it, and the findings of its validation.
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
-    from flows.execution.standing import standing
+    from flows.execution.run_status import run_status
 
     directory = run_directory(options.home, run_id)
-    run = standing(directory, options.ledger_file)
+    run = run_status(directory, options.ledger_file)
     if run.directory is None and run.row is None:
         if run.marked:
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
-        raise Refused(f"{no_directory(directory)} and no row in the ledger {options.ledger_file}")
+        raise Refused(f"{missing_directory(directory)} and no row in the ledger {options.ledger_file}")
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
@@ -84,7 +84,7 @@ def show_run(
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
     table = Table(show_header=False, title=f"Run {facts['run']}", title_justify="left")
-    for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
+    for name in ("kind", "began", "state", "stage", "charge", "out", "path", "next_step"):
         if facts[name]:
             table.add_row(name.replace("_", " "), str(facts[name]))
     parts: list[RenderableType] = [table]
@@ -96,7 +96,7 @@ def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> 
 
 
 def _broken(finding: Finding) -> str:
-    """Return the first lines that broke a rule and the values that did, for the curator's eyes."""
+    """Return the first lines that broke a rule, and their values, for the curator only."""
     lines = f" line {', '.join(map(str, finding.lines))}" if finding.lines else ""
     others = finding.rows - len(finding.lines)
     more = f" and {others:,} more" if lines and others > 0 else ""
@@ -113,16 +113,16 @@ def discard(
 ) -> None:
     """Give up a run: destroy its secret and its confidential directory. Its charge stays.
 
-    Without --ledger it is given up in the ledger that it was started with.
+    Without --ledger it is given up in the ledger with which it was started.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.execution.standing import standings
+    from flows.execution.run_status import run_statuses
 
     home = options.home
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
-    refusals = standings(home, options.ledger_file) if refused else []
+    refusals = run_statuses(home, options.ledger_file) if refused else []
     runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
     facts = [{"run": run, "charged": _discard(home, run_directory(home, run), options.ledger)} for run in runs]
     lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]
@@ -130,12 +130,12 @@ def discard(
 
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
-    """Give up one run; returns whether it was charged. Raises Refused and Failed."""
+    """Give up one run; return whether it was charged. Raises Refused and Failed."""
     from tasks.lifecycle.commit import destroy_run, end_truth, is_released
     from tasks.lifecycle.staging import own_folders, staging
 
     if not run.path.is_dir():
-        raise Refused(no_directory(run))
+        raise Refused(missing_directory(run))
     with locked(run):
         settings = load_settings(run)
         if settings and is_released(run, Path(settings.out), settings.folder):
@@ -146,7 +146,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
             book.abandon(run.id)
         except LedgerUnusable as error:
             raise Failed(f"{error}; run {run.id} is left as it is") from None
-        except LedgerError as error:  # no ledger: nothing was ever charged
+        except LedgerError as error:  # without a ledger, nothing was ever charged
             if may_draw(run) and (settings is None or settings.account):
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False

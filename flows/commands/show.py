@@ -90,7 +90,7 @@ def show(
 
 
 def _commands(release: Path, given: Mapping[str, str | None], error: Several) -> Iterator[str]:
-    """Yield the command for each of several regions or iterations of a name."""
+    """Yield the command for each of several regions or iterations with the same name."""
     for key, _ in error.found:
         words = [word for name, text in given.items() if text for word in (name, key if text == error.asked else text)]
         yield f"`{shlex.join(['das', 'show', str(release), *words])}`"
@@ -99,10 +99,10 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 def open_release(
     folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = (), confidence: Confidence = RELEASED
 ) -> ReleasePages:
-    """Return the pages of a release; confidence: of the margins of a view whose address names none.
+    """Return the pages of a release; confidence: of the margins of a view whose address does not name one.
 
-    Raises Refused where the folder is no release, or of a system that this version does not have. What a malformed
-    release raises is for `refusing_malformed`.
+    Raises Refused if the folder is not a release, or its system is unknown to this version. A malformed release raises
+    other exceptions, for `refusing_malformed` to handle.
     """
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
@@ -152,7 +152,7 @@ def _print(
 
 
 def _check(shown: ReleasePages) -> None:
-    """Check the files of a release, and warn where one was changed."""
+    """Check the files of a release, and warn if one was changed."""
     shown.check()
     if shown.changed:
         message = f"{'; '.join(shown.changed)}. Do not rely on any number in it."
@@ -164,7 +164,7 @@ def _serve(shown: ReleasePages, port: int, *, browser: bool) -> None:
     import uvicorn
 
     from flows.reports.show.application import application
-    from flows.reports.show.gate import address_of, new_token
+    from flows.reports.show.token_guard import address_of, new_token
 
     try:
         listening = socket.create_server(("127.0.0.1", port))
@@ -176,7 +176,7 @@ def _serve(shown: ReleasePages, port: int, *, browser: bool) -> None:
     address = address_of(listening.getsockname()[1], token)
     with ExitStack() as stack:
         stack.enter_context(listening)
-        threading.Thread(target=_check, args=[shown], daemon=True).start()  # a reader need not wait
+        threading.Thread(target=_check, args=[shown], daemon=True).start()  # so that a reader need not wait
         release = f"{shown.manifest['release']}, run {shown.manifest['run']}"
         err.print(f"{release}: {address} (Ctrl-C ends it)", soft_wrap=True)
         settings = uvicorn.Config(application(shown, token), log_level="warning", access_log=False, server_header=False)
@@ -188,7 +188,7 @@ def _serve(shown: ReleasePages, port: int, *, browser: bool) -> None:
 
 @contextmanager
 def _opened(address: str) -> Iterator[None]:
-    """Open an address in a browser by way of a file of our own: every user sees the arguments of every process."""
+    """Open an address in a browser by way of a private file, because every user can see the arguments of processes."""
     import webbrowser
 
     with NamedTemporaryFile("w", encoding="utf-8", prefix="das-show-", suffix=".html") as file:  # 0600

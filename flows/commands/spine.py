@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Group
 from rich.table import Table
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import Json, show
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tasks.spine.write import SpineSummary
 
 
-def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) -> None:
+def spine(chosen: Annotated[Values, Settings(SpineRun)], as_json: Json = False) -> None:
     """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
@@ -36,7 +36,7 @@ def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) 
 
 
 def _rendered(summary: SpineSummary) -> Group:
-    """Geounits per level and OSED per class, a column for each spine."""
+    """Return tables of geounits per level and OSED per class, with a column for each spine."""
     from tasks.spine.first_pass import SPINES
 
     levels = summary.geounits["optimized"]

@@ -21,7 +21,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 
-FORMS = {  # of the command, with the options that shape what each makes
+FORMS = {  # forms of the command, with the options that apply to each
     (BLOCKS := "das synth BLOCKS PARAMS OUT"): {"shares", "systems"},
     (NATION := "das synth nation OUT"): {"shares", "persons", "only_state", "params", "systems"},
     (EXAMPLE := "das synth OUT"): {"systems"},
@@ -29,7 +29,7 @@ FORMS = {  # of the command, with the options that shape what each makes
     (MARK := "das synth --mark DATA"): set[str](),
 }
 
-# An enumeration, because an option that is repeated takes no literal.
+# An enumeration, because typer does not take a repeated option of a literal type.
 SystemName = StrEnum("SystemName", ["detailed-dhca", "ddhcb", "sdhc", "tda", "all"])
 Words = Annotated[
     list[Path] | None,
@@ -87,19 +87,19 @@ def synth(
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
 
-    `das synth BLOCKS PARAMS OUT` populates real geography, as the P.L. 94-171 files of a state (ri2020.pl.zip) or a CSV
-    of blocks: exactly its populations, the code list of PARAMS, config.json fitted to its states.
+    `das synth BLOCKS PARAMS OUT` populates real geography, such as the P.L. 94-171 files of a state (ri2020.pl.zip) or
+    a CSV of blocks: exactly its populations, with the code list of PARAMS and config.json adapted to its states.
 
     `das synth nation OUT` makes a nation and Puerto Rico with as many states, counties, tracts, blocks, places, AIANNH
-    areas and persons as in 2020, over the code list of --params.
+    areas and persons as in 2020, with the code list of --params.
 
     `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
 
-    `das synth --declaration DECLARATION OUT` makes records of a declaration of das tda: its leaves and axes, which are
+    `das synth --declaration DECLARATION OUT` makes records for a declaration of das tda: its leaves and axes, which are
     independent and meet every declared figure; --shares is then a table of axis, value and share.
 
-    `das synth --mark DATA` declares files of your own synthetic, of `das run` or of `das tda`, or a table of `das
-    bottom-up`: runs on them charge nothing, and anyone may write out their exact counts. It asks before it does so.
+    `das synth --mark DATA` declares files of your own synthetic, for `das run` or `das tda`, or a table for `das
+    bottom-up`: runs on them charge nothing, and anyone may write out their exact counts. It asks for confirmation.
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
@@ -135,7 +135,7 @@ def synth(
 
 
 def _form(words: list[Path], *, marks: bool, declares: bool) -> str:
-    """Return the form of the command that was typed. Raises typer.BadParameter."""
+    """Return the form of the command. Raises typer.BadParameter."""
     match words, marks, declares:
         case [], True, False:
             return MARK
@@ -152,7 +152,7 @@ def _form(words: list[Path], *, marks: bool, declares: bool) -> str:
 
 
 def prepare_kernels() -> None:
-    """Decide where compiled kernels are cached; call it before what imports them."""
+    """Set the cache of compiled kernels; call it before any import of kernels."""
     use_kernels(state_home())
 
 

@@ -1,6 +1,6 @@
-"""`das … validate`, `run` and `truth`: the same commands for every system, made of the settings of its runs."""
+"""`das … validate`, `run` and `truth`: the same commands for every system, made from the settings of its runs."""
 
-# Annotations are evaluated here, not kept as text: the options of a command are those of its system.
+# Annotations are evaluated here, not kept as text: a command's options are those of its system.
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_run, run_flow
 from flows.commands.tda.declared import refuse_others
@@ -49,11 +49,12 @@ If the command is killed, `das runs discard ID` removes what it had written.
 
 @dataclass(frozen=True)
 class SystemCommands:
-    """What the commands of a system differ in.
+    """The differences between the commands of systems.
 
-    about: of `run`, its first sentence, and what is its own. example: of it. words: the input in the other examples.
-    inputs: the settings that name the input and choose a part of it. exact: those that shape exact tables as well.
-    modules: what workers import ahead, by the setting with which they need it; "" for all runs.
+    about: the first sentence of the help of `run`, and more about this system. example: an example of it. words: the
+    input in the other examples. inputs: the settings that name the input and choose a part of it. exact: the settings
+    that shape exact tables too. modules: modules for workers to import ahead, by the setting that needs them; "" for
+    all runs.
     """
 
     settings: type[RunSettings]
@@ -66,7 +67,7 @@ class SystemCommands:
 
     @property
     def declaration(self) -> tuple[str, ...]:
-        """The setting by which the commands are of a declaration instead, if there is one."""
+        """The setting that makes the commands run a declaration instead, if any."""
         return ("declaration",) if self.settings is TopDownSettings else ()
 
     def help(self, text: str) -> str:
@@ -75,8 +76,8 @@ class SystemCommands:
         names = {name: f"{run.removesuffix('run')}{name}" for name in ("validate", "truth")}
         return text.format(run=run, about=self.about, example=self.example, words=self.words, **names)
 
-    def choose(self, context: typer.Context, chosen: Chosen, declared: Chosen) -> tuple[type[RunSettings], Chosen]:
-        """Return the class of the settings, and what was typed of them."""
+    def choose(self, context: typer.Context, chosen: Values, declared: Values) -> tuple[type[RunSettings], Values]:
+        """Return the class of the settings, and the typed settings for it."""
         if not declared:
             return self.settings, chosen
         refuse_others(context)
@@ -89,8 +90,8 @@ def run(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, needed=False)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, needed=False)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         *,
         options: RunOptions,
     ) -> None:
@@ -107,8 +108,8 @@ def validate(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, of.inputs)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, of.inputs)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         *,
         options: WorkOptions,
     ) -> None:
@@ -123,8 +124,8 @@ def truth(of: SystemCommands) -> Command:
 
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
-        declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
+        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
         curator: Curator = False,
         *,
         options: ExactOptions,
@@ -135,8 +136,8 @@ def truth(of: SystemCommands) -> Command:
     return command
 
 
-def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen) -> None:
-    """Run the stages that validate an input, and show what they found. Raises Refused where it does not pass."""
+def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:
+    """Run the stages that validate an input, and show the findings. Raises Refused if it does not pass."""
     from flows.execution.runner import InProcess
     from tasks.lifecycle.commit import end_run
 
@@ -176,8 +177,8 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
         raise Refused("the input does not pass validation")
 
 
-def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chosen, *, curator: bool) -> None:
-    """Release the exact tables of each part of a run, and show where they are."""
+def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Values, *, curator: bool) -> None:
+    """Release the exact tables of each part of a run, and show their places."""
     from flows.execution.runner import release_truth
 
     check_empty(Path(chosen["out"]))

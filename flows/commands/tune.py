@@ -1,4 +1,4 @@
-"""`das tune`: the SafeTEx tool. Margins, population sizes, suppression and privacy loss over the parameters."""
+"""`das tune`: the SafeTEx tool. Margins, population sizes, suppression and privacy loss for parameters to choose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
     from flows.reports.tuning.queries import Design
 
-COMMON = {"source", "margin", "delta", "form", "as_json"}  # what `das tune` takes for any system
+COMMON = {"source", "margin", "delta", "form", "as_json"}  # options of `das tune` for any system
 Source = Annotated[
     Path | None,
     typer.Argument(
@@ -43,7 +43,7 @@ Workbook = Annotated[Path | None, typer.Option(help="Write a workbook with live 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The parameters of SafeTab-P that a person varies."""
+    """The parameters of SafeTab-P to vary."""
 
     level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None
     exclude_level: Annotated[list[str] | None, typer.Option(help="A level that is not measured; may be repeated.")] = (
@@ -70,7 +70,7 @@ class PlanOptions:
         return None if self.total is None else fraction(self.total, "total")
 
     def plan(self, source: Path | None) -> BudgetPlan:
-        """Return the plan of a source, of options or of production, with what the options change. Raises Refused."""
+        """Return the plan of a source, of options or of production, as the options change it. Raises Refused."""
         from flows.reports.tuning.plan import first_plan
 
         return self.changed(first_plan(source, self.level, self.definition, self.jurisdiction))
@@ -82,7 +82,7 @@ class PlanOptions:
         return self.changed(first_plan(source, None, None, self.jurisdiction))
 
     def changed(self, plan: BudgetPlan) -> BudgetPlan:
-        """Return a plan with what the options change. Raises Refused."""
+        """Return a plan as the options change it. Raises Refused."""
         from flows.reports.tuning.plan import chance_of_zeros, targeted
 
         plan = replace(targeted(plan, self.margin, self.relative_error), delta=delta_of(self.delta))
@@ -91,7 +91,7 @@ class PlanOptions:
         if self.chance is not None:
             plan = replace(plan, chance=chance_of_zeros(self.chance))
         if self.race_codes is not None:
-            plan = plan.of_multiplicity(self.race_codes)
+            plan = plan.with_multiplicity(self.race_codes)
         plan = plan.without(self.exclude_level or [])
         return plan if self.scale is None else plan.scaled(self.scale)
 
@@ -149,7 +149,7 @@ def tune(
 
 
 class OtherSystem(NamedTuple):
-    """A system that is tuned by its queries. takes: its options in words; own: those that others lack, by name."""
+    """A system that is tuned by its queries. takes: its options in words; own: the options that only it has."""
 
     design: Callable[[], Design]
     takes: str
@@ -157,7 +157,7 @@ class OtherSystem(NamedTuple):
 
 
 def _other_system(source: Path | None, scale: Fraction | None, *, households: bool) -> OtherSystem | None:
-    """Return the system of a source by what the file is; None for SafeTab-P."""
+    """Return the system of a source by the contents of the file; None for SafeTab-P."""
     from flows.reports.tuning import queries
     from tasks.bottom_up.declared_histogram import is_declaration
     from tasks.s_dhc.budgets import is_of_s_dhc
@@ -173,7 +173,7 @@ def _other_system(source: Path | None, scale: Fraction | None, *, households: bo
 
 
 def _queries(context: typer.Context, other: OtherSystem, options: PlanOptions, form: Format, *, as_json: bool) -> None:
-    """Print what a run of another system spends and the noise of its queries; refuse options that it has no use for."""
+    """Print the spend of a run of another system and the noise of its queries; refuse options that do not apply."""
     from flows.reports.tuning.queries import answers, tables
 
     alone = f"{other.takes}, --margin, --delta, --format and --json alone"
@@ -192,7 +192,7 @@ def _compare(first: BudgetPlan, second: BudgetPlan, form: Format, *, as_json: bo
 
 
 def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
-    """Print what was understood, the least budget, and for each level what it means."""
+    """Print the question as understood, the least budget, and its effect on each level."""
     from flows.reports.tuning.solve import read_question, result, sentence, solve, table
 
     solved = solve(plan, read_question(text, plan))

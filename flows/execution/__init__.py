@@ -1,1 +1,1 @@
-"""How flows run: the cluster, the settings of a run, progress and expected work."""
+"""The execution of flows: the cluster, the settings of a run, its stages as tasks, progress."""

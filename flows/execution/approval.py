@@ -1,6 +1,6 @@
-"""A person's approval of what a run will charge: the form that Resume shows in Prefect, and the answer.
+"""A person's approval of a charge: the form that Resume shows in Prefect, and the answer.
 
-The form is public: it shows budgets, paths, the account and states. The ledger's journal keeps who approved, and why.
+The form is public: it shows budgets, paths, the account and states. The ledger's journal records who approved, and why.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
+from flows.execution.run_status import ANSWER_IT
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
-from flows.execution.standing import ANSWER_IT
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import Spend, rounded_down, rounded_up
+from privacy.accounting.composition import rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import Input, ledger_errors, precheck
+from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
-APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
+APPROVAL_SECONDS = 7 * 86_400  # a run that is not approved by then fails, and is charged nothing
 ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
 
 
@@ -37,23 +37,24 @@ class Approval(RunInput):
 
 
 def await_approval(asks: Sequence[Ask]) -> None:
-    """Suspend the flow run until a person approves what its parts ask, and enter the approval of each in the journal.
+    """Suspend the flow run until a person approves the charges of its parts, and enter the approvals in the journal.
 
-    Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
+    Its process ends meanwhile; when resumed, the flow returns here and continues. A Retry asks again.
 
-    Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer, or not by
-    a deployment, whose flow runs alone can be suspended; Failed where the ledger cannot be read or written now.
+    Raises Refused if the charge cannot be met or is not approved, if the run was resumed without an answer, or if it
+    was not started from a deployment (only flow runs of deployments can be suspended). Raises Failed if the ledger
+    cannot be read or written now.
     """
     if runtime.deployment.id is None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     questions = []
     for ask in asks:
-        settings, spend = ask.part.settings, ask.charge()
-        amount = precheck(settings.directory, settings.charging, tuple(ask.states), spend, ask.given)
+        settings, claim = ask.part.settings, ask.claim()
+        amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
-        # Suspended takes no message of ours
+        # suspend_flow_run takes no message
         best_effort(add_tags)(f"asks {unit} {rounded_up(amount)} of account {settings.account}")
-        questions.append(question(settings, ask.given, spend, ask.states))
+        questions.append(question(settings, claim))
     form = Approval.with_initial_data(description="\n\n".join(questions), approve=False)
     try:
         answer = suspend_flow_run(
@@ -68,25 +69,25 @@ def await_approval(asks: Sequence[Ask]) -> None:
             ask.part.settings.charging.book.note_approval(ask.part.directory.id, answer.name, answer.reason)
 
 
-def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
-    """Return what a person is asked, in Markdown: the charge, the data, the account and what it has left.
+def question(settings: RunSettings, claim: Claim) -> str:
+    """Return the question to a person, in Markdown: the charge, the data, the account and its remaining budget.
 
     Raises Refused, Failed as `precheck` does.
     """
-    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    amount = precheck(settings.charging, claim)
     books = settings.charging.book.books()
     account = books.accounts[str(settings.account)]
-    fullest, left = books.left(account.name, states)
+    fullest, remaining = books.remaining(account.name, claim.states)
     unit, total = UNITS[account.definition], rounded_up(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {
         "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
-        **{row.sentence: row.words for row in spend.rows()},
-        "unit of privacy": f"a {spend.unit}",
+        **{row.sentence: row.words for row in claim.spend.rows()},
+        "unit of privacy": f"a {claim.spend.unit}",
         "data": f"{data}, {settings.folder}",
-        "states": listed(states),
-        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(left)} left, "
-        f"and {rounded_down(left - amount)} after this run",
+        "states": listed(claim.states),
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has "
+        f"{rounded_down(remaining)} left, and {rounded_down(remaining - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())

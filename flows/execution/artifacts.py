@@ -1,6 +1,6 @@
-"""Artifacts of a run on the Prefect server: what is reserved, and what was released.
+"""Artifacts of a run on the Prefect server: its reservation, and its release.
 
-An artifact holds public things only: the manifest's content, and what is left of the account. Artifacts are best
+An artifact holds only public facts: the manifest's content, and the account's remaining budget. Artifacts are best
 effort: a run neither waits for them nor fails because of them.
 """
 
@@ -25,7 +25,7 @@ from tasks.releases.manifest import read_manifest, release_digest, shown_marks
 
 @best_effort
 def publish_reserved(settings: RunSettings) -> None:
-    """Publish what was reserved and what is left of the account; tag the run as charged, or by the mark of its data."""
+    """Publish the charge and the account's remaining budget; tag the run as charged, or by the mark of its data."""
     rows, run = _account_lines(settings), str(settings.run_id)
     tag, charged = "charged", "once, however it ends and however often it is resumed"
     if not rows:
@@ -39,14 +39,14 @@ def publish_reserved(settings: RunSettings) -> None:
 
 @best_effort
 def publish_released(settings: RunSettings, place: Path) -> None:
-    """Publish a page of what was released and spent."""
+    """Publish a page about the release and its spend."""
     text = page(read_manifest(place), place, release_digest(place), _account_lines(settings))
     key, description = _key(settings, "release"), f"Released by run {settings.run_id}"
     create_markdown_artifact(text, key=key, description=description)
 
 
 def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
-    """Return the page of a release, in Markdown; all but the account is in the manifest."""
+    """Return the page of a release, in Markdown; everything except the account is in the manifest."""
     lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
     lines += [f"| what changes | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
     lines += [_row((row.sentence, *row.cells)) for row in read_spend(manifest["spent"]).rows()]
@@ -65,21 +65,21 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
-    """Return one row of what the run was charged and its account has left; none for a run that was charged nothing."""
+    """Return one row about the run's charge and its account's remaining budget; none if nothing was charged."""
     try:
         books = Ledger(Path(settings.ledger)).books()
-    except LedgerError:  # the page of a release has the rest
+    except LedgerError:  # the page of a release shows the rest
         return []
     row = books.runs.get(str(settings.run_id))
     if row is None:
         return []
     account = books.accounts[row.account]
-    unit, (_, left) = UNITS[account.definition], books.left(account.name, row.states)
+    unit, (_, remaining) = UNITS[account.definition], books.remaining(account.name, row.states)
     return [
         {
             "account": account.name,
             "charged to each state": f"{unit} {rounded_up(row.amount)}",
-            "least left in a state": f"{unit} {rounded_down(left)} of {rounded_up(account.total)}",
+            "least left in a state": f"{unit} {rounded_down(remaining)} of {rounded_up(account.total)}",
             "states": listed(row.states),
         }
     ]

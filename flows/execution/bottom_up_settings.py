@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def checked_number(text: str) -> str:
-    """Check a number that is kept as it was written, `0.5` or `1/2`. Raises ValueError."""
+    """Return a number as it was written, `0.5` or `1/2`, if it is valid. Raises ValueError."""
     quoted_number(text)
     return text
 
@@ -33,7 +33,7 @@ Exact = Annotated[str, AfterValidator(checked_number)]
 
 
 class BottomUpSettings(RunSettings):
-    """What one bottom-up run reads, writes and may spend."""
+    """The inputs, outputs and options of one bottom-up run."""
 
     SYSTEM = "bottom-up"
     DATA = ("table",)
@@ -57,7 +57,7 @@ class BottomUpSettings(RunSettings):
     clip: bool = option(False, "Publish no negative count (biases counts upwards).")
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, by the name of its release."""
+        """Return the spend of the run, by the name of its release."""
         return {self.folder.upper(): self.design().mechanism.spend}
 
     def charged_states(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class BottomUpSettings(RunSettings):
         return self.design().declared.charged
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return how many groups of totals were calibrated in each way, and by name those that were not."""
+        """Return the number of groups of totals calibrated in each way, and the names of inconsistent ones."""
         cases: dict[str, list[str]] = {}
         for group in manifest["calibration"]["groups"]:
             case = group["case"]

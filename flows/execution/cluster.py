@@ -1,4 +1,4 @@
-"""The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class named in configuration."""
+"""The Dask cluster of a flow: on this machine, at a scheduler's address, or of a configured class."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import Paths, Workers
 
-# No data leaves the workers' memory except into the run's own files.
+# Data never leaves the workers' memory except into the run's own files.
 QUIET: dict[str, Any] = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.version-check": False,
-    # Dask looks at the stacks of a worker's threads a hundred times a second. In Python 3.11 that may corrupt what runs
-    # in them (python/cpython#106883, dask/distributed#8163); Dask itself leaves it out there of its event loops alone.
+    # Dask samples the stacks of a worker's threads a hundred times a second. In Python 3.11 that can corrupt running
+    # threads (python/cpython#106883, dask/distributed#8163); Dask itself turns it off there, but for its event loops
+    # only.
     "distributed.worker.profile.enabled": False,
-    # Dask asks fifty times a second whether an event loop is late: of five processes that wait, half of what they cost.
+    # Dask checks fifty times a second whether an event loop is late: half the cost of five waiting processes.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
-    # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's
-    # 15 s are too short where workers start slowly, or where the new one has just died too.
+    # After this time a local cluster gives up on a worker that died, unless a new one has started. Dask's default of
+    # 15 s is too short if workers start slowly, or if the new one has just died too.
     "distributed.deploy.lost-worker-timeout": "1h",
-    # Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
+    # Even without a dashboard Dask serves pages with call stacks and exceptions; this removes them.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-# Local workers are forked from one process that has imported what they need, and start with its environment.
+# Local workers are forked from one process that has imported their modules, and inherit its environment.
 FORKED = {
     "distributed.worker.multiprocessing-method": METHOD,
     **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ENVIRONMENT.items()},
@@ -52,10 +53,10 @@ FORKED = {
 
 
 def fit(settings: ClusterSettings) -> tuple[int, int]:
-    """Return how many worker processes the memory limit allows for, and the bytes of each.
+    """Return the number of worker processes that the memory limit allows, and the bytes of each.
 
-    A piece of any stage fits a worker of WORKER bytes, whatever the size of the country: with less memory fewer pieces
-    run at once, and the run gets slower, not larger.
+    A piece of any stage fits a worker of WORKER bytes, whatever the size of the country: with less memory, fewer pieces
+    run at once, and the run takes longer.
     """
     limit = MEMORY_LIMIT if settings.memory_limit == "auto" else parse_bytes(settings.memory_limit)
     wanted = settings.workers or os.cpu_count() or 1
@@ -64,7 +65,7 @@ def fit(settings: ClusterSettings) -> tuple[int, int]:
 
 
 class OneCluster:
-    """A cluster for the runs of a command, one after the other: the first that asks for it has it started."""
+    """A cluster shared by the runs of a command, one after the other; the first run that needs it starts it."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -81,12 +82,12 @@ class OneCluster:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the cluster, if there is one."""
+        """Stop the cluster, if one is running."""
         self._opened = None
         self._stack.close()
 
     def client(self, settings: ClusterSettings) -> Client:
-        """Return a client of the cluster, or of a new one where the last was lost or is not what the settings name."""
+        """Return a client of the cluster, or of a new one if the last was lost or the settings differ."""
         if self._opened:
             opened, client = self._opened
             if opened == settings and client.status == "running" and client.nthreads():
@@ -102,11 +103,11 @@ _one: OneCluster | None = None
 
 @contextmanager
 def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
-    """Give a client of the cluster that the settings name; what this starts, it stops, or OneCluster at its end.
+    """Yield a client of the cluster in the settings. A cluster started here stops here, or when OneCluster ends.
 
-    Raises Refused where the settings name a TLS scheduler without certificates, a scheduler that others than this
-    machine reach without TLS (one that is there, or the cluster class's), or a memory limit that is no size or could
-    not be kept; Failed where no cluster can be reached or started.
+    Raises Refused if the settings name a TLS scheduler without certificates; a scheduler, existing or of the cluster
+    class, that other machines can reach without TLS; or an invalid or too small memory limit. Raises Failed if no
+    cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
         raise Refused("a tls:// scheduler needs certificates: give --tls-ca, --tls-cert and --tls-key")
@@ -118,7 +119,7 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     if _one:
         try:
             yield _one.client(settings)
-        except BaseException:  # what is still at work for a run that failed must not go on
+        except BaseException:  # pieces that are still running for a failed run must stop
             _one.stop()
             raise
     else:
@@ -130,8 +131,8 @@ def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
 def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     """Start a cluster or connect to one, and stop what was started. Raises Refused, Failed."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)  # a commit removes its scratch before it does
-    own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
+    logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)  # a commit removes its scratch first
+    own = {"temporary-directory": str(scratch)}  # for the scheduler as well as the workers
     with dask.config.set(QUIET | FORKED | own):
         try:
             with ignoring_interrupts():
@@ -148,7 +149,7 @@ def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
 
 
 def _close(client: Client) -> None:
-    """Stop what was started; what does not stop in time ends with this process, and the run is as it was."""
+    """Stop what was started; whatever does not stop in time ends with this process."""
     cluster = client.cluster
     with suppress(TimeoutError):
         client.close(timeout=5)
@@ -159,7 +160,7 @@ def _close(client: Client) -> None:
 
 @contextmanager
 def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iterator[Workers | None]:
-    """Give the workers that the settings name, None without settings: the work is done in this process.
+    """Yield the workers in the settings, or None without settings: the work is then done in this process.
 
     For work on public data, which has no run directory: the cluster's scratch is in the runs folder.
     """
@@ -174,7 +175,7 @@ def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iter
 
 
 def _is_closed(address: str) -> bool:
-    """Return whether this is an address that only this machine or the holder of a certificate reaches."""
+    """Return whether only this machine, or holders of a certificate, can reach an address."""
     scheme, place = parse_address(address)
     if scheme != "tcp":
         return scheme in ("tls", "inproc")
@@ -186,7 +187,7 @@ def _is_closed(address: str) -> bool:
 
 
 def _security(settings: ClusterSettings) -> Security | None:
-    """Return the certificates that client, scheduler and workers share."""
+    """Return the certificates that client, scheduler and workers share, or None."""
     if not settings.tls_ca:
         return None
     roles = ("client", "scheduler", "worker")
@@ -220,7 +221,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
                 f"{name} started a scheduler without TLS on the network: give --tls-ca, --tls-cert, --tls-key"
             )
         client = Client(cluster, set_as_default=False)
-        client.wait_for_workers(1)  # as long as its queue takes
+        client.wait_for_workers(1)  # without a limit: the class may have a queue
         return client
     workers, bytes_each = fit(settings)
     start_fork_server()
@@ -229,7 +230,7 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         threads_per_worker=settings.threads_per_worker,
         memory_limit=bytes_each,
         local_directory=str(scratch),
-        security=Security.temporary(),  # a scheduler obeys whoever reaches its port
+        security=Security.temporary(),  # a scheduler obeys anyone who can reach its port
         dashboard_address="127.0.0.1:0",
         scheduler_kwargs={"dashboard": False},
         silence_logs=logging.CRITICAL,

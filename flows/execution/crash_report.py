@@ -1,4 +1,4 @@
-"""Unexpected errors in the command itself: one line for the terminal, the traceback for the curator."""
+"""Unexpected errors in the command itself: one line on the terminal, the traceback for the curator only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _state: Path | None = None
 
 
 def set_crash_folder(state: Path | None) -> Path | None:
-    """Remember the command's --runs-folder (an option's callback): errors from now on are kept there. Refuses a URL."""
+    """Set --runs-folder (as an option's callback) as the folder for tracebacks from now on. Refuses a URL."""
     global _state
     if state:
         refuse_url(state)
@@ -26,14 +26,14 @@ def set_crash_folder(state: Path | None) -> Path | None:
 
 
 def is_of_the_server(error: Exception) -> bool:
-    """Return whether a request to Prefect's server failed, or got an answer that is an error."""
+    """Return whether an error comes from a failed request to Prefect's server, or from its answer."""
     of_the_web = any(kind.__module__.startswith("httpx") for kind in type(error).__mro__)
     return of_the_web or str(error).startswith("Failed to reach API")
 
 
 def report_crash(error: Exception) -> Failed:
-    """Keep the traceback of an unexpected error where only the curator reads: it may hold a person's value."""
-    if isinstance(error, OSError) and error.errno:  # the system's reason, and the path
+    """Save the traceback of an unexpected error for the curator only, because it may hold a person's value."""
+    if isinstance(error, OSError) and error.errno:  # show the system's reason, and the path
         return Failed(f"{error.filename or 'the system says'}: {os.strerror(error.errno)}")
     if is_of_the_server(error):
         kind = type(error).__name__
@@ -50,5 +50,5 @@ def report_crash(error: Exception) -> Failed:
         with open(handle, "w", encoding="utf-8") as copy:
             copy.write("".join(traceback.format_exception(error)))
     except (OSError, Refused):
-        return Failed(f"an unexpected {type(error).__name__}, of which no copy could be kept in {folder}")
+        return Failed(f"an unexpected {type(error).__name__}; its traceback could not be saved in {folder}")
     return Failed(f"an unexpected {type(error).__name__}; the curator's copy is {path}")

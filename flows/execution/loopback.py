@@ -1,4 +1,4 @@
-"""Requests to a Prefect server on this machine go there directly, whatever proxy the environment names."""
+"""Send requests to a Prefect server on this machine directly, whatever proxy the environment names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 
 def reach_loopback_directly() -> None:
-    """Have Prefect's clients read no proxies from the environment where their server is on this machine.
+    """Make Prefect's clients ignore the environment's proxies if their server is on this machine.
 
-    httpx fails before any request where it lacks a package for a SOCKS proxy, or cannot parse a range in NO_PROXY. So
-    no value of NO_PROXY would do. Other requests, as for inputs by URL, keep the environment's proxies.
+    httpx fails before any request if it lacks a package for a SOCKS proxy, or cannot parse a range in NO_PROXY, so
+    setting NO_PROXY is not enough. Other requests, for example for inputs by URL, still use the environment's proxies.
     """
     from prefect.client import orchestration
 
@@ -33,8 +33,8 @@ def _direct(client: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine, by its loopback's name or address."""
+    """Return whether a host name or address is this machine's loopback."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which could be anyone's
+    except ValueError:  # a name, which may resolve to any machine
         return False

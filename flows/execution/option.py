@@ -1,4 +1,4 @@
-"""How a setting is typed on the command line: its field says it, and has its name, type, help and default."""
+"""Settings as options of the command line: a field declares its option's name, type, help and default."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spine.fault_words import first_fault
 from tasks.errors import Refused
 
 M = TypeVar("M", bound=BaseModel)
-OF_TYPER = {"callback", "metavar", "min", "show_default"}  # arguments of an option; others are of the field
+OF_TYPER = {"callback", "metavar", "min", "show_default"}  # arguments of an option; all others belong to the field
 
 
 @dataclass(frozen=True)
 class Option:
-    """A setting that is typed as an option; a field without one is not on the command line.
+    """A setting with an option on the command line; a field without one is not on the command line.
 
-    names: in place of its own, as `--only-state`. typed: its type on the command line, in place of the field's. read:
-    makes the setting's value of what was typed. about: further arguments of typer.Option. of_truth: whether only
-    commands of exact tables have it, and no run.
+    names: names in place of the field's own, such as `--only-state`. typed: its type on the command line, in place of
+    the field's. read: converts what was typed to the setting's value. about: further arguments of typer.Option.
+    of_truth: whether only commands for exact tables, and no runs, have it.
     """
 
     names: tuple[str, ...] = ()
@@ -34,25 +34,25 @@ class Option:
 
 
 class Argument(Option):
-    """A setting that is typed by its place; its only name is the one that help shows."""
+    """A setting that is a positional argument; its only name is the one in the help."""
 
 
 def option(default: Any, help: str, *names: str, typed: Any = None, read: Any = None, **more: Any) -> Any:
-    """Return a field that is typed as an option, one that is needed where the default is `...`.
+    """Return a field with an option, which is required if the default is `...`.
 
-    default: also what returns it. more: arguments of typer.Option and of pydantic.Field.
+    default: a value, or a function that returns it. more: arguments of typer.Option and of pydantic.Field.
     """
     about = {name: more.pop(name) for name in OF_TYPER & more.keys()}
     return _field(default, help, Option(names, typed, read, about), **more)
 
 
 def argument(name: str, help: str, *, typed: Any = None) -> Any:
-    """Return a field that is typed by its place."""
+    """Return a field that is a positional argument."""
     return _field(..., help, Argument((name,), typed))
 
 
 def flag(default: Any, help: str, name: str, value: Any, *, of_truth: bool = False) -> Any:
-    """Return a field with an option without a value, which sets it to this one."""
+    """Return a field with an option that takes no value and sets the field to `value`."""
     return _field(default, help, Option((name,), bool, lambda on: value if on else None, of_truth=of_truth))
 
 
@@ -63,7 +63,7 @@ def _field(default: Any, help: str, option: Option, **limits: Any) -> Any:
 
 
 def validated(model: type[M], values: Mapping[str, Any]) -> M:
-    """Return settings from what a person typed; None keeps a default. Raises Refused with the first fault."""
+    """Return settings from typed values; None keeps a default. Raises Refused with the first fault."""
     try:
         return model(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:

@@ -1,14 +1,15 @@
-"""The policy of a worker: which settings whoever starts a run through Prefect's API may choose, and which are fixed.
+"""The policy of a worker: which settings a caller of Prefect's API may choose, and which are fixed.
 
-DAS_POLICY names a JSON file with a section for each flow that may be started. What "all" says holds for every flow that
-has the setting; a dry run is under the section of its system and its own.
+DAS_POLICY names a JSON file with a section for each flow that may be started. The section "all" applies to every flow
+that has the setting; the sections of its system and its own apply to a dry run.
 
     {"all": {"fixed": {"ledger": "/srv/confidential/ledger.sqlite", "cluster.memory_limit": "6GiB"}},
      "detailed-dhca": {"may_set": ["jurisdiction"], "one_of": {"data": ["/srv/census/us", "/srv/census/pr"]}},
      "dry-run": {}}
 
-A caller chooses what `may_set` lists, and among the values of `one_of`. Any other setting has its `fixed` value, else
-its default; another value is refused. Without DAS_POLICY, as for `das` on the command line, settings stay as they are.
+A caller may choose the settings in `may_set`, and among the values of `one_of`. Any other setting has its `fixed` value
+or, without one, its default; another value is refused. Without DAS_POLICY, as for `das` on the command line, settings
+are not restricted.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from tasks.errors import Refused
 
 POLICY = "DAS_POLICY"
 ALL, SPINE, DRY_RUN = "all", "geographic-spine", "dry-run"
-CLUSTER = "cluster"  # the setting that has parts
+CLUSTER = "cluster"  # the setting with parts
 
 M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass
 class _Rules:
-    """What a caller may set, and the values of other settings by name: one, or several to choose from."""
+    """The settings that a caller may set, and the allowed values of other settings by name."""
 
     may_set: set[str] = field(default_factory=set)
     values: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     def add(self, section: Mapping[str, Any], names: set[str], known: set[str]) -> None:
-        """Add a section of the policy about the settings `names`; others that are `known` it may hold for others.
+        """Add a section of the policy, as far as it is about the settings `names`; `known`: names that are allowed.
 
-        Raises ValueError for a section that cannot be meant so.
+        Raises ValueError for a section that cannot be used.
         """
         if unknown := section.keys() - {"may_set", "fixed", "one_of"}:
             raise ValueError(f"there is no {', '.join(sorted(unknown))}: write may_set, fixed and one_of")
@@ -64,12 +65,12 @@ class _Rules:
 
 
 def under_policy(settings: M, *flows: str) -> M:
-    """Return the settings of a flow run, with what the worker's policy fixes.
+    """Return the settings of a flow run, with the values that the worker's policy fixes.
 
-    flows: the names of the sections that it is under: of its flow, for a dry run that of its system first.
+    flows: the names of the sections that apply: that of its flow; for a dry run, that of its system first.
 
-    Raises Refused where the settings hold a value that the caller may not choose, where the policy does not name the
-    flow, or where the policy cannot be read or used.
+    Raises Refused if the caller may not choose a value in the settings, if the policy does not name the flow, or if the
+    policy cannot be read or used.
     """
     path = os.environ.get(POLICY)
     if path is None:
@@ -94,13 +95,13 @@ def under_policy(settings: M, *flows: str) -> M:
 
 
 def setting_names(kind: type[BaseModel]) -> Iterator[str]:
-    """Yield the names of settings; of the cluster the names of its parts, as `cluster.workers`."""
+    """Yield the names of settings; for the cluster the names of its parts, such as `cluster.workers`."""
     for name in kind.model_fields:
         yield from (f"{CLUSTER}.{part}" for part in ClusterSettings.model_fields) if name == CLUSTER else (name,)
 
 
 def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
-    """Return the settings under rules. Raises Refused for a value that the caller may not choose, ValueError."""
+    """Return the settings under rules. Raises Refused for a value that the caller may not choose; ValueError."""
     changes: dict[str, Any] = {}
     for name, about in type(settings).model_fields.items():
         full, given = prefix + name, getattr(settings, name)
@@ -116,7 +117,7 @@ def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
 
 
 def _parsed(settings: BaseModel, name: str, value: Any) -> Any:
-    """Return a setting's value as its model reads it. Raises ValidationError."""
+    """Return a setting's value as its model parses it. Raises ValidationError."""
     return getattr(type(settings).model_validate({**dict(settings), name: value}), name)
 
 

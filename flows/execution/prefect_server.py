@@ -1,13 +1,13 @@
-"""A temporary Prefect server for a command that has none, with a database, a home and settings of its own.
+"""A temporary Prefect server for a command, if none is configured, with its own database, home and settings.
 
-Prefect starts one too, but only when a flow begins, as a program that imports everything once more, and on whatever
-database is configured: the user's own, or an office's. This one is forked off as soon as a command has imported
-prefect: it has half of its imports then, and makes the others while the command imports Dask and arrays.
+Prefect can start one too, but only when a flow begins, in a new process that imports everything again, and on whatever
+database is configured: the user's own, or an office's. This server is forked as soon as a command has imported prefect:
+by then it has half of its imports, and makes the rest while the command imports Dask and arrays.
 
-The server's settings are its own, whatever the environment, the profiles and the files (.env, prefect.toml,
-pyproject.toml) of its command say: they may name a user's database or an office's. So is its home, which is removed
-when it ends. Its database begins as a copy of a template, empty and migrated, since migrations take as long as a small
-run; there is a template for each version of Prefect.
+The server ignores the settings of its command's environment, profiles and files (.env, prefect.toml, pyproject.toml),
+which may name a user's database or an office's. It also has its own home, which is removed when it ends. Its database
+starts as a copy of an empty, migrated template, because migrations take as long as a small run; there is a template for
+each version of Prefect.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from flows.reports.terminal import removed_when_stopped
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.process import end_with_parent
 
-PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
-END_SECONDS = 1.0  # how long after its last connection closed a server's process may still be there
-LAST_LINES = 5  # of the server's output that a failure shows
-LISTENING = 3  # the number of the file that the server answers on
-DATABASE = "prefect.db"  # where Prefect has it in its home
-TEMPLATES = "prefect"  # the folder with the installation, or below the runs folder
-# No automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to this
-# server, and that asks for nothing but the states of the flow run.
+PATIENCE = 300.0  # seconds that a server may take to start on a busy machine
+END_SECONDS = 1.0  # how long a server's process may still exist after its last connection closed
+LAST_LINES = 5  # lines of the server's output in the message of a failure
+LISTENING = 3  # the file descriptor on which the server answers
+DATABASE = "prefect.db"  # Prefect's name for it, in its home
+TEMPLATES = "prefect"  # the folder in the installation, or below the runs folder
+# No automations, no stream of events to watchers, no blocks, no record of tasks: only the flow uses this server, and it
+# needs only the states of the flow run.
 SERVER = {
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
     "PREFECT_API_EVENTS_STREAM_OUT_ENABLED": "false",
@@ -57,53 +57,53 @@ SERVER = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
 }
-# The client sends the states of the flow run alone; the server is of its own version, and has no pages that another
-# site could forge.
+# The client sends only the states of the flow run. The server has the client's version, and no pages that another site
+# could forge.
 CLIENT = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
-    "PREFECT_CLIENT_MAX_RETRIES": "2",  # a server of this process that has ended does not come back
+    "PREFECT_CLIENT_MAX_RETRIES": "2",  # a temporary server that has ended does not come back
 }
 
 
 class TemporaryServer:
-    """A server, forked off this process, which must have a single thread; its socket listens before it can answer.
+    """A server forked from this process, which must have a single thread. Its socket listens before it can answer.
 
-    state: the runs folder, whose template is used where the installation's cannot be.
+    state: the runs folder, whose template is used if the installation's cannot be.
     """
 
     def __init__(self, state: Path) -> None:
-        # asyncio sends what it answers at once only through a socket that names TCP; else an answer waits 40 ms.
+        # asyncio sends answers at once only through a socket that names TCP; otherwise they wait 40 ms.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
             listening.bind(("127.0.0.1", 0))
             listening.listen(128)
             self._port = int(listening.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
-            self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
-            self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
+            self.password = f"das:{token_hex(16)}"  # every user of the machine can reach loopback
+            self.home = Path(mkdtemp(prefix="das-prefect-"))  # open to its owner only
             self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             self.pid = self._fork(listening.fileno(), state.absolute())
         atexit.register(self.stop)
         removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
 
     def _fork(self, listening: int, state: Path) -> int:
-        """Fork the server off, which answers on a file and writes its output to another; return its process."""
+        """Fork the server, which answers on `listening` and writes its output to a file; return its process id."""
         parent, output = os.getpid(), self._output.fileno()
         if process := os.fork():
             return process
         try:
-            os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
+            os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which must still report how it ended
             nothing = os.open(os.devnull, os.O_RDONLY)
             for file, number in ((nothing, 0), (output, 1), (output, 2), (listening, LISTENING)):
                 os.dup2(file, number)
             os.closerange(LISTENING + 1, os.sysconf("SC_OPEN_MAX"))
             serve(parent, self.home, self.password, state)
         finally:
-            os._exit(1)  # the rest is the parent's: its files, and what it does at its end
+            os._exit(1)  # leave the parent's files and exit handlers alone
 
     def wait(self) -> None:
-        """Return when the server answers. Raises Failed where it does not, or no longer."""
+        """Return once the server answers. Raises Failed if it does not answer, or has ended."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         try:
             connection.request("GET", "/api/health")
@@ -117,12 +117,12 @@ class TemporaryServer:
 
     def ended(self) -> bool:
         """Return whether the process has ended."""
-        with suppress(ChildProcessError):  # its end was seen before
+        with suppress(ChildProcessError):  # its exit status was read before
             return os.waitpid(self.pid, os.WNOHANG) != (0, 0)
         return True
 
     def failure(self, error: Exception) -> Failed:
-        """Return what is known after a request failed: whether the server has ended, and what it printed."""
+        """Return an error about a failed request: whether the server has ended, and what it printed."""
         deadline = time.monotonic() + END_SECONDS
         while not (ended := self.ended()) and not isinstance(error, TimeoutError) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -132,7 +132,7 @@ class TemporaryServer:
         return Failed(f"{what}; {self.last_lines()}")
 
     def last_lines(self) -> str:
-        """Return what the server printed last; without output, how much space its files have."""
+        """Return the server's last output or, without output, the free space of its disk."""
         self._output.seek(0)
         lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines()]
         printed = " / ".join([line for line in lines if line][-LAST_LINES:])
@@ -142,7 +142,7 @@ class TemporaryServer:
         return f"it printed nothing; {free:,} MiB are free in {self.home.parent}"
 
     def stop(self) -> None:
-        """Send SIGTERM; the server removes its home and exits. Where it was killed, its home is removed here."""
+        """Send SIGTERM; the server removes its home and exits. If it was killed, remove its home here."""
         if self.ended():
             shutil.rmtree(self.home, ignore_errors=True)
         else:
@@ -154,37 +154,37 @@ _temporary = False
 
 
 def start_server(state: Path) -> None:
-    """Import prefect, and fork a server off unless one is configured: for a process that has just begun.
+    """Import prefect, and fork a server unless one is configured: for a process that has just started.
 
-    One that has imported prefect already, or has threads, leaves the server to Prefect.
+    If this process has imported prefect already, or has threads, Prefect starts the server itself.
     """
     global _server
     if os.environ.get("PREFECT_API_URL") or "prefect" in sys.modules or threading.active_count() > 1:
         return
     from prefect.settings import get_current_settings
 
-    settings = get_current_settings()  # of environment, profiles and files
+    settings = get_current_settings()  # from environment, profiles and files
     if not settings.api.url and settings.server.ephemeral.enabled:
         _server = TemporaryServer(state)
 
 
 def is_temporary() -> bool:
-    """Return whether flows use a temporary server, without pages."""
+    """Return whether flows use a temporary server, which has no pages."""
     return _temporary
 
 
 @contextmanager
-def served() -> Iterator[None]:
-    """Have the flows within this use the temporary server, where one was started.
+def temporary_server() -> Iterator[None]:
+    """Make the flows within this block use the temporary server, if one was started.
 
-    Raises Failed where it does not answer, or ends before the flows do.
+    Raises Failed if it does not answer, or ends before the flows do.
     """
     global _temporary
     reach_loopback_directly()
     if _server is None:
         yield
         return
-    # A flow would import the first three as it begins; here the server is not ready yet.
+    # A flow would import the first three when it begins; here the server is not ready yet.
     import fastapi  # noqa: F401
     import prefect.flow_engine  # noqa: F401
     import prefect.utilities.visualization  # noqa: F401
@@ -199,7 +199,7 @@ def served() -> Iterator[None]:
             refresh_global_settings_context()
             EventsWorker.set_client_override(NullEventsClient)
             _temporary = True
-            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
+            with temporary_settings({"flows.heartbeat_frequency": None}):  # otherwise a flow waits a second for its end
                 yield
     except (Refused, Failed):
         raise
@@ -216,10 +216,10 @@ def served() -> Iterator[None]:
 
 
 def serve(parent: int, home: Path, password: str, state: Path) -> NoReturn:
-    """Be the server until a signal or the end of the parent process, then remove its home and exit.
+    """Run the server until a signal or the end of the parent process, then remove its home and exit.
 
-    home: an empty folder, open to its owner only. state: the runs folder, where the database's template is kept unless
-    it is with the installation.
+    home: an empty folder, open to its owner only. state: the runs folder, which holds the database's template unless
+    the installation does.
     """
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -234,27 +234,27 @@ def serve(parent: int, home: Path, password: str, state: Path) -> NoReturn:
         traceback.print_exc()
     finally:
         shutil.rmtree(home, ignore_errors=True)
-        os._exit(0)  # without waiting for threads
+        os._exit(0)  # do not wait for threads
 
 
 def _end(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one, at the parent's death, is not to keep its home
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal, at the parent's death, must not stop the removal
     sys.exit()
 
 
 def _take_own_settings(home: Path, password: str) -> None:
-    """Forget what the command's environment and its folder say of Prefect."""
+    """Discard the Prefect settings of the command's environment and folder."""
     for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
         del os.environ[name]
     os.environ |= SERVER | {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": password}
     os.chdir(home)
     from prefect.context import refresh_global_settings_context
 
-    refresh_global_settings_context()  # a forked process has read the command's
+    refresh_global_settings_context()  # a forked process has the command's settings
 
 
 def _answer() -> None:
-    gc.disable()  # imports make a million objects, all of which stay
+    gc.disable()  # imports make a million objects, which are never freed
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -266,7 +266,7 @@ def _answer() -> None:
 
 
 def _prepare_database(database: Path, state: Path) -> None:
-    """Make an empty, migrated database from a template; where there is none, migrate, and keep one if possible."""
+    """Make an empty, migrated database from a template; without a template, migrate, and save one if possible."""
     import prefect
 
     from tasks.lifecycle.files import atomic_path
@@ -281,7 +281,7 @@ def _prepare_database(database: Path, state: Path) -> None:
     from prefect.server.database import provide_database_interface
 
     asyncio.run(provide_database_interface().create_db())
-    if database.with_name(f"{DATABASE}-wal").exists():  # a write-ahead log: the file is not all
+    if database.with_name(f"{DATABASE}-wal").exists():  # with a write-ahead log, the file is incomplete
         return
     for template in templates:
         with suppress(OSError, Refused):

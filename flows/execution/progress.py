@@ -1,4 +1,4 @@
-"""The progress of a run in pieces of work: bars on a terminal."""
+"""The progress of a run in pieces of work, as bars on a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Pass every report of a run on to a watcher."""
+    """Pass every report of a run to a watcher within this block."""
     _watchers.append(watcher)
     try:
         yield
@@ -40,7 +40,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 class Bars:
-    """Draws one bar a stage. Levels of a stage report at once and share its bar."""
+    """Draws one bar for each stage. Levels of a stage report concurrently and share its bar."""
 
     def __init__(self, display: Progress) -> None:
         self.display = display
@@ -49,7 +49,7 @@ class Bars:
         self._lock = Lock()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Count a piece of a stage, or, where `done` is 0, the pieces of one level more."""
+        """Count a finished piece of a stage or, if `done` is 0, add the pieces of another level."""
         with self._lock:
             if stage not in self._bars:
                 self._bars[stage] = self.display.add_task(stage)
@@ -60,7 +60,7 @@ class Bars:
 
 @contextmanager
 def bars(title: str) -> Iterator[None]:
-    """Show a bar for every stage on the terminal, with the time that its pieces took and that those left will take."""
+    """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time."""
     columns = (
         TextColumn("{task.description:<28}"),
         BarColumn(),

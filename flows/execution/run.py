@@ -1,7 +1,7 @@
-"""Carry out a run in a flow, whatever it computes: its stages as Prefect tasks, and what surrounds them.
+"""Carry out a run of any system in a flow: its stages as Prefect tasks, and the steps around them.
 
-    lock -> release that is there already? -> settings kept -> what needs no worker is checked -> cluster
-         -> the system's stages, of which the last commits
+    lock -> is there a release already? -> keep settings -> check what needs no worker -> cluster
+         -> the system's stages, the last of which commits
 
 Every stage is coarse: it maps many Dask calls and waits for them. A stage that is retried repeats the same noise, so
 retries are safe.
@@ -30,18 +30,17 @@ from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
+from flows.execution.run_status import released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
-from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
-from privacy.accounting.composition import Spend
-from privacy.accounting.journal import MarkName
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.staging import marker_folder, staging
 from tasks.lifecycle.workers import Paths, Workers
 from tasks.records.findings import REPORT, has_errors, load_findings
 
@@ -52,7 +51,7 @@ CHECK = "parameters and account"
 def flow_options(count: int) -> dict[str, Any]:
     """Return the options of every flow: run name, thread pool of `count` stages, hooks.
 
-    What limits a stage is the number of Dask workers behind it.
+    A stage is limited by the number of its Dask workers, not by these threads.
     """
     return {
         "task_runner": ThreadPoolTaskRunner(max_workers=count),
@@ -64,7 +63,7 @@ def flow_options(count: int) -> dict[str, Any]:
 
 
 async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> bool:
-    """Return whether to try again: a refusal would only be repeated."""
+    """Return whether to try again: not after a refusal, which would only be repeated."""
     return not isinstance(await state.aresult(raise_on_failure=False), Refused)
 
 
@@ -72,33 +71,24 @@ async def _worth_retrying(_task: Any, _task_run: TaskRun, state: State[Any]) -> 
 def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reason: Callable[[], str | None]) -> Any:
     """Run one stage of a run, unless there is a reason to skip it.
 
-    The text of its errors stays in the confidential directory: pieces are guarded on the workers, and what a stage
-    does in this process is guarded here.
+    The text of its errors stays in the confidential directory: pieces are guarded on the workers, and the stage's own
+    work in this process is guarded here.
     """
     if reason := skip_reason():
         return states.not_run(reason)
     try:
         return guard(name, run, function)
     except Failed:
-        if reason := skip_reason():  # its workers were taken away
+        if reason := skip_reason():  # the run has ended and its workers are gone
             return states.not_run(reason)
         raise
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What a run, or a part of it, would spend, and the mark of its data, for which nothing would be charged."""
-
-    settings: RunSettings
-    spend: Spend
-    mark: MarkName | None
 
 
 @dataclass
 class Tasks:
     """The tasks of a flow run, of all its parts.
 
-    over: set once the run has ended, whatever its stages do. needed: those of `begun` without which it fails.
+    over: set once the run has ended, whatever its stages do. needed: the tasks in `begun` without which it fails.
     """
 
     over: Event = field(default_factory=Event)
@@ -107,18 +97,18 @@ class Tasks:
 
 
 class PrefectRunner(Runner[S]):
-    """Runs the stages of a flow as Prefect tasks, at once where none comes after the other.
+    """Runs the stages of a flow as Prefect tasks, concurrently unless one follows the other.
 
-    planned: given in a dry run, which stops at the gate; it gets what each part would spend.
+    planned: the list of a dry run, which stops at the reservation; it receives what each part would spend.
     """
 
-    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: list[Planned] | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: dict[str, Claim] | None = None) -> None:
         super().__init__(settings, workers)
         self.planned = planned
         self.tasks = tasks
 
     def submit(self, name: str, function: Callable[..., Any], /, *after: Any, **arguments: Any) -> Future:
-        """Start the stage as a task; it ends as NotRun where one that it comes after failed."""
+        """Start the stage as a task; it ends as NotRun if a stage before it failed."""
         future = self._start(name, partial(function, **arguments), after)
         self.tasks.needed.append(future)
         return future
@@ -128,56 +118,58 @@ class PrefectRunner(Runner[S]):
             failed = not all(future.state.is_completed() for future in after)
             return "the run ended in another stage" if failed or self.tasks.over.is_set() else None
 
-        wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
+        wait_for = [allow_failure(future) for future in after]  # otherwise Prefect leaves the stage pending forever
         submit: Callable[..., Future] = named(name).submit
         future = submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
         self.tasks.begun.append(future)
         return future
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start the stage as a task; its result is waited for only when it is asked for."""
+        """Start the stage as a task; only reading its result waits for it."""
         return _Attempt(self._start(name, partial(function, **arguments)))
 
     def wait(self) -> None:
-        """Wait for all stages; raise the first failure, which has the reason: later stages were only not run."""
+        """Wait for all stages; raise the first failure, which has the reason: later stages were merely not run."""
         for future in self.tasks.needed:
             future.result()
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the gate.
+    def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
+        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the reservation.
 
-        Its artifacts show what it charged. A place that another run has filled meanwhile is refused: nothing is charged
-        that could not be released.
+        Its artifacts show what it charged. An output folder that another run has filled meanwhile is refused, so that
+        nothing is charged that could not be released.
         """
         if self.planned is not None:
             self.wait()
-            self.planned += [Planned(ask.part.settings, ask.charge(), ask.given.mark) for ask in asks]
+            self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
             raise Stopped
         new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
         if self.settings.approval and (unmarked := [ask for ask in new if ask.given.mark is None]):
             self.wait()
             await_approval(unmarked)
 
-        def reserve(directory: RunDirectory, **arguments: Any) -> None:
+        reserve = super().reservation(asks)
+
+        def checked(directory: RunDirectory) -> None:
             for ask in new:
                 self.workers.check()
                 check_out(ask.part.directory, ask.part.out, ask.part.settings.folder)
-            function(directory, **arguments)
+            reserve(directory)
             for ask in asks:
                 remember_charge(ask.part.settings)
                 publish_reserved(ask.part.settings)
 
-        return reserve
+        return checked
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A stage whose failure is not the run's."""
+    """A stage whose failure does not fail the run."""
 
     future: Future
 
     def result(self) -> Any:
-        """Return its result, None where it failed."""
+        """Return its result, or None if it failed."""
         self.future.wait()
         return self.future.result() if self.future.state.is_completed() else None
 
@@ -194,15 +186,15 @@ def start_workers(settings: RunSettings) -> None:
 
 
 def carry_out(settings: RunSettings) -> State[Any]:
-    """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
+    """Begin the run in the settings, or resume it where it stopped; return its final state. Call it in a flow.
 
-    From the state the flow's caller gets the path of the release (of a run of several parts, the list of paths), the
-    exception where the run stopped or was refused, or None where it was skipped because its stages found nothing to
-    release. Started again under the same run id, a flow continues its own run: the same noise, one charge, one release
-    of each part. Call it in a flow.
+    From the state the flow's caller gets the path of the release (a list of paths for a run of several parts), the
+    exception if the run stopped or was refused, or None if it was skipped because its stages found nothing to release.
+    Started again under the same run id, a flow continues its own run: the same noise, one charge, one release of each
+    part.
 
-    The system's `check` refuses a new run for what needs no worker, before a cluster is started. Where the run is
-    released, whatever failed after that is only logged.
+    The system's `check` refuses a new run for everything that needs no worker, before a cluster is started. Failures
+    after the release are only logged.
     """
     stay_interruptible()
     try:
@@ -234,7 +226,7 @@ def carry_out(settings: RunSettings) -> State[Any]:
 
 
 def _carry_out(parts: Sequence[RunSettings]) -> list[Path | None]:
-    """Release every part that is not released yet; return the places, None of a part that has nothing to release."""
+    """Release every part that is not released yet; return the places, None for a part without anything to release."""
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(locked(part.directory))
@@ -246,7 +238,7 @@ def _carry_out(parts: Sequence[RunSettings]) -> list[Path | None]:
 
 
 def _finished(settings: RunSettings) -> Path | None:
-    """Return the release of a part that is released or sealed, None where it is neither. Raises Refused, Failed."""
+    """Return the release of a part that is released or sealed, else None. Raises Refused, Failed."""
     run = settings.directory
     if is_truth(run) or is_repetition(run):
         raise Refused(f"{run.id} is the directory of a truth or accuracy and is never released: give another run id")
@@ -255,7 +247,7 @@ def _finished(settings: RunSettings) -> Path | None:
 
 
 def _release(parts: Sequence[RunSettings]) -> list[Path | None]:
-    """Release these parts on one cluster, or none where one is refused before they are charged."""
+    """Release these parts on one cluster; if one is refused before they are charged, release none."""
     for part in parts:
         check_out(part.directory, Path(part.out), part.folder)
         keep_settings(part.directory, part)
@@ -267,7 +259,7 @@ def _release(parts: Sequence[RunSettings]) -> list[Path | None]:
         for part in begin:
             if not has_errors(load_findings(part.directory)):
                 with suppress(Refused):  # it is charged
-                    end_run(part.directory, (Path(part.out), part.folder))  # it holds nothing of use
+                    end_run(part.directory, (Path(part.out), part.folder))  # its directory holds nothing of use
         raise
     places = [next(made) if on else None for on in switched_on]
     for part, place in zip(parts, places, strict=True):
@@ -287,10 +279,10 @@ def run_check(parts: Sequence[RunSettings]) -> list[bool]:
     return all_or_none({part.folder.upper(): partial(check, part) for part in parts})
 
 
-def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = None) -> list[Path | None]:
+def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
     """Run the stages of each part on one cluster; on return or exception, all of them have ended. planned: a dry run's.
 
-    The cluster's scratch files are in the last part's directory, which stays the longest.
+    The cluster's scratch files are in the last part's directory, which is removed last.
     """
     if not parts:
         return []
@@ -308,8 +300,8 @@ def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = Non
                 places = [runner.run() for runner in runners]
             finally:
                 tasks.over.set()
-    except Exception:  # not a signal, which is not to wait for stages
-        for future in tasks.begun:  # those still at work have lost their workers
+    except Exception:  # not a signal, which must not wait for stages
+        for future in tasks.begun:  # stages that are still running have lost their workers
             future.wait()
         raise
     return places
@@ -317,16 +309,16 @@ def run_stages(parts: Sequence[RunSettings], planned: list[Planned] | None = Non
 
 @contextmanager
 def _paths_of_workers(settings: RunSettings) -> Iterator[Paths]:
-    """Yield what every worker must see: the run's directory, OUT by a mark that is the run's own, and the data."""
+    """Yield the paths that every worker must see: the run's directory, OUT by a mark of this run, and the data."""
     if not settings.cluster.elsewhere:
         yield ()
         return
-    with seen_elsewhere(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
+    with marker_folder(staging(settings.directory, Path(settings.out), settings.folder)) as mark:
         written = (str(settings.directory.path), str(mark))
         read = (str(path) for path in settings.files_of_data())
         yield (*((path, os.R_OK | os.W_OK) for path in written), *((path, os.R_OK) for path in read))
 
 
 def named(name: str) -> Any:
-    """Return the task of a stage under its name; Prefect takes the one until the stage begins, then the other."""
+    """Return the task of a stage under its name; Prefect shows the first until the stage begins, then the second."""
     return stage.with_options(name=name, task_run_name=name)

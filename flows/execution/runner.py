@@ -1,7 +1,7 @@
 """Runners of a system's stages, whose order is written once, as a function of a runner.
 
 A flow runs them as Prefect tasks (run.py). `InProcess` calls them one after another: for `das accuracy`, benchmarks,
-tests, and, with the noise switched off, for `das truth`.
+tests and, with the noise switched off, `das truth`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from flows.execution.settings import GATE, RunSettings
-from privacy.accounting.composition import Spend
+from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
-from tasks.lifecycle.reservation import Input, register_if_marked
+from tasks.lifecycle.reservation import Claim, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -30,29 +29,17 @@ class Stage(Protocol):
     """A stage that was started."""
 
     def result(self) -> Any:
-        """Wait for its end and return its result; raises what it raised."""
-
-
-def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
-    """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
-
-    Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: nothing could be resumed.
-    """
-    digests = {given.input_digest, *given.records_digests}
-    try:
-        return register_if_marked(run_id, ledger, digests, given.mark)
-    except Failed as error:
-        raise Refused(str(error)) from None
+        """Wait for its end and return its result, or raise its exception."""
 
 
 class Stopped(Exception):
-    """The next stage is the one to stop before."""
+    """The next stage is the one before which to stop."""
 
 
 class Runner(ABC, Generic[S]):
     """Starts the stages of one run, or of one part of it.
 
-    parts: the runners of all parts, in the order in which they run. reserved: the gate, once a part has started it.
+    parts: the runners of all parts, in the order in which they run. reserved: the stage that reserves, once started.
     """
 
     def __init__(self, settings: S, workers: Workers) -> None:
@@ -65,16 +52,16 @@ class Runner(ABC, Generic[S]):
 
     @property
     def out(self) -> Path:
-        """The folder in which the release gets its own."""
+        """The folder in which the release gets its own folder."""
         return Path(self.settings.out)
 
     @property
     def staged(self) -> Path:
-        """Where the release is made."""
+        """The folder in which the release is made."""
         return staging(self.directory, self.out, self.settings.folder)
 
     def run(self) -> Path | None:
-        """Run the system's stages; returns the release, None where they were stopped before it or released nothing."""
+        """Run the system's stages; return the release, or None if they stopped before it or released nothing."""
         with suppress(Stopped):
             place: Path | None = self.settings.system.part("stages")(self)
             return place
@@ -86,7 +73,7 @@ class Runner(ABC, Generic[S]):
 
     @abstractmethod
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start a stage that no other waits for; where it fails, the run goes on and its result is None."""
+        """Start a stage that no other waits for; if it fails, the run continues and its result is None."""
 
     @abstractmethod
     def wait(self) -> None:
@@ -96,29 +83,23 @@ class Runner(ABC, Generic[S]):
         """Run a stage and return its result."""
         return self.submit(name, function, **arguments).result()
 
-    def reserve(
-        self,
-        function: Callable[..., Any],
-        /,
-        *after: Stage,
-        given: Input,
-        charge: Callable[[], Spend],
-        states: Sequence[str],
-        together: Sequence[Ask] = (),
-        **arguments: Any,
-    ) -> Stage:
-        """Start the gate, which reserves what the run will spend and so lets it draw noise.
+    def reserve(self, claim: Callable[..., Claim], /, *after: Stage, given: Input, **arguments: Any) -> Stage:
+        """Start the stage that reserves what `claim(directory, **arguments)` asks and so permits the run to draw noise.
 
-        The arguments are those of Ask. together: the other parts that the function charges in the same transaction.
+        given: what validation returned.
         """
-        asks = [Ask(self, given, charge, states), *together]
-        for ask in asks:
-            ask.part.charged = ask.given.mark is None
-        return self.submit(GATE, self.gate(function, asks), *after, charging=self.settings.charging, **arguments)
+        return self.reserve_all([Ask(self, given, partial(claim, self.directory, **arguments))], *after)
 
-    def gate(self, function: Callable[..., Any], asks: Sequence[Ask]) -> Callable[..., Any]:
-        """Do what comes before the gate, and return its function with what belongs to it in this runner."""
-        return function
+    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
+        """Start the stage that reserves what all of these parts ask, or nothing."""
+        reserved = self.submit(RESERVATION, self.reservation(asks), *after)
+        for ask in asks:
+            ask.part.charged, ask.part.reserved = ask.given.mark is None, reserved
+        return reserved
+
+    def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
+        """Do what comes before the reservation, and return the function of its stage."""
+        return lambda _directory: authorize(self.settings.charging, *(ask.claim() for ask in asks))
 
     def commit(self, *after: Stage) -> Path:
         """Move the staged release to its place, end the run, and return the place."""
@@ -132,16 +113,15 @@ class Runner(ABC, Generic[S]):
 
 @dataclass(frozen=True)
 class Ask:
-    """What a run, or a part of it, asks to be charged.
+    """A request of a run, or of a part of it, to be charged.
 
-    given: what validation returned. charge: returns what will be charged to each of the `states`, where a person has
-    to approve it.
+    given: the result of validation. charge: returns the spend to charge to each of the `states`, if a person must
+    approve it.
     """
 
     part: Runner[Any]
     given: Input
-    charge: Callable[[], Spend]
-    states: Sequence[str]
+    claim: Callable[[], Claim]
 
 
 @dataclass(frozen=True)
@@ -158,8 +138,8 @@ class Done:
 class InProcess(Runner[S]):
     """Runs the stages in this process, in the order in which they are submitted; their pieces go to the workers.
 
-    before: the stage to stop before, of a stage by level its first level. done: results of stages that another run
-    directory has; they are not run. directory: in place of the settings' own.
+    before: the stage to stop before; for a stage with levels, before its first one. done: results of stages that
+    another run directory has; these are not run. directory: in place of the settings' own.
     """
 
     def __init__(
@@ -185,11 +165,11 @@ class InProcess(Runner[S]):
         return Done(self.results[name])
 
     def call(self, _name: str, function: Callable[[], Any]) -> Any:
-        """Call a stage; a benchmark measures it here."""
+        """Call a stage. Benchmarks override it to measure stages."""
         return function()
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Run the stage; what it raises is dropped."""
+        """Run the stage; ignore its exceptions."""
         try:
             return self.submit(name, function, **arguments)
         except Stopped:
@@ -200,33 +180,45 @@ class InProcess(Runner[S]):
     def wait(self) -> None:
         """Return at once: every stage has ended."""
 
+    def is_marked(self, ask: Ask) -> bool:
+        """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
+
+        Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: no run is resumed.
+        """
+        digests = {ask.given.input_digest, *ask.given.records_digests}
+        try:
+            return register_if_marked(self.directory.id, self.settings.charging.ledger, digests, ask.given.mark)
+        except Failed as error:
+            raise Refused(str(error)) from None
+
 
 class _Truth(InProcess[S]):
-    """Runs the stages in a directory that is marked as a truth's, so that none of them draws noise."""
+    """Runs the stages in a directory that is marked as a truth's, so that none of them can draw noise."""
 
     def __init__(self, settings: S, workers: Workers, *, curator: bool) -> None:
         super().__init__(settings, workers)
         self.curator = curator
 
-    def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
+    def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Reserve nothing; refuse data that is not marked, unless its curator asks."""
-        if not (is_marked(self.directory.id, self.settings.charging.ledger, given) or self.curator):
+        if not (all(map(self.is_marked, asks)) or self.curator):
             raise Refused(
                 "the data is not marked synthetic or public: only its curator may see its exact counts "
                 "(--i-am-the-curator)"
             )
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(mode=0o700, exist_ok=True)
-        return Done()
+        self.reserved = Done()
+        return self.reserved
 
 
 def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Path | None:
-    """Release exact counts, marked NOT PRIVATE, under OUT; returns None where a run would be skipped.
+    """Release exact counts, marked NOT PRIVATE, under OUT; return None if a run would be skipped.
 
-    The release is open to its owner only, as is OUT where it is made here.
+    The release is open to its owner only, and so is OUT if it is made here.
 
-    Raises Refused where the data is not marked and its curator does not ask; where the ledger contradicts the mark or
-    its absence.
+    Raises Refused if the data is not marked and this is not its curator's request; if the ledger contradicts the mark
+    or its absence.
     """
     run, out = settings.directory, Path(settings.out)
     check_out(run, out, settings.folder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SDhcSettings(RunSettings):
-    """What one run of the S-DHC reads, writes and may spend. It releases states of the US, or Puerto Rico."""
+    """The inputs, outputs and options of one run of the S-DHC. It releases states of the US, or Puerto Rico."""
 
     SYSTEM = "s-dhc"
     SHOWN = ("estimates",)
@@ -34,14 +34,14 @@ class SDhcSettings(RunSettings):
 
     @classmethod
     def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
-        """Return the settings of the run of the jurisdiction that config.json is of."""
+        """Return the settings of the run for the jurisdiction of config.json."""
         from tasks.s_dhc.configuration import read_configuration
 
         jurisdiction = read_configuration(Path(values["config"])).jurisdiction
         return cls.new(**values, jurisdiction=jurisdiction, run_id=run_id)
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, by the name of its release."""
+        """Return the spend of the run, by the name of its release."""
         plan = self.plan()
         plan.check()
         return {self.folder.upper(): plan.configuration.spend()}
@@ -51,7 +51,7 @@ class SDhcSettings(RunSettings):
         return self.plan().configuration.states
 
     def plan(self) -> Plan:
-        """Return the plan of the run. Raises Refused where config.json has a fault or is of another jurisdiction."""
+        """Return the plan of the run. Raises Refused if config.json has a fault or another jurisdiction."""
         from tasks.s_dhc.configuration import read_configuration
         from tasks.s_dhc.run import Plan
 

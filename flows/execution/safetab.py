@@ -1,4 +1,4 @@
-"""The stages of a SafeTab before any noise is drawn, and its checks of settings before all stages."""
+"""The stages of a SafeTab before any noise is drawn, and the check of its settings before all stages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
 from tasks.errors import Refused
+from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
-from tasks.safetab.reserve_budget import planned_spend, reserve_budget
+from tasks.safetab.reserve_budget import claim
 from tasks.safetab.run import SafeTabRun, Validated
-from tasks.safetab.validation import Part, check_public, validate_parts
+from tasks.safetab.validation import Part, check_public, validate
 
 
 def check(settings: SafeTabSettings) -> bool:
@@ -28,10 +29,10 @@ def check(settings: SafeTabSettings) -> bool:
 
 
 def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
-    """Validate, count the population groups (Algorithm 1, lines 6 to 9) and reserve; None where nothing is released.
+    """Validate, count the population groups (Algorithm 1, lines 6 to 9) and reserve; None if nothing is released.
 
-    The first part does this for all. public: further stages on public inputs, which the gate waits for, by name: what
-    could fail in them fails before anything is spent.
+    The first part does this for all. public: further stages on public inputs, by name. The reservation waits
+    for them: if they fail, nothing was spent.
     """
     if run is run.parts[0]:
         _authorize(run, public)
@@ -39,48 +40,34 @@ def authorized(run: Runner[Any], **public: Callable[..., Any]) -> Stage | None:
 
 
 def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
-    """Start the gate of all parts that have a block: they are validated in one reading and charged together."""
-    own = run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
-    asks, ready, shaping = list[Ask](), list[Stage](), []
-    for part in run.parts:
-        settings = part.settings
-        validated = own if part is run else _validated(settings.directory)
-        if validated is not None:
-            options = settings.shaping_options
-            asks.append(_ask(part, validated))
-            ready += _prepare(part, validated, options, public)
-            shaping.append((settings.directory, settings.jurisdiction, options))
-    if not asks:
+    """Reserve for all parts that have a block: they are validated in one reading and charged together."""
+    run.do("validate", _validate, parts=[part.settings for part in run.parts], workers=run.workers)
+    parts = [part for part in run.parts if (part.settings.directory / VALIDATED).exists()]
+    if not parts:
         return
-    first, (_, jurisdiction, options) = asks[0], shaping[0]
-    asked: dict[str, Any] = {"given": first.given, "charge": first.charge, "states": first.states, "together": asks[1:]}
-    own_shaping = {"jurisdiction": jurisdiction, "options": options, "others": shaping[1:]}
-    gate = first.part.reserve(reserve_budget, *ready, **asked, **own_shaping)
-    for ask in asks:
-        ask.part.reserved = gate
+    first, *others = parts
+    regions = {"geography": first.settings.data, "others": [part.directory for part in others]}
+    asks, ready = list[Ask](), [first.submit("regions", keep_regions, **regions)]
+    for part in parts:
+        settings, options = part.settings, part.settings.shaping_options
+        validated = settings.directory.validated
+        own_claim = partial(claim, settings.directory, jurisdiction=settings.jurisdiction, options=options)
+        asks.append(Ask(part, validated, own_claim))
+        ready += _prepare(part, validated, options, public)
+    first.reserve_all(asks, *ready)
 
 
 def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
-    """Validate the input of all parts in one reading; return what is known of the first's."""
+    """Validate the input of all parts in one reading; return the result for the first part."""
     first = parts[0]
     inputs = [Part(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
-    return validate_parts(inputs, workers, first.params, first.data)[first.jurisdiction]
-
-
-def _validated(run: SafeTabRun) -> Validated | None:
-    return run.validated if (run / VALIDATED).exists() else None
-
-
-def _ask(part: Runner[Any], validated: Validated) -> Ask:
-    jurisdiction, configuration = part.settings.jurisdiction, part.settings.directory.parameters.configuration
-    charge = partial(planned_spend, configuration, jurisdiction)
-    return Ask(part, validated, charge, configuration.states(jurisdiction))
+    return validate(inputs, workers, first.params, first.data)[first.jurisdiction]
 
 
 def _prepare(
     run: Runner[Any], validated: Validated, options: dict[str, object], public: dict[str, Callable[..., Any]]
 ) -> list[Stage]:
-    """Start the stages of a part between its validation and the gate."""
+    """Start the stages of a part between its validation and its reservation."""
     settings = run.settings
     if changed := [each for each, digest in validated.other_digests.items() if digest not in options.values()]:
         raise Refused(f"{changed[0]} changed while it was read")

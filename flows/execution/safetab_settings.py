@@ -1,4 +1,4 @@
-"""The settings of a run of a SafeTab: what both have, and those of each."""
+"""The settings of a run of a SafeTab: the common ones, and those of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SafeTabSettings(RunSettings):
-    """What one run of a SafeTab reads, writes and may spend. It releases the US, Puerto Rico, or both.
+    """The inputs, outputs and options of one run of a SafeTab. It releases the US, Puerto Rico, or both.
 
     RUN: the class of its run directories, as `module:name`.
     """
@@ -42,9 +42,9 @@ class SafeTabSettings(RunSettings):
 
     @classmethod
     def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
-        """Return the settings of a run over the jurisdictions that config.json asks for; its id ends with the first's.
+        """Return the settings of a run over the jurisdictions in config.json; its id ends with the first one's name.
 
-        Raises NotValid where the parameters have errors, with those that the data has alone.
+        Raises NotValid if the parameters have errors, together with errors that can be found in the data alone.
         """
         from tasks.records.findings import NotValid, gather
         from tasks.safetab.parameters import read_parameters
@@ -60,7 +60,7 @@ class SafeTabSettings(RunSettings):
 
     @property
     def parts(self) -> tuple[Self, ...]:
-        """The settings of each jurisdiction; of both, the run id ends with the jurisdiction's name."""
+        """The settings of each jurisdiction; if both are released, the run id ends with the jurisdiction's name."""
         if not self.both:
             return (self,)
         base = str(self.run_id).removesuffix(f"-{self.jurisdiction}")
@@ -70,7 +70,7 @@ class SafeTabSettings(RunSettings):
         )
 
     def without_ended(self) -> Self:
-        """Return the settings of a run that is resumed, without the other jurisdiction where that is over."""
+        """Return the settings of a run that is resumed, without the other jurisdiction if that has ended."""
         for part in self.parts:
             kept = load_settings(part.directory)
             if kept is None or kept.SYSTEM != part.SYSTEM or part.differ_from(kept):
@@ -78,7 +78,7 @@ class SafeTabSettings(RunSettings):
         return self
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, by the name of its release."""
+        """Return the spend of the run, by the name of its release."""
         from tasks.safetab.parameters import read_configuration
         from tasks.safetab.reserve_budget import planned_spend
 
@@ -95,7 +95,7 @@ class SafeTabSettings(RunSettings):
         return configuration.states(self.jurisdiction) if configuration else ()
 
     def check_out(self) -> None:
-        """Raise Refused for an output folder that holds anything but the releases of this command."""
+        """Raise Refused for an output folder that holds anything except the releases of this command."""
         from tasks.lifecycle.commit import holds_other
 
         out, base = Path(self.out), str(self.run_id).removesuffix(self.jurisdiction)
@@ -117,12 +117,12 @@ class SafeTabSettings(RunSettings):
 
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:
-        """What it reads besides parameters, records and GRF-C."""
+        """The public inputs besides parameters, records and GRF-C."""
         return ()
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that the noise depends on; with the parameter files they are part of its key."""
+        """The options on which the noise depends; they are part of its key, with the parameter files."""
         from tasks.records.files import digest_file, refuse_unreadable
 
         listed = self.coterminous_list
@@ -146,7 +146,7 @@ class SafeTabSettings(RunSettings):
 
 
 class DetailedDhcaSettings(SafeTabSettings):
-    """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US, Puerto Rico, or both."""
+    """The inputs, outputs and options of one run of the Detailed DHC-A. It releases the US, Puerto Rico, or both."""
 
     SYSTEM = "detailed-dhca"
     SHOWN = ("coterminous", "estimates", "spine")
@@ -159,17 +159,17 @@ class DetailedDhcaSettings(SafeTabSettings):
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that the noise depends on; with the parameter files they are part of its key."""
+        """The options on which the noise depends; they are part of its key, with the parameter files."""
         return super().shaping_options | ({"estimates": True} if self.estimates else {})
 
     @property
     def release_options(self) -> dict[str, object]:
-        """All options that shape a release: the noise is the same with a spine and without it."""
+        """All options that shape a release: the spine does not change the noise."""
         return self.shaping_options | ({} if self.spine else {"spine": False})
 
 
 class DetailedDhcbSettings(SafeTabSettings):
-    """What one run of the Detailed DHC-B reads, writes and may spend. It releases the US, Puerto Rico, or both."""
+    """The inputs, outputs and options of one run of the Detailed DHC-B. It releases the US, Puerto Rico, or both."""
 
     SYSTEM = "detailed-dhcb"
     SHOWN = ("coterminous", "estimates")
@@ -196,10 +196,10 @@ class DetailedDhcbSettings(SafeTabSettings):
 
     @property
     def shaping_options(self) -> dict[str, object]:
-        """The options that the noise depends on; with the parameter files they are part of its key."""
+        """The options on which the noise depends; they are part of its key, with the parameter files."""
         from tasks.records.files import exists, refuse_unreadable
 
         (totals,) = self.public_inputs
-        with refuse_unreadable(totals.files[0]):  # validation reports a file that is not there
+        with refuse_unreadable(totals.files[0]):  # validation reports a missing file
             digest = totals.digest if exists(totals.files[0]) else None
         return super().shaping_options | {"totals": digest, **({"estimates": True} if self.estimates else {})}

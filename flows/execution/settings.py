@@ -1,4 +1,4 @@
-"""The settings of a run and of its cluster, which Prefect shows and stores: paths and public numbers, no data."""
+"""The settings of a run and of its cluster: paths and public numbers, no data. Prefect shows and stores them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
     from tasks.lifecycle.reservation import Charging
 
-GATE = "reserve budget"  # the stage that reserves what a run spends
+RESERVATION = "reserve budget"  # the stage that reserves what a run spends
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
 def new_run_id(*parts: str) -> str:
-    """Return a run id that a person can type: these parts, the time, and four random digits."""
+    """Return a run id that is easy to type: these parts, the time, and four random digits."""
     return "-".join([*parts, f"{datetime.now():%Y%m%d-%H%M%S}", secrets.token_hex(2)])
 
 
 def run_directory(home: Path, run_id: str) -> RunDirectory:
-    """Return the directory of a run that a person names. Raises Refused where that is no run id, but perhaps a path."""
+    """Return the directory of a run by its id. Raises Refused for text that is not a run id, such as a path."""
     if not re.fullmatch(RUN_ID, run_id):
         raise Refused(f"{run_id!r} is not a run id: use letters, digits, dots, dashes and underscores")
     return RunDirectory(home / "runs" / run_id)
@@ -50,7 +50,7 @@ def _absolute(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """Refuse a URL for the output: a release is renamed into its place, which takes a file system."""
+    """Refuse a URL as output: a release is renamed into its place, which requires a file system."""
     if "://" in path:
         raise ValueError(f"{path} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
@@ -59,21 +59,21 @@ def _folder(path: str) -> str:
 def _regular(path: Path | None) -> Path | None:
     """Refuse a ledger that is a folder, a pipe or a device, before anything is read."""
     if path is not None and path.exists() and not path.is_file():
-        raise Refused(f"--ledger {path}: it is no file")
+        raise Refused(f"--ledger {path} is not a regular file: name the ledger's file")
     return path
 
 
 Location = Annotated[str, AfterValidator(_absolute)]
 Folder = Annotated[Location, AfterValidator(_folder)]
 
-# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
-# a worker with its largest piece, 64 MiB of text on its way to integers.
+# Measured in docs/scale.md for the whole nation, rounded up: the flow with Prefect's server and the geography; a worker
+# with its largest piece, 64 MiB of text being parsed into integers.
 COORDINATOR = 2 * 2**30
 WORKER = 2**30
 
 
 def check_memory_limit(limit: str) -> str:
-    """Return a limit. Raises Refused for one that is no size, or that a run could not keep."""
+    """Return a memory limit. Raises Refused for an invalid one, or one that a run could not keep."""
     from dask.utils import format_bytes, parse_bytes
 
     least = COORDINATOR + WORKER
@@ -90,7 +90,7 @@ def check_memory_limit(limit: str) -> str:
 
 
 class ClusterSettings(BaseModel):
-    """The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class."""
+    """The Dask cluster of a flow: on this machine, at a scheduler's address, or of a cluster class."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -109,12 +109,12 @@ class ClusterSettings(BaseModel):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether workers may be on other machines, which need not see what this one sees."""
+        """Whether workers may be on other machines, which may not see this machine's files."""
         return bool(self.scheduler or self.cluster_class)
 
 
 class RunSettings(BaseModel, ABC):
-    """The paths, accounts and cluster that a run of any system has; a system adds its own settings.
+    """The paths, accounts and cluster of a run of any system; a system adds its own settings.
 
     They are kept in the run's directory, so that the run can be resumed.
     """
@@ -122,13 +122,13 @@ class RunSettings(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
-    # What may change when a run is resumed: no release depends on it.
+    # Settings that may change when a run is resumed, because no release depends on them.
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "sign"})
-    DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
+    DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name files for workers to read
     IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
-    VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
-    SHOWN: ClassVar[tuple[str, ...]] = ()  # that a manifest has under their names, or leaves out at their default
-    OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
+    VALIDATED: ClassVar[str] = RESERVATION  # the stage before which the whole input is checked
+    SHOWN: ClassVar[tuple[str, ...]] = ()  # settings that a manifest has by name, or omits at their default
+    OF_TRUTH: ClassVar[dict[str, Any]] = {}  # settings for exact tables
     SEVERAL: ClassVar[bool] = False  # whether a run may have several parts
 
     out: Folder = argument(
@@ -160,7 +160,7 @@ class RunSettings(BaseModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _in_our_words(cls, values: Any, handler: Any) -> Any:
-        """Refuse in our words: Prefect shows those of pydantic to whoever starts a deployment."""
+        """Rewrite pydantic's errors in plain words: Prefect shows them to whoever starts a deployment."""
         try:
             return handler(values)
         except ValidationError as error:
@@ -168,12 +168,12 @@ class RunSettings(BaseModel, ABC):
 
     @classmethod
     def new_id(cls, *parts: str) -> str:
-        """Return a new run id, which begins with the words of the system's commands and these parts."""
+        """Return a new run id, made of the words of the system's commands and these parts."""
         return new_run_id(*SYSTEMS[cls.SYSTEM].command.split()[1:-1], *parts)
 
     @classmethod
     def new_run(cls, run_id: str, values: Mapping[str, Any]) -> Self:
-        """Return the settings of the run that a command starts, from what a person typed.
+        """Return the settings of the run that a command starts, from typed values.
 
         Raises Refused; NotValid for parameters that have findings.
         """
@@ -186,48 +186,48 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def title(self) -> str:
-        """What the run releases, in words."""
+        """The name of the release, in words."""
         return " and ".join(part.folder.upper() for part in self.parts)
 
     def without_ended(self) -> Self:
-        """Return the settings of a run that is resumed, without a part that is released or was discarded."""
+        """Return the settings of a run that is resumed, without a part that is released or discarded."""
         return self
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, by the name of its release; several where it depends on the data."""
+        """Return the spend of the run, by the name of its release; several entries if it depends on the data."""
         return {}
 
     def charged_states(self) -> tuple[str, ...]:
-        """Return the states that the run charges, by default all; none where its data decides."""
+        """Return the states that the run charges: all by default; empty if its data decides."""
         return EVERYWHERE
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
-        """Return what the terminal shows of a release besides its spend and its place."""
+        """Return the lines that the terminal shows about a release besides its spend and its place."""
         return []
 
     def check_out(self) -> None:
-        """Raise Refused for an output folder that cannot be written or that holds something else."""
+        """Raise Refused for an output folder that cannot be written or that holds other files."""
         from tasks.lifecycle.commit import check_out
 
         check_out(self.directory, Path(self.out), self.folder)
 
     @property
     def folder(self) -> str:
-        """The folder of OUT that the release goes to: its jurisdiction, or the system where there is none."""
+        """The folder of the release in OUT: its jurisdiction or, for systems without one, the system's name."""
         return str(getattr(self, "jurisdiction", self.SYSTEM))
 
     def differences(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return in words the settings of SHOWN that a release was made with otherwise, by its manifest."""
+        """Return in words the settings of SHOWN in which a release, by its manifest, differs from these."""
         made, fields = manifest.get("options", manifest), type(self).model_fields
         pairs = {name: (made.get(name, fields[name].default), getattr(self, name)) for name in self.SHOWN}
         return [f"{name} {was!s:.40}, not {asked}" for name, (was, asked) in pairs.items() if was != asked]
 
     @abstractmethod
     def configuration_digest(self) -> str:
-        """Return the digest of all that shapes the release besides the data. Raises Refused."""
+        """Return the digest of everything that shapes the release besides the data. Raises Refused."""
 
     def files_of_data(self) -> list[Path]:
-        """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
+        """Return the local files that workers read, by the settings DATA; for a folder, the files in it."""
         from tasks.records.files import is_passed_over
 
         places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
@@ -236,7 +236,7 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def marks(self) -> str:
-        """The folder, by path or URL, that a mark of the data would be in: the first of DATA, or that of the table."""
+        """The folder, a path or URL, for a mark of the data: the first of DATA, or the folder of that table."""
         data = str(getattr(self, self.DATA[0]))
         return data.rpartition("/")[0] or "/" if self.IS_TABLE else data
 
@@ -247,7 +247,7 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def charging(self) -> Charging:
-        """Where the spend is charged."""
+        """The account and ledger of the spend."""
         from tasks.lifecycle.reservation import Charging
 
         return Charging(self.account, Path(self.ledger), self.second_account, Path(self.sign) if self.sign else None)
@@ -270,26 +270,26 @@ class RunSettings(BaseModel, ABC):
         return f"{self.system.command} --resume {self.run_id} --runs-folder {self.runs_folder}{elsewhere}"
 
     def named(self, run_id: str) -> Self:
-        """Return the settings of a run with its id: the one it has, else the one given."""
+        """Return the settings with a run id: their own or, without one, the given one."""
         run_id = self.run_id or run_id
         return self.model_copy(update={"run_id": run_id, "out": self.out.replace("{run}", run_id)})
 
     def differ_from(self, other: RunSettings) -> list[str]:
-        """Return the names of the settings that another run of the system has otherwise, and may not."""
+        """Return the names of the settings that differ from those of another run of the system, and must not."""
         names = type(self).model_fields.keys() - self.MAY_CHANGE
         return sorted(name for name in names if getattr(other, name) != getattr(self, name))
 
     @classmethod
     def new(cls, **values: Any) -> Self:
-        """Return settings from what a person typed; None keeps a default. Raises Refused with the first fault."""
+        """Return settings from typed values; None keeps a default. Raises Refused with the first fault."""
         return validated(cls, values)
 
 
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
-    Raises Refused where they are not of this run id and runs folder, others could have changed them, or this version
-    has not all of them.
+    Raises Refused if they belong to another run id or runs folder, if others could have changed them, or if this
+    version does not have all of them.
     """
     run.check()
     if not (run / SETTINGS).exists():
@@ -297,9 +297,10 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
     kept = json.loads((run / SETTINGS).read_text("utf-8"))
     try:
         settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(kept["settings"])
-    except ValidationError:  # its text holds the values
+    except ValidationError:  # its text contains the values
         raise Refused(
-            f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"
+            f"{run / SETTINGS} has other settings than this version of das-flows: resume or discard run {run.id} with "
+            "the version that began it"
         ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
@@ -310,9 +311,9 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
 
 
 def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
-    """Write the settings that a run is resumed with.
+    """Write the settings with which a run can be resumed.
 
-    Raises Refused where the directory is that of a run of another system, or the run may draw noise and began with
+    Raises Refused if the directory belongs to a run of another system, or if the run may draw noise and began with
     other settings.
     """
     earlier = load_settings(run)
@@ -324,9 +325,9 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
     try:
         text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
-    except ValueError:  # a byte of the command line that is not UTF-8
+    except ValueError:  # the command line has a byte that is not UTF-8
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
-    if differs:  # nothing was drawn: the run begins anew
+    if differs:  # nothing was drawn, so the run starts over
         run.drop_stages()
     with atomic_path(run / SETTINGS, durable=True) as temporary:
         temporary.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""The settings of a geographic spine: what one spine is made of, as the flow and the command have them."""
+"""The settings of a geographic spine, for the flow and for the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _changes(texts: list[str]) -> dict[str, str]:
-    """Return settings by name of NAME=VALUE. Raises ValueError."""
+    """Return settings by name from texts NAME=VALUE. Raises ValueError."""
     if wrong := [text for text in texts if "=" not in text]:
         raise ValueError(f"--set {wrong[0]}: write NAME=VALUE")
     return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
@@ -27,7 +27,7 @@ def _cluster(workers: int) -> ClusterSettings | None:
 
 
 class SpineRun(BaseModel):
-    """What one spine is made of."""
+    """The inputs, outputs and options of one spine."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,7 +56,7 @@ class SpineRun(BaseModel):
     )
 
     def prepared(self) -> Prepared:
-        """Read and check the blocks, and lay them out by state. Raises Refused."""
+        """Read and check the blocks, and store them by state. Raises Refused."""
         from tasks.geography.spine_options import read_allocation, read_settings
         from tasks.spine.prepare import prepare
 

@@ -1,6 +1,6 @@
-"""The state of a run on the Prefect server: its name and tags, how it ended, and no task left open.
+"""The state of a run on the Prefect server: its name and tags, how it ended, and the closing of its tasks.
 
-A message of a state is public. It has what an operator must know: the charge, and how to continue.
+The message of a state is public. It tells an operator the charge, and how to continue.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
+from flows.execution.run_status import charges_of
 from flows.execution.settings import RunSettings
-from flows.execution.standing import charges_of
 from flows.execution.systems import SYSTEMS
 from tasks.errors import Failed as RunFailed
 from tasks.errors import Refused
@@ -57,13 +57,13 @@ def best_effort(call: Callable[P, T]) -> Callable[P, T | None]:
 
 
 def run_name() -> str:
-    """Return the name of the flow run: what it releases, and when it was to start, UTC."""
+    """Return the name of the flow run: its release, and its scheduled start, UTC."""
     settings: RunSettings = runtime.flow_run.parameters["settings"]
     return f"{settings.title} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """Have the record of a refusal be its sentence: a filter of the loggers with which Prefect ends a run's process."""
+    """Reduce the log record of a refusal to its sentence: a filter for the loggers that end a run's process."""
     if record.exc_info and isinstance(error := record.exc_info[1], Refused):
         record.msg, record.args, record.exc_info = f"refused: {error}", (), None
     return True
@@ -79,16 +79,16 @@ def refused(error: Refused) -> State[Any]:
 
 
 def failed(error: RunFailed, parts: Sequence[RunSettings]) -> State[Any]:
-    """Return the last state of a run that stopped and can be continued."""
-    return Failed(message=f"{error}; {how_to_go_on(parts)}", data=error)
+    """Return the final state of a run that stopped and can be continued."""
+    return Failed(message=f"{error}; {how_to_continue(parts)}", data=error)
 
 
 def released(places: Sequence[Path], *, one: bool) -> State[Any]:
-    """Return the last state of a run that was released; its result is the release's path, or where not `one` a list."""
+    """Return the final state of a released run. Its result is the release's path, or a list of paths unless `one`."""
     messages = []
     for place in places:
         message = f"released: {place}"
-        with suppress(Refused):  # sealed by an earlier version
+        with suppress(Refused):  # it may be sealed by an earlier version
             manifest = read_manifest(place)
             message = f"spent {describe_spent(manifest['spent'], mark_of(manifest))}; {message}"
         messages.append(message)
@@ -96,36 +96,36 @@ def released(places: Sequence[Path], *, one: bool) -> State[Any]:
 
 
 def skipped(parts: Sequence[RunSettings]) -> State[Any]:
-    """Return the last state of a run that had nothing to release."""
+    """Return the final state of a run that had nothing to release."""
     return Completed(name="Skipped", message=nothing_to_release(parts))
 
 
 def nothing_to_release(parts: Sequence[RunSettings]) -> str:
-    """Return why parts were skipped."""
+    """Return the reason why parts were skipped."""
     names = " and ".join(part.folder.upper() for part in parts)
     return f"{names} has no block, or config.json switches it off: skipped, nothing charged"
 
 
 def tried(found: str) -> State[Any]:
-    """Return the last state of a dry run."""
+    """Return the final state of a dry run."""
     return Completed(name="Tried", message=f"{found}; nothing was charged")
 
 
 def not_run(reason: str) -> State[Any]:
-    """Return the last state of a stage that did not run."""
+    """Return the final state of a stage that did not run."""
     return Cancelled(name="NotRun", message=reason)
 
 
-def how_to_go_on(parts: Sequence[RunSettings]) -> str:
-    """Return what a run that stopped was charged, by its ledger, and how to continue it."""
+def how_to_continue(parts: Sequence[RunSettings]) -> str:
+    """Return the charge of a stopped run, by its ledger, and how to continue it."""
     return f"{charges_of(parts)}; Retry continues with the same noise, or `{parts[-1].resume}`"
 
 
 def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Close the tasks of a flow run whose process has died or was stopped, and record how to continue; a flow's hook.
+    """Close the tasks of a flow run whose process died or was stopped, and record how to continue; a flow's hook.
 
-    Where the process itself cannot, Prefect's worker calls it, seconds later. A Retry may have begun the run anew by
-    then: the server compares, and what is not in the state that the hook was called for stays as it is.
+    If the process itself cannot call it, Prefect's worker does, seconds later. By then a Retry may have restarted the
+    run, so the server changes only flow runs that are still in the state for which the hook was called.
     """
     system = SYSTEMS.get(flow.name)
     ended = {"id": {"any_": [str(flow_run.id)]}, "state": {"type": {"any_": ["CANCELLING", "CANCELLED"]}}}
@@ -139,14 +139,14 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
         if system and state.is_crashed():
             given: RunSettings = system.part("settings_class").model_validate(flow_run.parameters["settings"])
             settings = under_policy(given, system.name)
-            message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}').parts)}"
+            message = f"{state.message} {how_to_continue(settings.named(f'{flow_run.id}-{settings.folder}').parts)}"
             crashed = {"type": "CRASHED", "name": "Crashed", "message": message}
             body = {"flow_runs": ended, "state": crashed, "force": True}
             client.request("POST", "/flow_runs/bulk_set_state", json=body)  # type: ignore[arg-type] # its list lacks it
 
 
 def close_tasks(client: SyncPrefectClient, flow_runs: FlowRunFilter) -> None:
-    """Close every task of these flow runs that the server believes to be open; each try of a run has its own tasks."""
+    """Close every task of these flow runs that is open on the server; each try of a run has its own tasks."""
     for task in client.read_task_runs(flow_run_filter=flow_runs):
         if task.state is None or not task.state.is_final():
             ran = task.state is not None and task.state.is_running()
@@ -160,9 +160,9 @@ def _only(flow_run: UUID) -> FlowRunFilter:
 
 @best_effort
 def begin(parts: Sequence[RunSettings]) -> None:
-    """Tag the flow run with its run, or each part of it, under their locks, and as resumed where it resumes others.
+    """Tag the flow run with its run, or with each of its parts, under their locks; and as resumed if it resumes others.
 
-    No other process holds the run, so a flow run of it that the server believes to be running is dead, and is closed.
+    No other process holds the run, so any flow run of it that is running on the server is dead, and is closed.
     """
     tags = {f"run:{part.run_id}" for part in parts}
     with get_client(sync_client=True) as client:
@@ -174,8 +174,8 @@ def begin(parts: Sequence[RunSettings]) -> None:
                 message = f"its process ended; the run continues as {runtime.flow_run.name}"
                 client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
                 close_tasks(client, _only(flow_run.id))
-        again = bool(tags & {*runtime.flow_run.tags})  # Prefect's count of runs leaves out one that was suspended
-        if again:  # still open if the worker died with the earlier try, or the run was suspended
+        again = bool(tags & {*runtime.flow_run.tags})  # Prefect's count of runs does not count suspended ones
+        if again:  # tasks are still open if the worker died with the earlier try, or the run was suspended
             close_tasks(client, _only(own))
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, *tags, *resumed})

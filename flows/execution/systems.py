@@ -1,7 +1,7 @@
-"""The systems that das runs: one record each. Whoever goes through all systems does so here.
+"""The systems that das runs, one record for each. Code that goes through all systems does so here.
 
 Their commands are made in flows/commands/systems.py, their flows in flows/prefect_flows.py. A record names its parts as
-`module:name` and imports each where it is asked for, so that `das check` needs no Prefect.
+`module:name` and imports each on first use, so that `das check` needs no Prefect.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseKind:
-    """What is known of the releases with a title.
+    """The facts about all releases with one title.
 
     title: `release` in their manifests.
     description: returns the Description of a release's tables, given its manifest.
     statements: returns what a release must state besides `tasks.releases.statements.common`, for `das check`.
-    release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
+    release_checks: yields the checks of its own for `das check`, if any.
     page: opens a release for `das show`; by default the pages of its tables.
-    published: returns how many groups were published, as a table, given its manifest, if that depends on the noise.
+    published: returns the numbers of published groups as a table, given its manifest, if they depend on the noise.
     """
 
     title: str
@@ -34,20 +34,20 @@ class ReleaseKind:
     published: str = ""
 
     def part(self, name: str) -> Any:
-        """Return what a field names, as `description` or `page`."""
+        """Return the object that a field names, such as `description` or `page`."""
         return resolve_name(getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class System(ReleaseKind):
-    """A system, as the rest of the program knows it.
+    """A system, as the rest of the program sees it.
 
-    name: of its flow, in Prefect, in `das runs` and in the settings that a run keeps.
-    command: starts a run, and resumes it.
+    name: its name as a flow in Prefect, in `das runs` and in the settings of a run.
+    command: the command that starts a run, and resumes it.
     settings_class: a subclass of RunSettings.
     flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
-    settings before them.
-    data_files: the DataFiles of a folder of its inputs, for `das synth --mark`, if it reads one.
+    settings before the stages start.
+    data_files: the DataFiles of a folder of inputs, for `das synth --mark`, if the system reads one.
     """
 
     name: str
@@ -142,14 +142,13 @@ SYSTEMS = {
             statements="tasks.s_dhc.check:statements",
             release_checks="tasks.s_dhc.check:checks",
             data_files="tasks.s_dhc.records:DATA_FILES",
-            page="flows.reports.show.s_dhc:SDhcPages",
         ),
     )
 }
 
 
 def all_data_files() -> list[DataFiles]:
-    """Return the data files of every system that reads a folder of them."""
+    """Return the data files of every system that reads a folder."""
     return [resolve_name(system.data_files) for system in SYSTEMS.values() if system.data_files]
 
 
@@ -161,5 +160,5 @@ TABULATED = ReleaseKind(  # `das tabulate`
 
 
 def kind_of_release(title: str) -> ReleaseKind | None:
-    """Return what is known of releases whose manifests have this title, None where it is nobody's."""
+    """Return the kind of releases whose manifests have this title, or None for an unknown title."""
     return next((kind for kind in (*SYSTEMS.values(), TABULATED) if kind.title == title), None)

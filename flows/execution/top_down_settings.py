@@ -26,7 +26,7 @@ FORMS = ("parquet", "txt")
 
 
 class TopDownSettings(RunSettings):
-    """What one run of the TopDown Algorithm reads, writes and may spend: the release of one jurisdiction."""
+    """The inputs, outputs and options of one run of the TopDown Algorithm, which releases one jurisdiction."""
 
     SYSTEM = "top-down"
     DATA = ("data", "geography", "quarters", "state_totals")
@@ -79,17 +79,17 @@ class TopDownSettings(RunSettings):
         return Measured(self.runs / str(self.run_id))
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, with the US level and without it where that depends on the data."""
+        """Return the spend of the run, with and without the US level if that depends on the data."""
         from tasks.top_down.spend import planned_spends
 
         return planned_spends(self.design())
 
     def charged_states(self) -> tuple[str, ...]:
-        """Return the states that the run charges; none where its data decides."""
+        """Return the states that the run charges; empty if its data decides."""
         return STATES_PR if self.jurisdiction == "pr" else tuple(f"{state:02}" for state in self.states)
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return how many parents of each product the first method did not solve."""
+        """Return the number of parents of each product that the first method did not solve."""
         failed = {product: len(facts["failed"]) for product, facts in manifest["products"].items()}
         return [
             f"{number} parents of {product} were not solved by the first method: see manifest.json"
@@ -154,7 +154,7 @@ class TopDownSettings(RunSettings):
 
 
 def _records(data: str, name: str) -> str:
-    """Return the file of a product's records: Parquet where there is one, else text."""
+    """Return the file of a product's records: Parquet if it exists, else text."""
     from tasks.records.files import locate
 
     filesystem, folder = locate(data)
@@ -169,7 +169,7 @@ def _declaration(name: str) -> str:
 
 
 class DeclaredSettings(RunSettings):
-    """What one run of a declaration reads, writes and may spend."""
+    """The inputs, outputs and options of one run of a declaration."""
 
     SYSTEM = "declared"
     SHOWN = ("estimator",)
@@ -189,14 +189,14 @@ class DeclaredSettings(RunSettings):
         return DeclaredRun(self.runs / str(self.run_id))
 
     def spends(self) -> dict[str, Spend]:
-        """Return what the run will spend, by the name of the declaration."""
+        """Return the spend of the run, by the name of the declaration."""
         from tasks.top_down.declared.public_tables import read_declared
 
         declared = read_declared(self.declaration, self.directory)[1]
         return {declared.declaration.form.name: declared.spend}
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return how many parents the first method did not solve."""
+        """Return the number of parents that the first method did not solve."""
         failed = len(manifest["failed"])
         return [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
 

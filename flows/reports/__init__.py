@@ -1,1 +1,1 @@
-"""What a person looks at: terminal tables, charts, the tuning page and its workbook."""
+"""The output for readers: terminal tables, charts, the tuning page and its workbook, the pages of `das show`."""

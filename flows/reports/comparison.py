@@ -19,10 +19,10 @@ from tasks.errors import Refused, refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.safetab.persons.level_budgets import Setting
 
-LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
+LARGEST_MARGIN = 10_000  # counts; with wider noise, exact laws take too many seconds
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
 RECIPE = "recipe: the paper's formula, unrounded. least: proved to meet the target, rounded up."
-MISSES = "The recipe's margin is one above its target: eq. (35) rounds a margin down that has to be rounded up."
+MISSES = "The recipe's margin is one above its target: eq. (35) rounds down a margin that must be rounded up."
 UNEXPLAINED = "The printed 13.2 follows from no reading that the paper states: eq. (39) as written gives 13.57."
 NOTES = (
     "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
@@ -33,15 +33,15 @@ PLD = (
     "worst case of any mixture of groups, a bound; every other reading is one only if all groups are of its kind."
 )
 NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_DELTA:g}, epsilon <= {LARGEST_EPSILON}."
-Answer = tuple[dict[str, Any], list[TextTable]]  # the data for --json, and the tables
+Comparison = tuple[dict[str, Any], list[TextTable]]  # the data for --json, and the tables
 
 
 @dataclass(frozen=True)
 class Case:
-    """Margin targets to compare the mechanisms at.
+    """Margin targets at which to compare the mechanisms.
 
-    targets: by level the margin, in counts, and the stability. stated: by mechanism and level its budgets as somebody
-    states them, in step 2 and in total; `word` says how. losses: printed figures by analysis.
+    targets: by level the margin, in counts, and the stability. stated: stated budgets by mechanism and level, for step
+    2 and in total; `word` says where they come from. losses: printed figures by analysis.
     """
 
     targets: Mapping[str, tuple[int, int]]
@@ -51,7 +51,7 @@ class Case:
     losses: Mapping[str, str] = field(default_factory=dict)
 
 
-def of_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fraction) -> Answer:
+def compare_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fraction) -> Comparison:
     """Return the budgets that meet margin targets, as printed, by recipe and the least, and their losses."""
     on_page = gamma == GAMMA and stability == STABILITY
     printed = {
@@ -70,8 +70,8 @@ def of_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fract
     return data | {"stability": stability, "delta": float(delta)}, tables
 
 
-def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
-    """Return the same at the margins of a configuration or a release, with its own budgets, by jurisdiction."""
+def compare_settings(settings: Sequence[Setting], delta: Fraction) -> Comparison:
+    """Return the same for the margins and budgets of a configuration or a release, by jurisdiction."""
     tables, jurisdictions = [], []
     spends = [spend(each.definition, (level.budget for level in each.levels.values())) for each in settings]
     both = disjoint(spends)
@@ -103,8 +103,8 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
 
 def _compare(
     case: Case, delta: Fraction, stated: Mapping[str, list[Analysis]], of_what: str, more: Sequence[str]
-) -> Answer:
-    """Return the budgets of both mechanisms by level, and the losses of these and of stated ones."""
+) -> Comparison:
+    """Return the budgets of both mechanisms by level, and the losses of these budgets and of stated ones."""
     shares = {"step 2": Fraction(1), "total": 1 / (1 - case.gamma)}
     tables: list[TextTable] = []
     sets: dict[str, list[Analysis]] = {**stated, "recipe": [], "least": []}
@@ -150,7 +150,7 @@ def _compare(
 
 
 def _cells(budgets: Mapping[str, Fraction], stated: Mapping[str, str], shares: Mapping[str, Fraction]) -> list[str]:
-    """Return the budgets of a row, of step 2 and in total: stated, by recipe and the least."""
+    """Return the budgets in a row, for step 2 and in total: stated, by recipe and the least."""
     cells = []
     for kind, share in shares.items():
         stating = [stated[kind]] if stated else []
@@ -178,7 +178,7 @@ def _analyses_table(
 
 
 def _analyses_json(sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of the table for `--json`."""
+    """Return the table's rows for `--json`."""
     plain = []
     for same in _by_analysis(sets):
         analysis = next(iter(same.values()))
@@ -202,7 +202,7 @@ def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analy
 
 
 def _saving(name: str, results: Sequence[Analysis]) -> str:
-    """Return how the mechanisms compare by their sharpest figures; of the two readings by PLD, by the larger."""
+    """Compare the mechanisms by their sharpest figures; of the two readings by PLD, use the larger."""
     sharpest = {}
     for definition in MECHANISMS:
         rows = [analysis for analysis in results if analysis.definition == definition]

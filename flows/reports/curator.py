@@ -1,4 +1,4 @@
-"""Terminal tables and warnings for a curator: findings, what a run will spend, left-over run directories."""
+"""Terminal tables and warnings for a curator: findings, the spend of a run, run directories that remain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 
 def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the same for `--json`."""
+    """Return the same findings for `--json`."""
     names = ("file", "rule", "column", "rows", "first", "warning")
     return [{name: getattr(finding, name) for name in names} for finding in findings]
 
@@ -44,7 +44,7 @@ def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 
 def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:
-    """Return what each release or run spends, by its name: a row a neighbour relation."""
+    """Return the spend of each release or run, by name: one row for each neighbour relation."""
     table = Table(name, "what changes", "spends", f"epsilon at delta {DELTA:g}")
     table.title, table.title_justify = "Privacy-loss budget", "left"
     for each, spend in spends.items():
@@ -71,8 +71,8 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     )
 
 
-def no_directory(run: RunDirectory) -> str:
-    """Return that a run has no directory where it was looked for, and which run may be meant."""
+def missing_directory(run: RunDirectory) -> str:
+    """Return the message that a run has no directory here, with the run that was probably meant."""
     there = [path.name for path in run.path.parent.glob("*")]
     near = [name for name in there if name.startswith(run.id)] or get_close_matches(run.id, there, 1)
     meant = f" (did you mean {near[0]}?)" if near else ""
@@ -80,7 +80,7 @@ def no_directory(run: RunDirectory) -> str:
 
 
 def run_directories(state: Path) -> list[RunDirectory]:
-    """Return the confidential directories that earlier runs left. Raises Refused as `check_private`."""
+    """Return the confidential directories of runs. Raises Refused as `check_private`."""
     runs = state / "runs"
     check_private(state, may_be_link=True)
     check_private(runs)

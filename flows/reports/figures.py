@@ -1,4 +1,4 @@
-"""Read numbers of options exactly; print guarantees rounded up."""
+"""Parse the numbers of options exactly; print guarantees rounded up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from privacy.noise.exact import exact_number
 from tasks.errors import Refused
 
-LONGEST_SHOWN = 100  # characters of what was typed
+LONGEST_SHOWN = 100  # characters of typed text in a message
 
 # Beyond these limits floats cannot represent the value, and the computation may not finish.
 SHARES = (Fraction("1e-6"), 1 - Fraction("1e-6"))

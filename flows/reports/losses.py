@@ -1,4 +1,4 @@
-"""Attribute losses: their unit, and what the queries of a system are, with their budgets."""
+"""Attribute losses: their unit, and the queries of a system with their budgets."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ from tasks.top_down.run_plan import SCHEMAS
 PRODUCTION = "production (NMFv5)"
 PERSONS = ("Detailed DHC-A", "person", ATTRIBUTES)
 HOUSEHOLDS = ("Detailed DHC-B", "household", HOUSEHOLD_ATTRIBUTES)
-Queries = Mapping[str, GroupLevel]  # of a level, by table; of the Detailed DHC-A one, of which `losses` makes two steps
+Queries = Mapping[
+    str, GroupLevel
+]  # a level's, by table; the Detailed DHC-A has one, which `losses` splits in two steps
 
 
 @dataclass(frozen=True)
 class Scale:
     """The unit of the losses in one report, and the decimal places in its tables (rounded once, half up).
 
-    attacker: losses are shown as the most right answers in 100 of an attacker (`privacy/accounting/attacker.py`).
+    attacker: show losses as an attacker's largest number of right answers in 100 (`privacy/accounting/attacker.py`).
     """
 
     definition: Definition
@@ -71,15 +73,15 @@ class Scale:
     def text(self, loss: Fraction) -> str:
         """Return the loss for a table."""
         if self.attacker:
-            return up(self._of_attacker(loss) - 1e-7, 1)
+            return up(self._attacker_loss(loss) - 1e-7, 1)
         unit = 10**self.decimals
         return f"{int(loss * unit + Fraction(1, 2)) / unit:.{self.decimals}f}"
 
     def json(self, loss: Fraction) -> dict[str, Any]:
-        """Return the loss as a number, and exactly where it is rational."""
-        return {"loss": self._of_attacker(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
+        """Return the loss as a number, and exactly if it is rational."""
+        return {"loss": self._attacker_loss(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
 
-    def _of_attacker(self, loss: Fraction) -> float:
+    def _attacker_loss(self, loss: Fraction) -> float:
         from privacy.accounting.attacker import detection
 
         return 100 * detection(self.definition, float(loss))
@@ -89,8 +91,8 @@ class Scale:
 class Groups:
     """The queries of a SafeTab: by jurisdiction and level, budgets and the most groups that a record is in.
 
-    attributes: of a record. gamma: the share of step 1; None of households. race_codes: the most of a record.
-    iterations: of parameter files that have them; they make groups exact.
+    attributes: those of a record. gamma: the share of step 1; None for households. race_codes: the most of a record.
+    iterations: from parameter files, if any; they make groups exact.
     """
 
     product: str
@@ -105,7 +107,7 @@ class Groups:
 
     @property
     def sets(self) -> list[str]:
-        """The sets of attributes that are shown: each by itself, and two together."""
+        """The sets of attributes to show: each by itself, and two together."""
         return [*self.attributes, "Race,Ethnicity", f"{self.attributes[0]},Race"]
 
     def record(self, values: Mapping[str, str], level: Level) -> Record:
@@ -123,7 +125,7 @@ class Groups:
 
 
 def persons(path: Path | None) -> Groups:
-    """Read the queries of a config.json of the Detailed DHC-A or its directory; without a path the production's."""
+    """Read the queries of the Detailed DHC-A from a config.json or its directory, by default the production's."""
     if path is None:
         plan = first_plan(None, None, None, None)
         groups = max(2, plan.race_codes)
@@ -135,7 +137,7 @@ def persons(path: Path | None) -> Groups:
 
 
 def households(path: Path | None) -> Groups:
-    """Read the queries of a config.json of the Detailed DHC-B or its directory; without a path the production's."""
+    """Read the queries of the Detailed DHC-B from a config.json or its directory, by default the production's."""
     found, iterations = read_households(path)
 
     def budgets(level: Level) -> dict[str, Fraction]:
@@ -148,7 +150,7 @@ def households(path: Path | None) -> Groups:
 def _levels(
     found: SafeTabConfiguration, iterations: Iterations | None, budgets: Callable[[Level], dict[str, Fraction]]
 ) -> dict[Jurisdiction, dict[Level, Queries]]:
-    """Return the queries of a configuration; budgets: of a level, by table."""
+    """Return the queries of a configuration; budgets: those of a level, by table."""
     return {
         jurisdiction: {
             level: {
@@ -162,7 +164,7 @@ def _levels(
 
 
 def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterations | None]:
-    """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; without a source the production's."""
+    """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; by default the production's."""
     if source is None:
         runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": list(STATES_US)}
         text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
@@ -179,8 +181,8 @@ def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterat
 class MeasuredTable:
     """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query.
 
-    bypassed: whether the spine may be (paper, section 5). root: whether the top is one geounit of several children;
-    else a record may move between roots, and a root may be bypassed too.
+    bypassed: whether the spine may be bypassed (paper, section 5). root: whether the top is one geounit of several
+    children; otherwise a record may move between roots, and a root may be bypassed too.
     """
 
     title: str
@@ -192,7 +194,7 @@ class MeasuredTable:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The axes, and the level of the leaves: where a record is."""
+        """The axes, and the level of the leaves, which is the place of a record."""
         return (*(axis.name for axis in self.product.axes), self.levels[-1])
 
     @property
@@ -201,10 +203,10 @@ class MeasuredTable:
         return list(self.allocation.levels)
 
     def losses(self, level: str, attributes: frozenset[str]) -> dict[str, Fraction]:
-        """Return the loss of each query in a geounit with its level's own share, of a record replaced.
+        """Return the loss of each query in a geounit with its level's own share, if a record is replaced.
 
-        It is all that the query costs where its answer can change, or nothing. A record that moves may change geounit
-        on every level but that of one root: also on that of the states, of which a spine has parts.
+        It is the query's whole cost if its answer can change, or nothing. A record that moves may change its geounit on
+        every level except that of a single root, including the level of the states, whose parts are in a spine.
         """
         moves = self.levels[-1] in attributes and not (self.root and level == self.levels[0])
         share = self.allocation.levels[level]
@@ -216,10 +218,11 @@ class MeasuredTable:
         }
 
     def most(self, attributes: frozenset[str]) -> Fraction:
-        """Return the most that a replaced record costs on any path from the root to a leaf.
+        """Return the largest cost of a replaced record on any path from the root to a leaf.
 
         A bypass answers the queries of a level with its share and those of levels below it, which then have none. So
-        the levels of a path are runs, each answered by its first; the dearest runs are found from the leaves up.
+        the levels of a path are runs, each answered by its first level; the most expensive runs are found from the
+        leaves up.
         """
         spent = [self.allocation.budget * share for share in self.allocation.levels.values()]
         asked = [
@@ -233,7 +236,7 @@ class MeasuredTable:
 
 
 def histograms(path: Path | None) -> list[MeasuredTable]:
-    """Read the queries of a declaration; without one those of the redistricting data's production, US."""
+    """Read the queries of a declaration, by default those of the redistricting data's production, US."""
     if path is None:
         source = "production of the redistricting data, US"
         return [
@@ -243,6 +246,6 @@ def histograms(path: Path | None) -> list[MeasuredTable]:
     found, faults = read_declaration(read_raw(find_declaration(str(path))))
     if found is None:
         raise Refused(f"{path}: {faults[0].key}: {faults[0].text}")
-    # A declared root may have one child; whether it has is in the table of leaves, which is not read here.
+    # A declared root may have one child, which only the table of leaves shows; it is not read here.
     title, bypassed = f"TopDown, {found.form.name}", found.form.bypass
     return [MeasuredTable(title, str(path), found.product, found.allocation, bypassed, root=False)]

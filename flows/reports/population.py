@@ -1,4 +1,4 @@
-"""A made-up population on the terminal: what was made, how plausible it is, and what to be warned of."""
+"""A made-up population on the terminal: its contents, its plausibility, and warnings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
 
-NEXT = {  # what to do with the data of each system
+NEXT = {  # the next command for the data of each system
     "detailed-dhca": "das validate {0} {1}",
     "ddhcb": "das ddhcb validate {0} {1}",
     "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
@@ -20,7 +20,7 @@ NEXT = {  # what to do with the data of each system
 
 
 def summary(made: Made) -> Table:
-    """Return what was made, and the commands to continue with."""
+    """Return the contents of the population, and the commands to continue with."""
     table = Table.grid(padding=(0, 2))
     many = len(made.states) > 6
     states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
@@ -49,7 +49,7 @@ def plausibility(made: Made) -> Table:
 
 
 def warnings(made: Made) -> Iterator[tuple[str, str]]:
-    """Yield what a person is warned of: blocks that were repaired, groups without a published count."""
+    """Yield warnings: about blocks that were repaired, and groups without a published count."""
     for rule, blocks in ((made.mark.population or {}).get("repaired") or {}).items():
         yield "repaired:", f"{rule}: {blocks:,}"
     if made.uncounted:

@@ -31,7 +31,7 @@ WIDE = 200  # columns where the output is a file or a pipe, so that a finding is
 def printable(text: str) -> str:
     """Return a text with `?` for each character that could steer a terminal or reorder a line, except line ends.
 
-    Names, manifests and messages may be anybody's; whatever `das` prints for a person passes through here.
+    Names, manifests and messages may come from anybody; everything that `das` prints for a reader passes through here.
     """
     if text.isprintable():
         return text
@@ -41,17 +41,17 @@ def printable(text: str) -> str:
 
 
 class PlainConsole(Console):
-    """A console on which text is never markup, an emoji's name or a control sequence, whosever it is."""
+    """A console on which text is never markup, an emoji's name or a control sequence, wherever it comes from."""
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
         super().__init__(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Make of a string what is measured and shown."""
+        """Convert a string for measuring and printing."""
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as rich does; its own control sequences are apart from the text."""
+        """Render as rich does; its own control sequences are separate from the text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(printable(text), style)
@@ -64,15 +64,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 
 def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> None:
-    """Print `data` as one JSON document, or what `render` returns for a person to read."""
+    """Print `data` as one JSON document, or `render()` for a reader."""
     if as_json:
-        typer.echo(json.dumps(data, indent=2, default=_plain).replace("\x7f", "\\u007f"))  # it escapes all others
+        typer.echo(json.dumps(data, indent=2, default=_plain).replace("\x7f", "\\u007f"))  # json escapes all others
     else:
         out.print(render())
 
 
 def labelled(label: str, message: str, style: str = "bold red") -> Text:
-    """Return one line with a highlighted label; a message of several lines could pass for several messages."""
+    """Return one line with a highlighted label; several lines could look like several messages."""
     return Text.assemble((label, style), " ", " ".join(message.splitlines()))
 
 
@@ -95,19 +95,19 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print a t
 
 
 def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:
-    """Print `data` as JSON, or the tables in a form. CSV leaves titles and notes out."""
+    """Print `data` as JSON, or the tables in a form. CSV omits titles and notes."""
     if as_json:
         show(data, str, as_json=True)
         return
     for table in map(_printable, tables):
         if form is Format.csv:
-            typer.echo(table.as_csv().encode(), nl=False)  # UTF-8, as the files of a release
+            typer.echo(table.as_csv().encode(), nl=False)  # UTF-8, like the files of a release
         else:
             _terminal(table)
 
 
 def _printable(table: TextTable) -> TextTable:
-    """Return a table none of whose texts steers a terminal or adds a line."""
+    """Return a table whose texts cannot steer a terminal or add a line."""
     title, columns, notes, *rows = (
         [printable(" ".join(str(text).split("\n"))) for text in texts]
         for texts in ([table.title], table.columns, table.notes, *table.rows)
@@ -125,7 +125,7 @@ def _terminal(table: TextTable) -> None:
         needed += widest + 2
     for row in table.rows:
         grid.add_row(*row)
-    # A pipe has no width: there a table takes what it needs. On a narrow terminal numbers still stay whole.
+    # A pipe has no width, so a table gets the width that it needs. On a narrow terminal numbers still stay whole.
     console = PlainConsole(width=max(needed, out.width if out.is_terminal else 1000))
     console.print(grid)
     for note in table.notes:
@@ -150,7 +150,7 @@ _leave: list[Callable[[int, Any], None]] = []  # handlers of the interruptible c
 def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Iterator[None]:
     """Exit at once with code 3 at Ctrl-C or SIGTERM, after `message` (how to resume) and `tidy` (removes files).
 
-    A run may be killed at any moment; an orderly end would wait for workers and servers that the same Ctrl-C ended.
+    A run may be killed at any moment. An orderly end would wait for workers and servers that the same Ctrl-C stopped.
     """
 
     def leave(_number: int, _frame: object) -> None:
@@ -166,8 +166,8 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
         remove_leftovers()
         os._exit(3)
 
-    # A signal that arrives just before the main thread waits for a lock is not handled until the wait ends, or until
-    # another signal interrupts it: the alarm, which does nothing else.
+    # A signal that arrives just before the main thread waits for a lock is handled only after the wait, or when another
+    # signal interrupts it: the alarm, which has no other purpose.
     handlers = {signal.SIGINT: leave, signal.SIGTERM: leave, signal.SIGALRM: lambda _number, _frame: None}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     alarm = signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
@@ -184,8 +184,8 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
 def stay_interruptible() -> None:
     """Reinstall our SIGTERM handler, which Prefect replaces when a flow starts; call it in the flow.
 
-    With Prefect's, the process would wait for every running stage, and a run that is being committed would end as
-    released and be reported as interrupted.
+    With Prefect's handler, the process would wait for every running stage, and a run that is being committed would end
+    as released but be reported as interrupted.
     """
     if _leave and threading.current_thread() is threading.main_thread():  # only the main thread handles signals
         signal.signal(signal.SIGTERM, _leave[-1])
@@ -195,12 +195,12 @@ _removers: list[Callable[[], None]] = []
 
 
 def removed_when_stopped(remove: Callable[[], None]) -> None:
-    """Have `remove_leftovers` call a function, which an exit handler calls otherwise."""
+    """Register a function for `remove_leftovers`; otherwise an exit handler calls it."""
     _removers.append(remove)
 
 
 def remove_leftovers() -> None:
-    """Remove what is left, in a process that is about to leave at once."""
+    """Remove temporary files in a process that is about to exit at once."""
     for remove in _removers:
         with suppress(OSError):
             remove()

@@ -22,10 +22,10 @@ ORDERS = 1 + np.geomspace(1e-3, 1e3, 400)
 
 
 def detection(definition: Definition, figure: float, false_alarms: float = FALSE_ALARMS) -> float:
-    """Return the most of 1 that an attacker can be right who says "the record is there", where it is there.
+    """Return the largest probability that an attacker detects a record that is there.
 
-    `false_alarms`, in (0, 1), is how often they say so where it is not there. Under pure DP by Kairouz, Oh, Viswanath
-    (2015), Theorem 2.1. Under zCDP the two outcomes of a test cannot lie further apart than the release does:
+    `false_alarms`, in (0, 1), is the probability that they claim a record that is not there. Pure DP: Kairouz, Oh,
+    Viswanath (2015), Theorem 2.1. zCDP: the two outcomes of a test cannot lie further apart than the release does,
     D_a <= a rho in both directions for every order a (Bun, Steinke 2016, Lemma 2.2). Raises ValueError.
     """
     if not 0 < false_alarms < 1:
@@ -43,17 +43,17 @@ def detection(definition: Definition, figure: float, false_alarms: float = FALSE
 
 
 def belief(definition: Definition, figure: float, before: float = BELIEF, releases: float = RELEASES) -> float:
-    """Return what a belief `before` the release, in (0, 1), that a record is there becomes at most.
+    """Return a bound on the belief that a record is there, after a release; `before`, in (0, 1), is the prior belief.
 
-    Under pure DP in every release. Under zCDP in the share `releases` of them: the privacy loss exceeds
-    rho + 2 sqrt(rho ln(1/t)) with chance t at most (Bun, Steinke 2016, proof of Proposition 1.3).
+    Under pure DP it holds in every release. Under zCDP it holds in the share `releases` of them: the privacy loss
+    exceeds rho + 2 sqrt(rho ln(1/t)) with probability at most t (Bun, Steinke 2016, proof of Proposition 1.3).
     """
     loss = figure if definition == "puredp" else figure + 2 * sqrt(figure * log(1 / (1 - releases)))
     return float(expit(logit(before) + loss))
 
 
 def _divergences(p: float, q: float) -> np.ndarray:
-    """Return the Renyi divergences, at ORDERS, of a coin that shows heads with chance p from one with chance q."""
+    """Return the Renyi divergences, at ORDERS, of a coin with probability p of heads from one with probability q."""
     heads = ORDERS * np.log(p) + (1 - ORDERS) * np.log(q)
     tails = ORDERS * np.log1p(-p) + (1 - ORDERS) * np.log1p(-q)
     return np.asarray(np.logaddexp(heads, tails) / (ORDERS - 1))

@@ -17,12 +17,12 @@ from privacy.accounting.conversions import epsilon, pure_to_rho
 from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
-DELTA = 1e-10  # at which a spend in rho is shown as epsilon
+DELTA = 1e-10  # the delta at which a spend in rho is shown as epsilon
 UnitOfPrivacy = Literal["person", "household"]
 UNITS_OF_PRIVACY: tuple[UnitOfPrivacy, ...] = get_args(UnitOfPrivacy)
 NOT_COVERED = "not covered"
 LONGEST_EXACT = 10  # significant digits of a figure that is shown exactly
-LONGEST_TEXT = 300  # of a relation's key or sentence
+LONGEST_TEXT = 300  # characters of a relation's key or sentence
 Factors = Mapping[Definition, int]
 
 
@@ -32,11 +32,11 @@ def _factors(zcdp: int, puredp: int) -> Factors:
 
 @dataclass(frozen=True)
 class Change:
-    """A way in which people and households change, and how often it costs what a record added or removed does.
+    """A way in which people and households change, as a multiple of the cost of a record added or removed.
 
-    person, household: by the unit of privacy of a run. The Detailed DHC-B takes its groups from the published Detailed
-    DHC-A. Its loss is bounded whatever these are, so the losses of both add up under any relation of pairs (persons,
-    households). The proof is in docs/privacy.md#two-units.
+    person, household: the multiple by the unit of privacy of a run. The loss of the Detailed DHC-B, which takes its
+    groups from the published Detailed DHC-A, is bounded whatever these groups are. So the losses of both add up under
+    any relation of pairs (persons, households). The proof is in docs/privacy.md#two-units.
     """
 
     key: str
@@ -60,7 +60,7 @@ MOVED = Change(
 
 
 def changes(size: int) -> tuple[Change, ...]:
-    """Return all changes; size: of a household that is added or removed whole."""
+    """Return all changes; size: of a household that is added or removed with its members."""
     persons = "person" if size == 1 else "persons"
     whole = f"a household of {size} {persons} added or removed, with all of them"
     return (
@@ -79,7 +79,7 @@ def changes(size: int) -> tuple[Change, ...]:
 
 @dataclass(frozen=True)
 class LevelBudget:
-    """A population group level: its budget (rho or epsilon) and the most of its groups that a record is in."""
+    """A population group level: its budget (rho or epsilon) and the most of its groups that one record can be in."""
 
     budget: Fraction
     stability: int
@@ -92,7 +92,7 @@ class LevelBudget:
             raise ValueError(f"the stability of a level must be 1 or more, not {self.stability}")
 
     @property
-    def of_a_group(self) -> float:
+    def per_group(self) -> float:
         """The budget of one group, b = rho_i / s."""
         return float(self.budget / self.stability)
 
@@ -100,7 +100,8 @@ class LevelBudget:
 def query_budgets(budget: Fraction, gamma: Fraction) -> dict[str, Fraction]:
     """Split a level's budget over the queries of one group of SafeTab-P (Algorithm 2).
 
-    All of it is for `total_only` in a TotalOnly group; in any other, gamma of it for `stage_1`, the rest for `stage_2`.
+    A TotalOnly group spends all of it on `total_only`; any other group spends gamma of it on `stage_1` and the rest on
+    `stage_2`.
     """
     budget, gamma = exact(budget, "the budget of a level"), exact(gamma, "gamma")
     return {"total_only": budget, "stage_1": gamma * budget, "stage_2": (1 - gamma) * budget}
@@ -110,8 +111,8 @@ def query_budgets(budget: Fraction, gamma: Fraction) -> dict[str, Fraction]:
 class Relation:
     """A neighbour relation, that is a way in which two databases differ, and what a run spends on hiding it.
 
-    key: names it for programs. sentence: names it for persons, such as "a person added or removed". figure: rho or
-    epsilon; None where the run's guarantee does not cover the relation.
+    key: its name in programs. sentence: its name for readers, such as "a person added or removed". figure: rho or
+    epsilon; None if the run's guarantee does not cover the relation.
     """
 
     key: str
@@ -119,16 +120,16 @@ class Relation:
     figure: Fraction | None
 
     def __post_init__(self) -> None:
-        _line(self.key), _line(self.sentence)  # what `read_spend` would refuse is not charged
+        _line(self.key), _line(self.sentence)  # refuse before the charge what `read_spend` would refuse later
         if self.figure is not None:
             object.__setattr__(self, "figure", exact(self.figure, f"the figure of {self.key}"))
 
 
 @dataclass(frozen=True)
 class SpendRow:
-    """A relation as every page, table, form and file shows it; its figures are None where it is not covered.
+    """A relation as every page, table, form and file shows it; its figures are None if it is not covered.
 
-    figure is exact, in `measure`; epsilon is that at delta, which is the figure itself under pure DP.
+    figure is exact, in `measure`; epsilon is its value at delta, which under pure DP is the figure itself.
     """
 
     relation: str
@@ -140,36 +141,36 @@ class SpendRow:
 
     @property
     def cells(self) -> tuple[str, str]:
-        """The figure, and its epsilon rounded up; or that it is not covered."""
+        """The figure, and its epsilon rounded up; or a note that it is not covered."""
         if self.figure is None or self.epsilon is None:
             return NOT_COVERED, ""
         return f"{self.measure} {rounded_up(self.figure)}", f"{ceil(self.epsilon * 1000) / 1000:.3f}"
 
     @property
     def attacker(self) -> tuple[str, str]:
-        """The bounds of `privacy.accounting.attacker`, rounded up: right answers of 100, and what 1 % becomes."""
+        """The bounds of `privacy.accounting.attacker`, rounded up: detections of 100, and a belief of 1% after it."""
         from privacy.accounting.attacker import belief, detection  # scipy, for those who need it
 
         if self.figure is None:
             return "", ""
         definition: Definition = "zcdp" if self.measure == "rho" else "puredp"
         figure = float(self.figure)
-        return _of_100(detection(definition, figure)), _of_100(belief(definition, figure)) + "%"
+        return _per_100(detection(definition, figure)), _per_100(belief(definition, figure)) + "%"
 
     @property
     def words(self) -> str:
-        """The figure on one line."""
+        """The figure and its epsilon on one line."""
         figure, at_delta = self.cells
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
 
 
 def rounded_up(figure: Fraction, digits: int = 6) -> str:
-    """Return a figure of rho or epsilon in decimals: exact where these are few, else rounded up to so many digits."""
+    """Return a figure of rho or epsilon as a decimal: exact if short, else rounded up to this many digits."""
     return _rounded(figure, digits, ROUND_CEILING)
 
 
 def rounded_down(figure: Fraction, digits: int = 6) -> str:
-    """Return what is left of a budget in decimals: exact where these are few, else rounded down to so many digits."""
+    """Return a remaining budget as a decimal: exact if short, else rounded down to this many digits."""
     return _rounded(figure, digits, ROUND_FLOOR)
 
 
@@ -183,8 +184,8 @@ def _rounded(figure: Fraction, digits: int, rounding: str) -> str:
     return f"{rounded:f}" if 1e-6 < abs(rounded) < 1e16 else f"{rounded:g}"
 
 
-def _of_100(share: float) -> str:
-    """Return a bound in hundredths, rounded up; what cannot be told from all of them is 100."""
+def _per_100(share: float) -> str:
+    """Return a bound in hundredths, rounded up, at most 100."""
     return f"{min(100.0, ceil(share * 1000) / 10):g}"
 
 
@@ -192,9 +193,9 @@ def _of_100(share: float) -> str:
 class Spend:
     """What a run spends, and for whom.
 
-    unit: the unit of privacy, whose accounts it may be charged to. charged: rho or epsilon that the ledger charges.
-    relations: all that the run claims; whatever shows a spend shows these and no other. The first that is covered costs
-    what is charged at most; a report opens with it.
+    unit: the unit of privacy; only accounts with this unit may be charged. charged: the rho or epsilon that the ledger
+    charges. relations: all that the run claims; whatever shows a spend shows exactly these. The first covered relation
+    costs at most what is charged; a report opens with it.
     """
 
     definition: Definition
@@ -207,13 +208,13 @@ class Spend:
 
     @property
     def measure(self) -> str:
-        """The name of its figures: rho or epsilon."""
+        """The name of its measure: rho or epsilon."""
         return UNITS[self.definition]
 
     def charged_in(self, definition: Definition) -> Fraction:
         """Return what is charged to an account that is kept in a definition: epsilon costs epsilon^2 / 2 of rho.
 
-        Raises ValueError for rho, which costs no finite epsilon.
+        Raises ValueError for a spend in rho and an account in epsilon: no finite epsilon covers rho.
         """
         if definition == self.definition:
             return self.charged
@@ -222,15 +223,15 @@ class Spend:
         return pure_to_rho(self.charged)
 
     def figure(self, key: str) -> Fraction | None:
-        """Return the figure of a relation; None where it is not covered. Raises KeyError for another's key."""
+        """Return the figure of a relation; None if it is not covered. Raises KeyError for an unknown key."""
         return {relation.key: relation.figure for relation in self.relations}[key]
 
     def rows(self, delta: float | Fraction = DELTA) -> list[SpendRow]:
-        """Return the one table of a spend: a row a relation."""
+        """Return the table of a spend, one row for each relation."""
         return [self._row(relation, delta) for relation in self.relations]
 
     def charged_row(self, delta: float | Fraction = DELTA) -> SpendRow:
-        """Return what is charged, as a row is shown."""
+        """Return the charge as a row."""
         return self._row(Relation("charged", "charged", self.charged), delta)
 
     def _row(self, relation: Relation, delta: float | Fraction) -> SpendRow:
@@ -240,7 +241,7 @@ class Spend:
         return SpendRow(relation.key, relation.sentence, self.measure, figure, at_delta, float(delta))
 
     def as_json(self, delta: float | Fraction = DELTA) -> dict[str, Any]:
-        """Return the form of manifests, of the ledger's journal and of --json: `read_spend` reads it."""
+        """Return the form of manifests, of the ledger's journal and of --json; `read_spend` reads it."""
         return {
             "definition": self.definition,
             "unit_of_privacy": self.unit,
@@ -259,7 +260,7 @@ class Spend:
 
 
 def read_spend(facts: Mapping[str, Any]) -> Spend:
-    """Return the spend that `as_json` wrote; anybody may have written it, so its decimals are not looked at.
+    """Return the spend that `as_json` wrote. The source may be untrusted: only the exact figures are read.
 
     Raises ValueError, TypeError or KeyError for anything else.
     """
@@ -278,7 +279,7 @@ def read_spend(facts: Mapping[str, Any]) -> Spend:
 
 
 def _line(text: object) -> str:
-    """Return a text that can be shown on one line."""
+    """Return a text that fits on one line. Raises ValueError for any other value."""
     if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_TEXT:
         raise ValueError(f"{text!r:.40} is not one line of at most {LONGEST_TEXT} characters")
     return text
@@ -287,10 +288,10 @@ def _line(text: object) -> str:
 def spend(
     definition: Definition, budgets: Iterable[Fraction], unit: UnitOfPrivacy = "person", record: str = ""
 ) -> Spend:
-    """Compose queries, or population group levels, whose budgets bound what adding or removing a record changes.
+    """Compose queries, or population group levels, whose budgets bound the effect of adding or removing a record.
 
-    They cost their sum (Theorem 1), and twice that where a record is replaced (Theorem 2). A person changes at most
-    two records of households (docs/privacy.md#two-units). record: what a record is, where not the account's unit.
+    They cost their sum (Theorem 1), and twice that if a record is replaced (Theorem 2). A person changes at most two
+    records of households (docs/privacy.md#two-units). record: what a record is; the account's unit by default.
     """
     record = record or unit
     total = sum((exact(budget, "the budget of a level") for budget in budgets), Fraction(0))
@@ -302,9 +303,9 @@ def spend(
 
 
 def disjoint(spends: Iterable[Spend]) -> Spend:
-    """Compose runs over disjoint jurisdictions (US and Puerto Rico; a person is in one of them): the largest.
+    """Compose runs over disjoint jurisdictions (the US and Puerto Rico; a person is in one of them): the largest.
 
-    Adding or removing a person touches one jurisdiction. Replacing one can move it from one to the other, which costs
-    what adding or removing costs in the two together: at most twice the largest, as replacing it there does.
+    Adding or removing a person changes one jurisdiction. Replacing one can move it to the other, which costs as much as
+    adding or removing it in both: at most twice the largest, as replacing it there costs.
     """
     return max(spends, key=lambda run: run.charged)

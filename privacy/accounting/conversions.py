@@ -55,7 +55,7 @@ def rho(epsilon: Exact | float, delta: Exact | float) -> float:
 
 
 def _number(value: Exact | float, name: str) -> Fraction | float:
-    """Return a number that may be a float: it is the argument of a bound, and no budget. Raises ValueError."""
+    """Return the argument of a bound, which, unlike a budget, may be a float. Raises ValueError."""
     return value if isinstance(value, float) else exact(value, name)
 
 
@@ -67,12 +67,12 @@ def _log(delta: Fraction | float) -> float:
 
 
 def _offset(alpha: arb, delta: Fraction | float) -> arb:
-    """Return what epsilon has beyond alpha rho."""
+    """Return epsilon - alpha rho."""
     return (1 - 1 / alpha).log() - (alpha * ball(Fraction(delta))).log() / (alpha - 1)
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """Return where a function of x > 0 that changes sign from - to + once does so, to the last digits of a float."""
+    """Return the x > 0 at which a function changes sign from - to +, to the last digits of a float."""
     low, high = 2.0**-500, 2.0**500
     while high / low > 1 + 2.0**-50:
         middle = low**0.5 * high**0.5
@@ -81,7 +81,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def _rounded(x: arb, *, up: bool) -> float:
-    """Return a float next to the ball x that is surely above it, or below."""
+    """Return a float next to the ball x that is provably above it, or below."""
     candidate = float(x.upper() if up else x.lower())
     while not (ball(Fraction(candidate)) >= x if up else ball(Fraction(candidate)) <= x):
         candidate = nextafter(candidate, inf if up else -inf)

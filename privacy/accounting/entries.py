@@ -1,4 +1,4 @@
-"""The ledger within one transaction: its journal, and next to it the digests that the journal must not hold.
+"""The ledger within one transaction: its journal, and the digests, which the journal must not contain.
 
 ledger.py opens, compares and commits.
 """
@@ -29,7 +29,7 @@ from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.laws import UNITS
 
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic or public data is wrong"
-FORGETS = "the ledger does not keep what is written: somebody has changed it"
+FORGETS = "the ledger does not return what was just written to it: put a backup of it in its place"
 RAN_AS_MARKED = (
     "this data was run as synthetic or public before, when nothing was charged, so it cannot now be run as "
     "confidential; put its mark back"
@@ -38,13 +38,13 @@ RAN_AS_MARKED = (
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for: to charge what it spends to each of the `states` that it covers.
+    """A run's request to charge what it spends to each of its `states`.
 
-    `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
-    `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
-    records: data that shares one of them is the same data, also under another geography, with other states' records
-    or counted by another system. `second_account` says that the curator means to charge persons that another account
-    was charged for: neither total bounds the two, only their sum.
+    `states` are distinct FIPS codes; others raise LedgerError, because a state with two names would have two sums.
+    `input_digest` covers everything that was read; `records_digests` are those of each file of records and of each
+    state's records. Data that shares one of them counts as the same data, even under another geography, with other
+    states' records or in another system. `second_account`: the curator intends to charge persons whom another account
+    was charged for, although neither total then bounds their loss, only the sum.
     """
 
     run: str
@@ -65,12 +65,12 @@ class Request:
 
     @property
     def digests(self) -> Set[str]:
-        """The digests by which the data is known."""
+        """The digests that identify the data."""
         return {self.input_digest, *self.records_digests}
 
 
 class Entries:
-    """The ledger's journal and digests, within a transaction."""
+    """The journal and the digests of a ledger, within a transaction."""
 
     def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], signer: Signer | None) -> None:
         self._database, self._code, self._signer = database, code, signer
@@ -78,19 +78,19 @@ class Entries:
 
     @property
     def books(self) -> Books:
-        """What follows from the journal. Raises LedgerUnusable where it does not add up."""
+        """The accounts and charges that follow from the journal. Raises LedgerUnusable if its acts do not follow."""
         return replay(self.lines)
 
     def note(self, act: str, **facts: Any) -> None:
         """Enter an act in the journal.
 
-        Raises LedgerUnusable for one that could not be read again, LedgerError where the database does not keep it.
+        Raises LedgerUnusable for an act that could not be read again, LedgerError if the database does not keep it.
         """
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self.enter([line_of(act, when, facts, self._code, self.lines, self._signer)])
 
     def enter(self, lines: Sequence[str]) -> None:
-        """Enter lines in the journal, which are new or its file's. Raises as `note` does."""
+        """Enter lines, new ones or lines of the journal's file. Raises as `note` does."""
         for line in lines:
             self.lines.append(line)
             self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
@@ -101,16 +101,12 @@ class Entries:
         if Entries(self._database, {}, None).lines != self.lines:
             raise LedgerError(FORGETS)
 
-    def refuse(self, request: Request, refusal: LedgerError) -> None:
-        """Enter that a request was refused, and why."""
-        self.note("refused", run=request.run, account=request.account, why=str(refusal))
-
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
         return sorted(self.books.accounts.values(), key=lambda account: account.name)
 
     def row(self, run: str) -> Row | None:
-        """Return the row of a run, None where there is none."""
+        """Return the row of a run; None for an unknown run."""
         row = self.books.runs.get(run)
         cursor = self._database.execute("SELECT * FROM run WHERE run = ?", (run,))
         names, digests = [name for name, *_ in cursor.description], cursor.fetchone()
@@ -142,45 +138,59 @@ class Entries:
         self.note(status, run=row.run, account=row.account, release=release_digest)
 
     def spent(self, account: str) -> dict[str, Fraction]:
-        """Return what is charged to each state in an account, abandoned runs included."""
+        """Return the charge of each state in an account, abandoned runs included."""
         return self.books.spent(account)
 
     def insert_digests(self, run: str, digests: Set[str]) -> None:
-        """Enter the digests of a run's data. Raises LedgerError where the database does not keep them."""
+        """Enter the digests of a run's data. Raises LedgerError if the database does not keep them."""
         values = [(run, digest) for digest in sorted(digests)]
         self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
         if self.digests(run) != digests:
             raise LedgerError(FORGETS)
 
     def digests(self, run: str) -> Set[str]:
-        """Return the digests by which a run's data is known; none for a run that was not entered."""
+        """Return the digests that identify a run's data; empty for an unknown run."""
         rows = self._database.execute("SELECT digest FROM data_digest WHERE run = ?", (run,))
         return {digest for (digest,) in rows}
 
     def _runs_with(self, digests: Set[str]) -> Set[str]:
-        """Return the runs that had data with one of these digests."""
+        """Return the runs whose data has one of these digests."""
         marks = ", ".join("?" * len(digests))
         found = self._database.execute(f"SELECT run FROM data_digest WHERE digest IN ({marks})", tuple(digests))
         return {run for (run,) in found}
 
     def check_confidential(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run had data with one of these digests under a mark."""
+        """Raise LedgerError if a run under a mark had data with one of these digests."""
         if self._runs_with(digests) & self.books.marked.keys():
             raise LedgerError(RAN_AS_MARKED)
 
     def check_marked(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run was charged for data with one of these digests."""
+        """Raise LedgerError if a run was charged for data with one of these digests."""
         if self._runs_with(digests) & self.books.runs.keys():
             raise LedgerError(CHARGED_BEFORE)
 
     def admit(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency. Raises LedgerError where it cannot be met."""
+        """Return what a request charges in the account's currency. Raises LedgerError if it must be refused."""
         self.check_confidential(request.digests)
         self.check_account(request)
         return self.price(request)
 
+    def admit_all(self, requests: Sequence[Request]) -> tuple[list[Fraction], LedgerError | None]:
+        """Return what requests charge, and None; where one is refused, enter that and return why.
+
+        The caller raises the refusal once that is committed; it names the run where there are several.
+        """
+        amounts = []
+        for request in requests:
+            try:
+                amounts.append(self.admit(request))
+            except LedgerError as error:
+                self.note("refused", run=request.run, account=request.account, why=str(error))
+                return [], type(error)(f"run {request.run}: {error}") if len(requests) > 1 else error
+        return amounts, None
+
     def check_account(self, request: Request) -> None:
-        """Raise LedgerError where the request's data was charged to another account, unless the request allows it."""
+        """Raise LedgerError if the request's data was charged to another account, unless the request allows it."""
         earlier = [self.books.runs[run] for run in self._runs_with(request.digests) & self.books.runs.keys()]
         others = {row.account for row in earlier if set(row.states) & set(request.states)} - {request.account}
         if others and not request.second_account:
@@ -192,8 +202,8 @@ class Entries:
     def price(self, request: Request) -> Fraction:
         """Return what a request charges in the account's currency.
 
-        Raises LedgerError where the account is missing, has another unit of privacy or currency, demands a signature or
-        has too little budget left.
+        Raises LedgerError if the account is missing, has another unit of privacy or currency, demands a signature or
+        has too little budget remaining.
         """
         account, unit = self.books.account(request.account), request.spend.unit
         if account.unit != unit:
@@ -210,12 +220,12 @@ class Entries:
             raise LedgerError(
                 f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it"
             ) from None
-        fullest, left = self.books.left(account.name, request.states)
-        if amount > left:
+        fullest, remaining = self.books.remaining(account.name, request.states)
+        if amount > remaining:
             measure = UNITS[account.definition]
             of = "it" if charged_alike(self.spent(account.name)) else f"state {fullest}"
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {measure} {rounded_up(amount)}; "
-                f"{of} has {rounded_down(left)} of {rounded_up(account.total)}"
+                f"{of} has {rounded_down(remaining)} of {rounded_up(account.total)}"
             )
         return amount

@@ -1,14 +1,14 @@
 """The journal of a ledger: one line of JSON an act, each with the SHA-256 of the line before it.
 
 The lines are a table of the ledger, written in the transaction of their act, and a file next to it, `LEDGER.journal`,
-to which they are appended after the commit. Both happen under the ledger's write lock, and no act is entered before the
-last one is in the file. So the file lacks at most the last line, after a crash, and a ledger that lacks a line of its
-file is an older copy. Accounts, charges and statuses stand nowhere else: they are what follows from the lines.
+to which they are appended after the commit. Both happen under the ledger's write lock, and an act is entered only once
+the one before is in the file. So after a crash the file lacks at most the last line, and a ledger that lacks a line of
+its file is an older copy. Accounts, charges and statuses are recorded nowhere else: they follow from the lines.
 
-An act may be signed by the publisher. An account whose opening names the publisher's key, and is signed with it, takes
-no charge without that signature: a journal with such a charge does not add up.
+The publisher may sign acts. If the opening of an account names the publisher's key and is signed with it, every charge
+to that account needs the same signature: a journal with an unsigned charge is refused.
 
-The journal holds no digest of data. It is confidential like the ledger: it names runs, accounts and amounts.
+The journal contains no digest of data. It is confidential like the ledger: it names runs, accounts and amounts.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
 Status = Literal["reserved", "sealed", "released", "abandoned"]
-MarkName = Literal["SYNTHETIC", "PUBLIC"]  # why a run's data is not charged
+MarkName = Literal["SYNTHETIC", "PUBLIC"]  # the reason why a run's data is not charged
 MARKED: dict[str, MarkName] = {"synthetic": "SYNTHETIC", "public": "PUBLIC"}  # by act
-TEXTS = ("account", "publisher", "run", "release")  # facts of acts that are text where they are there
-UNBOOKED = ("approved", "refused", "restored")  # acts from which nothing follows
+TEXTS = ("account", "publisher", "run", "release")  # facts that must be text if an act has them
+UNBOOKED = ("approved", "refused", "restored")  # acts that change no account and no run
 SIGNATURE = "signature"
 LOST = "lost"  # in place of the digests of a run that was entered from the journal
-TOGETHER = "together"  # in the act of a run: the run before it, which the same transaction reserved
-MOVES: dict[Status, tuple[Status, ...]] = {  # from which status
+TOGETHER = "together"  # key in the act of a run: the preceding run, which the same transaction reserved
+MOVES: dict[Status, tuple[Status, ...]] = {  # the statuses that each one may follow
     "sealed": ("reserved",),
     "released": ("sealed",),
     "abandoned": ("reserved", "sealed"),
@@ -48,19 +48,19 @@ MOVES: dict[Status, tuple[Status, ...]] = {  # from which status
 
 
 class LedgerError(ValueError):
-    """A request that the ledger refuses; nothing was written. The message is public."""
+    """The ledger refuses a request; nothing was written. The message is public."""
 
 
 class LedgerUnusable(LedgerError):
-    """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
+    """The ledger or its journal cannot be read or written now, or they contradict each other: trust neither."""
 
 
 @dataclass(frozen=True)
 class Account:
     """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp).
 
-    unit: the unit of privacy that its charges bound the loss of. publisher: the public key whose signature its charges
-    need, in hexadecimal.
+    unit: the unit of privacy whose loss its charges bound. publisher: the public key, in hexadecimal, whose signature
+    every charge needs; None if charges need no signature.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Account:
             raise LedgerError(str(error)) from None
 
     def check_signer(self, signer: Signer | None) -> None:
-        """Raise LedgerError where the account demands signatures, and not this signer's."""
+        """Raise LedgerError if the account demands signatures by another signer."""
         if self.publisher and (signer is None or signer.publisher != self.publisher):
             raise LedgerError(
                 f"account {self.name} takes no charge without its publisher's signature: give --sign KEY, the private "
@@ -88,8 +88,8 @@ class Account:
 class Row:
     """A charged run as the ledger knows it; `amount` is in the account's currency.
 
-    reserved: when. journal: the digest of the act that reserved it. What follows is not in the journal, and makes a row
-    confidential: digests of data.
+    reserved: the time. journal: the digest of the act that reserved it. The fields below are digests of data, which the
+    journal does not have; they make a row confidential.
     """
 
     run: str
@@ -108,10 +108,10 @@ class Row:
 
 @dataclass
 class Books:
-    """What follows from a journal: accounts and charged runs by name, the oldest first.
+    """The accounts and charged runs that follow from a journal, by name, the oldest first.
 
-    marked: of runs on marked data when each was entered, and the mark. spends: what each charged run spends.
-    digests: of every line, in order.
+    marked: the runs on marked data, with the time of entry and the mark. spends: what each charged run spends. digests:
+    of every line, in order.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -121,29 +121,29 @@ class Books:
     digests: list[str] = field(default_factory=list)
 
     def account(self, name: str) -> Account:
-        """Return an account. Raises LedgerError where it is not open."""
+        """Return an account. Raises LedgerError if it is not open."""
         if name not in self.accounts:
             meant = "".join(f"; did you mean {known}?" for known in get_close_matches(name, self.accounts, 1))
             raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …){meant}")
         return self.accounts[name]
 
     def spent(self, account: str) -> dict[str, Fraction]:
-        """Return what is charged to each state in an account, abandoned runs included."""
+        """Return the charge of each state in an account, abandoned runs included."""
         spent: dict[str, Fraction] = {}
         for row in self.runs.values():
             for state in row.states if row.account == account else ():
                 spent[state] = spent.get(state, Fraction(0)) + row.amount
         return dict(sorted(spent.items()))
 
-    def left(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
-        """Return which of these states an account has charged most, and what that state has left."""
+    def remaining(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
+        """Return the one of these states with the largest charge in an account, and its remaining budget."""
         spent = self.spent(account)
         fullest = max(states, key=lambda state: spent.get(state, Fraction(0)))
         return fullest, self.accounts[account].total - spent.get(fullest, Fraction(0))
 
 
 def journal_path(ledger: Path) -> Path:
-    """Return the journal's file: next to the ledger itself, also where the ledger is named by a link."""
+    """Return the journal's file: next to the ledger itself, even if a link names the ledger."""
     real = Path(os.path.realpath(ledger))
     return real.with_name(f"{real.name}.journal")
 
@@ -151,7 +151,7 @@ def journal_path(ledger: Path) -> Path:
 def line_of(
     act: str, when: str, facts: Mapping[str, Any], code: Mapping[str, str], lines: Sequence[str], signer: Signer | None
 ) -> str:
-    """Return the line of an act that follows `lines`: who did what, when, where and with which code."""
+    """Return the line of an act that follows `lines`: who did what, when, on which host and with which code."""
     entry: dict[str, Any] = {
         "number": len(lines) + 1,
         "act": act,
@@ -168,19 +168,19 @@ def line_of(
 
 
 def line_digest(line: str) -> str:
-    """Return the digest by which the next line knows a line."""
+    """Return the digest of a line, which the next line names."""
     return sha256(line.encode()).hexdigest()
 
 
 def signed_part(line: str) -> tuple[bytes, str | None]:
-    """Return what the signature of a line covers, and the signature; None where there is none."""
+    """Return the bytes that a line's signature covers, and the signature; None for an unsigned line."""
     entry = json.loads(line)
     signature = entry.pop(SIGNATURE, None)
     return _dump(entry).encode(), signature
 
 
 def replay(lines: Sequence[str]) -> Books:
-    """Return what follows from the lines; nobody may change it, for it is cached.
+    """Return what follows from the lines. The result is cached: callers must not change it.
 
     Raises LedgerUnusable at the first line that does not follow from those before.
     """
@@ -208,13 +208,13 @@ def _replay(lines: tuple[str, ...]) -> Books:
 
 
 def _are_texts(entry: Mapping[str, Any]) -> bool:
-    """Return whether names and digests are text. Raises UnicodeEncodeError for text that no file can hold."""
+    """Return whether names and digests are text. Raises UnicodeEncodeError for text that cannot be encoded."""
     texts = [entry["when"], *(entry[name] for name in TEXTS if entry.get(name) is not None)]
     return all(isinstance(text, str) and text.encode() is not None for text in texts)
 
 
 def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) -> bool:
-    """Return whether an act that opens or charges an account has the signature that the account demands, if it does."""
+    """Return whether an act that opens or charges an account has the signature that the account demands."""
     if entry["act"] not in ("opened", "reserved"):
         return True
     publisher = books.accounts[entry["account"]].publisher
@@ -223,9 +223,9 @@ def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) ->
 
 
 def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
-    """Enter an act in the books; return whether it may come after those before it.
+    """Enter an act in the books; return whether it may follow the acts before it.
 
-    Raises ValueError, KeyError or TypeError where it lacks something, or has what is no such thing.
+    Raises ValueError, KeyError or TypeError for an act that lacks a fact or has one of the wrong kind.
     """
     act: str = entry["act"]
     if act in UNBOOKED:
@@ -262,24 +262,24 @@ def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty journal for a new ledger, its owner's only, before the ledger's first commit. Raises OSError."""
+    """Make an empty journal for a new ledger, readable by its owner only, before the first commit. Raises OSError."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     flush(path.parent)
 
 
 def last_transaction(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines that the last transaction wrote: one, or one of each run that was reserved together."""
+    """Return the lines that the last transaction wrote: one for each run that was reserved together, else one."""
     first = len(lines) - 1
-    while first > 0 and f'"{TOGETHER}":' in lines[first]:  # no text of an act has it: its quotes are escaped
+    while first > 0 and f'"{TOGETHER}":' in lines[first]:  # text cannot contain this: its quotes are escaped
         first -= 1
     return lines[first:]
 
 
 def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
-    """Append to the file what it lacks of the last transaction's lines, and flush it.
+    """Append to the file the lines of the last transaction that it lacks, and flush it.
 
-    Raises LedgerUnusable where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more,
-    or is another's.
+    Raises LedgerUnusable if the file is missing, cannot be written, has lines that the ledger lacks, lacks more than
+    one transaction, or belongs to another ledger.
     """
     text = b"".join(line.encode() + b"\n" for line in lines)
     held = read_file(path)
@@ -295,8 +295,8 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
             replay(held.decode("ascii", "replace").split("\n")[:-1])
         except LedgerUnusable as fault:
             raise LedgerUnusable(
-                f"{path} goes on after the ledger's own acts, {len(lines)}, with a line that is none: {fault}. Put the "
-                "newest ledger and journal back from a backup, or take off lines that no run wrote"
+                f"{path} goes on after the ledger's own acts, {len(lines)}, with an invalid line: {fault}. Put the "
+                "newest ledger and journal back from a backup, or remove lines that no run wrote"
             ) from None
         raise LedgerUnusable(
             f"the ledger {ledger} is older than its journal: it lacks {lacking} of the acts in {path}. Put back the "
@@ -304,7 +304,7 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
         )
     last = sum(len(line) + 1 for line in last_transaction(lines)) if lines else 0
     if not text.startswith(held):
-        raise LedgerUnusable(f"{path} is not the journal of the ledger {ledger}: put back the one that is")
+        raise LedgerUnusable(f"{path} is not the journal of the ledger {ledger}: put back the right one")
     if len(held) < len(text) - last:
         raise LedgerUnusable(
             f"the journal {path} is older than the ledger {ledger}: put back the newest; if it is lost, das ledger "
@@ -314,7 +314,7 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return the bytes of a journal's file; None where there is none. Raises LedgerUnusable where it cannot be read."""
+    """Return the bytes of a journal's file; None if it does not exist. Raises LedgerUnusable if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -324,7 +324,7 @@ def read_file(path: Path) -> bytes | None:
 
 
 def append(path: Path, text: bytes) -> None:
-    """Append to a journal's file and flush it. Raises LedgerUnusable; a part of the text may be in the file then."""
+    """Append to a journal's file and flush it. Raises LedgerUnusable; part of the text may then be in the file."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
@@ -338,7 +338,7 @@ def append(path: Path, text: bytes) -> None:
 
 
 def write_file(path: Path, lines: Sequence[str]) -> None:
-    """Write a journal's file anew, whole or not at all. Raises LedgerUnusable."""
+    """Replace a journal's file atomically. Raises LedgerUnusable."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         make_file(draft)
@@ -366,7 +366,7 @@ def _dump(entry: Mapping[str, Any]) -> str:
 
 
 def _user() -> str:
-    """Return the name of the user of this process, or its number; not what the environment says."""
+    """Return the name of this process's user, or its number; the environment is not trusted."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

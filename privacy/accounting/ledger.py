@@ -1,9 +1,8 @@
-"""The budget ledger: accounts that curators open, and runs, of which none is ever deleted or refunded
-(docs/decisions.md#spending).
+"""The budget ledger: accounts that curators open, and runs. No run is ever deleted or refunded
 
 SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
-committed act survives a crash. Every opening compares the acts with those in the file next to it (journal.py): an older
-copy, an empty file in the ledger's place and an act that was changed by hand are refused. The ledger holds digests of
+committed act survives a crash. Every opening compares the acts with those in the file next to it (journal.py) and
+refuses an older copy, an empty file in the ledger's place, and acts changed by hand. The ledger holds digests of
 confidential data and is confidential itself.
 """
 
@@ -48,14 +47,14 @@ from privacy.noise.laws import UNITS
 
 P = ParamSpec("P")
 T = TypeVar("T")
-LONGEST_NAME = 100  # of an account: tables and messages show it
-LONGEST_REASON = 1000  # of an approval
+LONGEST_NAME = 100  # characters of an account's name: tables and messages show it
+LONGEST_REASON = 1000  # characters of an approval's reason
 SCHEMA = 6  # kept as the file's user_version
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What an examination of a ledger found.
+    """The result of examining a ledger.
 
     found: what was compared, its extent, and the faults. books: what follows from the journal, whose lines are `lines`.
     """
@@ -67,7 +66,7 @@ class Examined:
 
 
 def _within(method: Callable[Concatenate[Entries, P], T]) -> Callable[Concatenate[Ledger, P], T]:
-    """Return a method of the entries as one of the ledger: a transaction of its own."""
+    """Turn a method of the entries into a method of the ledger, in a transaction of its own."""
 
     @wraps(method)
     def within(ledger: Ledger, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -80,8 +79,8 @@ def _within(method: Callable[Concatenate[Entries, P], T]) -> Callable[Concatenat
 class Ledger:
     """The ledger in one SQLite file, and its journal next to it; every method is one transaction.
 
-    code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. signer:
-    the publisher, who signs every act.
+    code: the description of the running code in the journal; by default the version of das-flows. signer: the
+    publisher, who signs every act.
     """
 
     accounts = _within(Entries.accounts)
@@ -102,13 +101,13 @@ class Ledger:
         return journal_path(self.path)
 
     def exists(self) -> bool:
-        """Return whether there is a ledger, or the journal of one that is lost."""
+        """Return whether there is a ledger, or the journal of a lost one."""
         return self.path.exists() or bool(read_file(self.journal))
 
     def open_account(self, account: Account) -> None:
         """Open an account.
 
-        Raises LedgerError where the name is taken or cannot be shown, the total is not positive, or the account demands
+        Raises LedgerError if the name is taken or cannot be printed, the total is not positive, or the account demands
         signatures of another publisher than this ledger's.
         """
         name = account.name
@@ -127,20 +126,18 @@ class Ledger:
     def precheck(self, request: Request) -> Fraction:
         """Return what a request would charge, in the account's currency.
 
-        Raises LedgerError where `reserve` would refuse it; a request may be without digests, before its data is read.
+        Raises LedgerError if `reserve` would refuse it. Before its data is read, a request has no digests.
         """
         with self._transaction() as entries:
-            try:
-                return entries.admit(request)
-            except LedgerError as error:
-                refusal = error
-            entries.refuse(request, refusal)
-        raise refusal
+            amounts, refusal = entries.admit_all([request])
+        if refusal:
+            raise refusal
+        return amounts[0]
 
     def note_approval(self, run: str, by: str, why: str) -> None:
-        """Enter in the journal that a person approved the charge of a run, before it is reserved, and the reason.
+        """Enter in the journal who approved the charge of a run, before it is reserved, and why.
 
-        Raises LedgerError where the person has no name, or either cannot be shown or is too long.
+        Raises LedgerError if the name is empty, or if the name or reason cannot be printed or is too long.
         """
         for what, text in (("name", by), ("reason", why)):
             if not text.isprintable() or len(text) > LONGEST_REASON or (what == "name" and not text.strip()):
@@ -151,38 +148,32 @@ class Ledger:
     def reserve(self, request: Request, make_secret: Callable[[], str]) -> Row:
         """Charge a run and make its secret in one act: all levels at once, before any noise.
 
-        `make_secret` writes the secret to disk and returns its digest. It is called only where no row of this run
-        exists, and before the row is committed: a secret without a row has authorized nothing, and a row never gets
-        a second secret.
+        `make_secret` writes the secret to disk and returns its digest. It is called only if this run has no row yet,
+        and before the row is committed: a secret without a row has authorized nothing, and a row never gets a second
+        secret.
 
-        Raises LedgerError where the account is missing, has too little budget left or another currency; where the run
-        has a row already; where the data was run under a mark, or charged to another account and the request does not
-        say that it is meant.
+        Raises LedgerError if the account is missing, has another currency or too little budget remaining; if the run
+        has a row already; if the data was run under a mark; or if it was charged to another account and the request
+        does not allow a second one.
         """
         return self.reserve_together((request, make_secret))[0]
 
     def reserve_together(self, *claims: tuple[Request, Callable[[], str]]) -> list[Row]:
-        """Charge all of these runs or none, in one transaction; each is charged and gets its secret as by `reserve`.
+        """Charge all of these runs or none, in one transaction. Each is charged and gets its secret as by `reserve`.
 
-        No two may charge the same state, so that what one is charged does not change whether another can be met.
+        No two may charge the same state, so that one run's charge cannot decide whether another is refused.
 
-        Raises LedgerError as `reserve` does, naming the run where there are several.
+        Raises LedgerError as `reserve` does, naming the run if there are several.
         """
         states = [state for request, _ in claims for state in request.states]
         if len(set(states)) < len(states):
             raise LedgerError("runs that are reserved together may not charge the same state")
         rows: list[Row] = []
         with self._transaction() as entries:
-            amounts, refusal = [], None
             for request, _ in claims:
                 if entries.row(request.run):
                     raise LedgerError(f"run {request.run} is reserved already")
-                try:
-                    amounts.append(entries.admit(request))
-                except LedgerError as error:
-                    entries.refuse(request, error)
-                    refusal = type(error)(f"run {request.run}: {error}") if len(claims) > 1 else error
-                    break
+            amounts, refusal = entries.admit_all([request for request, _ in claims])
             if refusal is None:
                 for (request, make_secret), amount in zip(claims, amounts, strict=True):
                     together = rows[-1].run if rows else None
@@ -192,9 +183,9 @@ class Ledger:
         return rows
 
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
-        """Enter a run on marked data by the data's digests, uncharged; make the ledger where there is none.
+        """Enter a run on marked data by the data's digests, uncharged. Makes the ledger if it does not exist.
 
-        Raises LedgerError where a run was charged for this data, or this run has other data.
+        Raises LedgerError if a run was charged for this data, or if this run has other data.
         """
         with self._transaction(create=True) as entries:
             entries.check_marked(digests)
@@ -207,12 +198,12 @@ class Ledger:
                 raise LedgerError(f"run {run} began with data under another mark; start a new run")
 
     def runs_on_other_data(self, run: str) -> list[str]:
-        """Return the earlier runs of a run's account that covered some of its states with data of another digest."""
+        """Return the earlier runs of a run's account that charged one of its states for data with another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
 
     def books(self) -> Books:
-        """Return what follows from the journal."""
+        """Return the accounts and charges that follow from the journal."""
         with self._transaction() as entries:
             return entries.books
 
@@ -222,15 +213,15 @@ class Ledger:
             return [json.loads(line) for line in entries.lines]
 
     def seal(self, run: str, release_digest: str) -> None:
-        """Record the digest of the release that a run will give; from now on it can give no other."""
+        """Record the digest of a run's release; from now on the run can publish no other."""
         self._move(run, ("reserved", "sealed"), "sealed", release_digest)
 
     def release(self, run: str, release_digest: str) -> None:
-        """Record that the sealed release is at its place."""
+        """Record that the sealed release is in its place."""
         self._move(run, ("sealed", "released"), "released", release_digest)
 
     def abandon(self, run: str) -> None:
-        """Record that a run will give no release; its charge stays. A released run stays released."""
+        """Record that a run will publish no release; its charge stays. A released run stays released."""
         with self._transaction() as entries:
             row = entries.row(run)
             if row is not None and row.status in ("reserved", "sealed"):
@@ -247,9 +238,9 @@ class Ledger:
                 entries.move(row, target, release_digest)
 
     def backup(self, place: Path) -> None:
-        """Copy the ledger and its journal, as they are between two acts, to `place` and `place`.journal: a ledger too.
+        """Copy the ledger and its journal, as they are between two acts, to `place` and `place`.journal.
 
-        The copy appears whole. Raises LedgerError where either place is taken or cannot be written.
+        The copy appears whole. Raises LedgerError if either file exists or cannot be written.
         """
         copies = {self.path: place, self.journal: journal_path(place)}
         if taken := [str(copy) for copy in copies.values() if copy.exists()]:
@@ -273,13 +264,13 @@ class Ledger:
                 draft.unlink(missing_ok=True)
 
     def restore(self) -> tuple[int, list[str]]:
-        """Mend a ledger that lacks acts of its journal's file, or a journal's file that is lost or older; say so in it.
+        """Repair a ledger that lacks acts of its journal's file, or a journal's file that is lost or older; enter this.
 
-        The accounts, charges and statuses of the acts that are missing are entered in the ledger, which may be lost
-        altogether. Digests are not in the journal: a run that is entered from there cannot be resumed, and is not
-        recognized by its data. Returns how many acts were entered, and those runs.
+        The accounts, charges and statuses of the missing acts are entered in the ledger, which may be lost altogether.
+        The journal has no digests, so a run that is entered from it cannot be resumed and is not recognized by its
+        data. Returns the number of acts entered, and those runs.
 
-        Raises LedgerError where there is nothing to mend, or the two are not of one ledger.
+        Raises LedgerError if nothing is missing, or if the two do not belong together.
         """
         with self._connected(create=self.exists()) as (database, entries):
             held = read_file(self.journal)
@@ -300,9 +291,9 @@ class Ledger:
         return len(missing), lost
 
     def examine(self) -> Examined:
-        """Compare the ledger with its journal, its sums with its totals, and itself with what SQLite requires.
+        """Compare the ledger with its journal, its sums with its totals, and the file with what SQLite requires.
 
-        Raises LedgerError where the ledger cannot be read at all.
+        Raises LedgerError if the ledger cannot be read at all.
         """
         with self._connected() as (database, entries):
             damage = [text for (text,) in database.execute("PRAGMA integrity_check") if text != "ok"]
@@ -322,9 +313,9 @@ class Ledger:
             ]
             for account in books.accounts.values():
                 spent = books.spent(account.name)
-                fullest, left = books.left(account.name)
+                fullest, remaining = books.remaining(account.name)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
-                most, total = rounded_up(account.total - left), rounded_up(account.total)
+                most, total = rounded_up(account.total - remaining), rounded_up(account.total)
                 unit = f"{UNITS[account.definition]} {most} of {total}"
                 where = f" in state {fullest}" if spent and not charged_alike(spent) else ""
                 found.append((f"account {account.name}", unit + where, over))
@@ -333,7 +324,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self, *, create: bool = False) -> Iterator[Entries]:
-        """Yield the ledger for one act, if it agrees with its journal."""
+        """Yield the entries for one act, if the ledger agrees with its journal."""
         with self._connected(create=create) as (database, entries):
             self._check_journal(entries)
             held = len(entries.lines)
@@ -345,7 +336,7 @@ class Ledger:
 
     @contextmanager
     def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries]]:
-        """Yield the database under its write lock, and what it holds."""
+        """Yield the database under its write lock, and its entries."""
         if not create and not self.path.exists():
             self._check_not_lost()
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
@@ -366,14 +357,14 @@ class Ledger:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
     def _check_not_lost(self) -> None:
-        """Raise LedgerUnusable where there is no ledger, but its journal is there."""
+        """Raise LedgerUnusable if the ledger is missing but its journal exists."""
         if read_file(self.journal):
             catch_up(self.journal, self.path, [])
 
     def _check_journal(self, entries: Entries) -> None:
-        """Let the journal's file catch up with the ledger, and check that its acts follow from each other.
+        """Bring the journal's file up to date with the ledger, and check that its acts follow from each other.
 
-        The file of a new ledger is made before the first commit: later on, none is made.
+        The file of a new ledger is made before the first commit, and never later.
         """
         if not entries.lines and read_file(self.journal) is None:
             try:
@@ -384,7 +375,7 @@ class Ledger:
         self._replayed(entries)
 
     def _replayed(self, entries: Entries) -> Books:
-        """Return what follows from the ledger's acts. Raises LedgerUnusable where one does not follow."""
+        """Return what follows from the ledger's acts. Raises LedgerUnusable if one does not follow."""
         try:
             return entries.books
         except LedgerUnusable as error:
@@ -396,7 +387,7 @@ class Ledger:
     def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
         """Make the tables in an empty file if `create`. Raises LedgerUnusable for a file with another schema.
 
-        Such a file stays as it is: an empty ledger in its place would forget what was spent.
+        Such a file is not touched: an empty ledger in its place would forget what was spent.
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
@@ -408,8 +399,8 @@ class Ledger:
         if schema or database.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise LedgerUnusable(
                 f"{self.path} is not a ledger of this version of das-flows (its schema is {schema}, not {SCHEMA}): use "
-                "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "
-                "there with what is left of its total"
+                "the version that made it. Another file (--ledger) does not record what was spent: open an account "
+                "there with the remaining part of its total"
             )
         if not create:
             self._check_not_lost()

@@ -20,7 +20,7 @@ class Signer:
 
 @lru_cache(maxsize=4096)  # a command replays its journal after every act
 def is_signed(publisher: str, content: bytes, signature: str) -> bool:
-    """Return whether a signature of bytes is a publisher's; False too for what is no key or no signature."""
+    """Return whether a publisher signed these bytes. Malformed keys and signatures return False."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(publisher)).verify(bytes.fromhex(signature), content)
     except (InvalidSignature, ValueError):

@@ -1,11 +1,11 @@
-"""The states that an account's budget is kept by, as two-digit FIPS codes: each has one name, so one sum of charges."""
+"""The states by which an account's budget is kept, as two-digit FIPS codes: each has one name and one sum."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 STATES_US = tuple(f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52))  # with DC, 11
 STATES_PR = ("72",)
-EVERYWHERE = (*STATES_US, *STATES_PR)  # what a run charges whose persons are in no state: all, so it adds to every sum
+EVERYWHERE = (*STATES_US, *STATES_PR)  # a run whose persons are in no state charges all, so it adds to every sum
 _CODES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR "
     "PA RI SC SD TN TX UT VT VA WA WV WI WY PR"
@@ -17,9 +17,9 @@ _NOWHERE = re.compile("[09]*")
 
 
 def check_states(states: tuple[str, ...]) -> None:
-    """Refuse states under which an account's total could be passed.
+    """Refuse states that could exceed an account's total.
 
-    Raises ValueError where one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
+    Raises ValueError if one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
     """
     if unknown := sorted(set(states) - set(EVERYWHERE)):
         raise ValueError(
@@ -30,21 +30,21 @@ def check_states(states: tuple[str, ...]) -> None:
 
 
 def charged_alike(spent: Mapping[str, object]) -> bool:
-    """Return whether every state there is was charged, and all as much."""
+    """Return whether all states were charged the same amount."""
     return set(spent) == set(EVERYWHERE) and len(set(spent.values())) == 1
 
 
 def listed(states: Iterable[str]) -> str:
-    """Return states for a person to read, `everywhere` for all that there are."""
+    """Return states as text; `everywhere` stands for all of them."""
     names = sorted(states)
     return "everywhere" if names == sorted(EVERYWHERE) else " ".join(names)
 
 
 def states_of(levels: Iterable[str]) -> set[str]:
-    """Return the states of these levels; none unless all look like codes of states, counties, places, tracts or blocks.
+    """Return the states of levels; empty unless all look like codes of states, counties, places, tracts or blocks.
 
-    Such codes are the FIPS code of a state with nothing or 3, 5, 9, 10, 13 or 14 digits behind it, perhaps after a
-    prefix as 0500000US, or the state's postal code. Levels of 0s or 9s only, and empty ones, are in no state.
+    Such codes are the FIPS code of a state followed by 0, 3, 5, 9, 10, 13 or 14 digits, possibly after a prefix such as
+    0500000US, or the state's postal code. Levels that are empty or consist of 0s or 9s are in no state.
     """
     states = set()
     for level in levels:

@@ -1,4 +1,4 @@
-"""What accounts of persons and of households lose together, change by change (docs/privacy.md#two-units)."""
+"""What accounts of persons and of households lose together, by change (docs/privacy.md#two-units)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from privacy.noise.laws import Definition
 
 @dataclass(frozen=True)
 class Charged:
-    """What a run was charged, by its own definition: an account in rho may have runs in epsilon.
+    """What a run was charged, in its own definition: an account in rho may have runs in epsilon.
 
-    amount: None where the run's relations do not bound a record added or removed by it, and one replaced by twice it.
+    amount: it bounds a record added or removed, and twice it bounds one replaced; None if the run's relations do not
+    bound these.
     """
 
     unit: UnitOfPrivacy
@@ -26,10 +27,10 @@ class Charged:
 
 
 def together(charged: Iterable[Charged], change: Change) -> tuple[Definition, Fraction] | None:
-    """Return what runs lose together under a change: epsilon where all are in epsilon, else rho.
+    """Return what runs lose together under a change: in epsilon if all are in epsilon, else in rho.
 
-    None where a run does not bound it. A run without an amount bounds no change: its unit alone does not say that its
-    records stay as they are, since persons may be counted by what their household's record says (S-DHC). An epsilon
+    Returns None if a run does not bound it. A run without an amount bounds no change: its unit alone does not say that
+    its records stay the same, since persons may be counted by what their household's record says (S-DHC). An epsilon
     costs epsilon^2 / 2 of rho.
     """
     losses: list[tuple[Definition, Fraction]] = []
@@ -44,9 +45,9 @@ def together(charged: Iterable[Charged], change: Change) -> tuple[Definition, Fr
 
 
 def charged_together(ledger: Ledger, names: Sequence[str]) -> dict[str, tuple[Charged, ...]]:
-    """Return by state the runs that it was charged for in these accounts.
+    """Return by state the runs that charged it in these accounts.
 
-    Raises LedgerError for a name of no account.
+    Raises LedgerError for an unknown account.
     """
     books = ledger.books()
     accounts = {books.account(name).name for name in names}
@@ -58,7 +59,7 @@ def charged_together(ledger: Ledger, names: Sequence[str]) -> dict[str, tuple[Ch
 
 
 def _charged(books: Books, run: str) -> Charged:
-    """Return what a run was charged; of one whose neighbour relations are not known nothing is bounded."""
+    """Return what a run was charged; without an amount if its neighbour relations are unknown."""
     if run not in books.spends:
         account = books.accounts[books.runs[run].account]
         return Charged(account.unit, account.definition, None)

@@ -1,6 +1,6 @@
 """A-attribute privacy loss of SafeTab-P: the loss of a change that touches only the attributes in A of one record.
 
-Extends Theorem 2 of "SafeTab-P" (Detailed DHC-A), whose proof prices a population group by what the change does in it.
+Extends Theorem 2 of "SafeTab-P" (Detailed DHC-A), whose proof prices each population group by the change within it.
 With b = rho_i / s the budget of a group at level i, s the stability of the flatmap g_i:
 
     the group holds one of the two records                       b
@@ -13,10 +13,10 @@ so a change from k groups to k', c of them shared and c_T of those TotalOnly, co
 
 which is largest at the smallest c that A allows. Bounded neighbours: the record is replaced. Under pure DP the same
 formula gives epsilon (all differences are 0 or 1, so L1 distances are squared L2 distances). Two ages count as two
-cells, as the finest detail may be chosen.
+cells, because the finest detail may be chosen.
 
-A described person's figure maximises over new values of A only; it rests on the present ones, so it is an analyst's
-figure and not for release.
+A described person's figure is the maximum over new values of A only. It depends on the present values, so it is an
+analyst's figure and not for release.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fractions import Fraction
 
 AGE, SEX, RACE, ETHNICITY, BLOCK = "Age", "Sex", "Race", "Ethnicity", "Block"
 ATTRIBUTES = (AGE, SEX, RACE, ETHNICITY, BLOCK)
-TYPE, TENURE = "Type", "Tenure"  # of a household
+TYPE, TENURE = "Type", "Tenure"  # attributes of a household
 HOUSEHOLD_ATTRIBUTES = (TYPE, TENURE, RACE, ETHNICITY, BLOCK)
-OF_TABLES = {"t3": TYPE, "t4": TENURE}  # of SafeTab-H: the attribute that decides a record's cell
+OF_TABLES = {"t3": TYPE, "t4": TENURE}  # by table of SafeTab-H, the attribute that decides a record's cell
 NATION = "USA"
 _WITHIN_COUNTY = frozenset({"TRACT", "PLACE", "AIANNH", "PR-TRACT", "PR-PLACE"})
 CROSSED = {
@@ -38,12 +38,12 @@ CROSSED = {
     "same county": _WITHIN_COUNTY,
     "same tract": _WITHIN_COUNTY - {"TRACT", "PR-TRACT"},
 }
-"""How far a change of block goes -> the region types whose region it can change."""
+"""By distance of a change of block, the region types whose region it can change."""
 
 
 @dataclass(frozen=True)
 class GroupLevel:
-    """A population group level: its budget (rho or epsilon) and the most groups of either kind that a record is in.
+    """A population group level: its budget (rho or epsilon), and the most groups of each kind that a record is in.
 
     `race_groups` = max(h_alone, h_comb) * max(2, max_race_codes), `ethnicity_groups` = h_e; their sum is the stability.
     """
@@ -62,11 +62,11 @@ class GroupLevel:
 
 @dataclass(frozen=True)
 class Record:
-    """One person as far as the loss depends on it.
+    """The facts about one person on which the loss depends.
 
     `race_groups` and `ethnicity_groups` count the person's population groups at each level (`race_groups_of_codes`
-    bounds the first); `total_only` of the race groups are TotalOnly at nation and state; `place` and `aiannh`:
-    whether the block is in such a region.
+    bounds the first); `total_only` of the race groups are TotalOnly at nation and state; `place` and `aiannh`: whether
+    the block is in such a region.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Record:
 
 
 def race_groups_of_codes(codes: int) -> int:
-    """Return the most race groups of a level that a person with this many race codes is in, where h = 1.
+    """Return the most race groups of a level that a person with this many race codes is in, if h = 1.
 
     One code: alone and in combination. More: one in-combination group each (two codes of one iteration: the same two).
     """
@@ -96,7 +96,7 @@ def loss(
     record: Record | None = None,
     crossed: frozenset[str] = CROSSED["anywhere"],
 ) -> Fraction:
-    """Return the A-attribute loss at one level, bounded, exact: that of both steps."""
+    """Return the A-attribute loss of both steps at one level, bounded, exact."""
     return sum(losses(level, gamma, attributes, record, crossed).values(), Fraction(0))
 
 
@@ -109,8 +109,8 @@ def losses(
 ) -> dict[str, Fraction]:
     """Return the loss by query, `total` and `sex by age`; worst case over all records unless one is described.
 
-    `gamma` is the share of step 1 (stage_1_fraction); `crossed` the region types that a change of block can cross. A
-    TotalOnly group counts as both: its one query has the budget of the two.
+    `gamma` is the share of step 1 (stage_1_fraction); `crossed`: the region types that a change of block can cross. A
+    TotalOnly group counts under both queries: its one query has the budget of the two.
     """
     race, ethnicity, total_only = _groups(level, record)
     new_race = level.race_groups if RACE in attributes else race
@@ -124,8 +124,8 @@ def losses(
     before = inside * (race + ethnicity)
     after = (inside or moves) * (new_race + new_ethnicity)
     cell = 2 * (shared - total_only_shared) if attributes & {AGE, SEX} else 0
-    of_a_group, groups = level.budget / level.stability, before + after - 2 * shared
-    return {"total": of_a_group * gamma * groups, "sex by age": of_a_group * (1 - gamma) * (groups + cell)}
+    per_group, groups = level.budget / level.stability, before + after - 2 * shared
+    return {"total": per_group * gamma * groups, "sex by age": per_group * (1 - gamma) * (groups + cell)}
 
 
 def losses_of_household(
@@ -134,10 +134,10 @@ def losses_of_household(
     record: Record | None = None,
     crossed: frozenset[str] = CROSSED["anywhere"],
 ) -> dict[str, Fraction]:
-    """Return the A-attribute loss at one level of SafeTab-H, whose record is a household, by table.
+    """Return the A-attribute loss by table at one level of SafeTab-H, where a record is a household.
 
     tables: `t3`, by type, and `t4`, by tenure, as the level measures them, each with its own budget. Details follow
-    from published totals, so there is no first step, and no group is TotalOnly.
+    from published totals, so there is no first step and no group is TotalOnly.
     """
     kept = attributes - {TYPE, TENURE}
     bare = record and replace(record, total_only=0)
@@ -150,7 +150,7 @@ def losses_of_household(
 def loss_of_crossing(
     left: Iterable[GroupLevel], entered: Iterable[GroupLevel], record: Record | None = None
 ) -> Fraction:
-    """Return the loss of a move between the United States and Puerto Rico, race and ethnicity kept, over both releases.
+    """Return the loss over both releases of a move between the United States and Puerto Rico, with race and ethnicity.
 
     Every group of the release that is left loses the person, nation included, and every group of the other gains one.
     """

@@ -3,11 +3,12 @@
 Source: Pujol, Machanavajjhala, Sexton, "Per-Attribute Privacy Semantics for the Supplemental Demographic and Housing
 Characteristics File". A mechanism has A-attribute loss rho if D_alpha(M(D) || M(D')) <= rho alpha for every alpha > 1
 and every D, D' that differ in one record, in attributes of A only. The figures here fix the person's present values and
-maximise over new values of A, as the authors' tables do, so a person's figure rests on confidential values: it is an
-analyst's figure and not for release.
+are the maximum over new values of A, as in the authors' tables. A person's figure thus depends on confidential values:
+it is an analyst's figure and not for release.
 
 Households are valid before and after the change: one householder, at most one spouse or partner. (Every household
-recode hangs on the householder. An edit that leaves a household without one is charged as the move that it is.)
+recode depends on the householder. An edit that removes a household's only householder is charged as a move, which it
+is.)
 
 The tables are those of PHSafe, the program behind the S-DHC. Counts of persons ("join": persons, at most tau a
 household, joined to their housing unit) and counts of units ("unit") are measured by the discrete Gaussian; a table's
@@ -37,7 +38,7 @@ SECRETS: dict[str, frozenset[str]] = {
     "Over Rental Capacity": frozenset({HOUSEHOLD, TENURE}),
     "Exact Household": frozenset({HOUSEHOLD}),
 }
-"""The slides' "Measured Secrets": what a person may want to keep, and the attributes that reveal it."""
+"""The slides' "Measured Secrets": what a person may want to keep secret, and the attributes that reveal it."""
 
 HOUSEHOLDER = "householder"
 COUPLE = frozenset({"spouse", "unmarried partner"})
@@ -52,10 +53,10 @@ Method = Literal["deck", "tight"]
 
 @dataclass(frozen=True)
 class Person:
-    """One person as the slides describe one.
+    """One person, described as on the slides.
 
-    `size` counts the household's members, `family` says that it is a family household (HHT 1-3), `own_children` that
-    an own child under 18 of the householder lives in it. Raises ValueError where the values contradict each other.
+    `size` is the number of the household's members, `family` whether it is a family household (HHT 1-3), and
+    `own_children` whether an own child under 18 of the householder lives in it. Raises ValueError for contradictions.
     """
 
     name: str
@@ -93,8 +94,8 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Table:
-    """What one S-DHC table spends: bounded rho of its person counts (`join`, with `tau`) and of its unit counts."""
+class TableSpend:
+    """The spend of one S-DHC table: bounded rho of its person counts (`join`, with `tau`) and of its unit counts."""
 
     name: str
     join: Fraction = Fraction(0)
@@ -108,25 +109,25 @@ class Table:
 
 
 class Effect(IntEnum):
-    """The most that a change of A does to the rows that a table counts, from least to worst."""
+    """The largest effect of a change of A on the rows that a table counts, from least to worst."""
 
     NONE = 0
     SWAP = 1
-    """The household is larger than tau: the edited row may change which rows the truncation keeps."""
+    """The household is larger than tau: editing the row may change which rows the truncation keeps."""
     OWN_ROW = 2
     RELABEL = 3
-    """All rows of the household change cell."""
+    """All rows of the household change their cell."""
     MOVE = 4
     """The person leaves one household for another; both may be relabelled."""
 
 
 def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
-    """Return which tables a change of `attributes` can move, and how.
+    """Return the effect of a change of `attributes` on each table.
 
-    The rule reproduces the slides. Three lines go beyond them without a change of their figures; without them
-    some zero would be too low on households that the slides do not show, as enumeration finds: a spouse or partner who
-    moves relabels the children of both households; a move together with a change of relation can make a couple or a
-    family of the new household; the sex of an unpartnered householder names the cells of own children.
+    The rule reproduces the slides. Three lines go beyond them without changing their figures. Without these lines some
+    zero would be too low for households that are not on the slides, as enumeration shows: a spouse or partner who moves
+    relabels the children of both households; a move with a change of relation can make a couple or a family of the new
+    household; the sex of an unpartnered householder names the cells of own children.
     """
     a = attributes
     moves, relation = HOUSEHOLD in a, RELATION in a
@@ -159,7 +160,7 @@ def affected(person: Person, attributes: frozenset[str]) -> dict[str, Effect]:
 
 
 def loss_by_table(
-    person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck"
+    person: Person, attributes: frozenset[str], tables: Iterable[TableSpend], method: Method = "deck"
 ) -> dict[str, Fraction]:
     """Return the A-attribute loss of each table, bounded rho, exact.
 
@@ -177,14 +178,14 @@ def loss_by_table(
     return losses
 
 
-def loss(person: Person, attributes: frozenset[str], tables: Iterable[Table], method: Method = "deck") -> Fraction:
+def loss(person: Person, attributes: frozenset[str], tables: Iterable[TableSpend], method: Method = "deck") -> Fraction:
     """Return the A-attribute loss of all tables together (composition: losses add over tables), bounded rho, exact."""
     return sum(loss_by_table(person, attributes, tables, method).values(), Fraction(0))
 
 
-def _swap(person: Person, attributes: frozenset[str], table: Table) -> Effect:
-    # PHSafe truncates by a hash of the row's content, sex not among it. Members of one household differ in cell only
-    # in the tables by age; of PH3 and PH6 only the rows of minors are candidates.
+def _swap(person: Person, attributes: frozenset[str], table: TableSpend) -> Effect:
+    # PHSafe truncates by a hash of the row's content, without sex. Members of one household differ in cell only in the
+    # tables by age; of PH3 and PH6 only the rows of minors are candidates.
     edited = bool(attributes & {AGE, RACE, ETHNICITY, RELATION})
     counted = (
         table.name == "PH1"
@@ -195,7 +196,7 @@ def _swap(person: Person, attributes: frozenset[str], table: Table) -> Effect:
     return Effect.SWAP if edited and counted and larger else Effect.NONE
 
 
-def _deck(person: Person, attributes: frozenset[str], table: Table, effect: Effect) -> Fraction:
+def _deck(person: Person, attributes: frozenset[str], table: TableSpend, effect: Effect) -> Fraction:
     if table.tau is None:
         return table.unit
     if effect is Effect.SWAP:  # beyond the slides: one row out, one row in
@@ -205,9 +206,9 @@ def _deck(person: Person, attributes: frozenset[str], table: Table, effect: Effe
     return table.join * scale + table.unit
 
 
-def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Effect) -> Fraction:
-    # Unit counts: stability 2, one unit's cell changes or two units' universes do (||dq||^2 <= 2); `unit` is not
-    # doubled from the unbounded rho as `join` is. Ages move no unit.
+def _tight(person: Person, attributes: frozenset[str], table: TableSpend, effect: Effect) -> Fraction:
+    # Unit counts: stability 2, because one unit's cell or two units' universes change (||dq||^2 <= 2). Unlike `join`,
+    # `unit` is not doubled from the unbounded rho. Ages do not affect units.
     unit = table.unit / 2 if effect > Effect.OWN_ROW else Fraction(0)
     if table.tau is None:
         return unit
@@ -223,14 +224,14 @@ def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Eff
 
 F = Fraction
 DECK = (
-    Table("PH1", join=F("0.364"), unit=F("0.002"), tau=10),  # printed together, .366: only the person counts scale
-    Table("PH2", join=F("0.038"), tau=10),
-    Table("PH3", join=F("1.358"), tau=6),
-    Table("PH4", join=F("0.364"), tau=10),
-    Table("PH5", unit=F("0.002")),
-    Table("PH6", join=F("0.028"), tau=6),
-    Table("PH7", join=F("0.661"), tau=10),
-    Table("PH8", unit=F("0.002")),
+    TableSpend("PH1", join=F("0.364"), unit=F("0.002"), tau=10),  # printed together, .366: only the person counts scale
+    TableSpend("PH2", join=F("0.038"), tau=10),
+    TableSpend("PH3", join=F("1.358"), tau=6),
+    TableSpend("PH4", join=F("0.364"), tau=10),
+    TableSpend("PH5", unit=F("0.002")),
+    TableSpend("PH6", join=F("0.028"), tau=6),
+    TableSpend("PH7", join=F("0.661"), tau=10),
+    TableSpend("PH8", unit=F("0.002")),
 )
 """Bounded rho as printed, total 2.819; tau from PHSafe's configuration."""
 

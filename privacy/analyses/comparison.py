@@ -2,8 +2,8 @@
 
 Source: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]", Table 2, Lemma 8, Corollary 1, eq. (39), (40). Unbounded
 neighbours differ by one record added or removed. A replaced record (bounded) changes at most twice as many counts, each
-by one, so that every analysis is done with twice the stability at the same noise. Orders alpha > 1 are arrays, and so
-are divergences; all in floats, which keep 1e-9 of a divergence down to budgets of 1e-4.
+by one, so every analysis is done with twice the stability and the same noise. Orders alpha > 1 and divergences are
+arrays of floats, which keep 1e-9 of a divergence down to budgets of 1e-4.
 
 Privacy-loss distributions are those of Google's `dp-accounting`.
 A record is in at most s groups of each level and changes each of their counts by one, so the release is the (adaptive)
@@ -15,8 +15,8 @@ The geometric law moved by one has the privacy loss of randomized response, whic
 the discrete Gaussian, whose two readings differ in the fifth digit at the paper's levels, and by more at others.
 
 Losses are put on a grid by "connect the dots" (Doroshenko et al. 2022), pessimistically: epsilon comes out too high, by
-about 1e-5 of it, never too low. The floating point of the convolutions errs by 1e-15 or so in delta; 1e-14 is set
-aside for it.
+about 1e-5 of it, never too low. The convolutions have a floating-point error of about 1e-15 in delta; 1e-14 is reserved
+for it.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from privacy.noise.laws import Definition
 Floats = NDArray[np.float64]
 Divergence = Callable[[Floats, float], Floats]
 Standing = Literal["budget", "bound", "reading", "paper"]
-"""Of a figure: the budget itself; a bound; a bound only if all groups are of one kind; the paper's recipe, no bound."""
+"""A figure is the budget itself, a bound, a bound only if all groups are of one kind, or the paper's recipe."""
 
 PAPER_ORDERS: Floats = np.arange(101, 1001) / 100  # {1.01, 1.02, ..., 10.00}
 ORDERS: Floats = 1 + np.geomspace(1e-4, 1e6, 40_001)  # neighbours differ by 0.06%, so the best one by 1e-7 of epsilon
-LEAST_DELTA = 1e-12  # below it the mass that dp-accounting cuts off counts
+LEAST_DELTA = 1e-12  # below it the probability that dp-accounting cuts off matters
 SET_ASIDE = 1e-14
-LARGEST_EPSILON = 300  # of unbounded neighbours; exp(loss) has to be a float, with room for two neighbours
+LARGEST_EPSILON = 300  # for unbounded neighbours: exp(loss) must be a float, also for twice the loss
 
 
 @dataclass(frozen=True)
 class Analysis:
     """One row of Table 2: the epsilon of both neighbour relations (rho for the total of zCDP).
 
-    `order` is the Rényi order of the unbounded figure, where there is one.
+    `order` is the Rényi order of the unbounded figure, or None.
     """
 
     definition: Definition
@@ -135,9 +135,9 @@ def _by_distributions(
 
 
 def lemma_8(alpha: Floats, epsilon: float) -> Floats:
-    """Return the divergence of the geometric mechanism as Corollary 1 prints it. Not a bound.
+    """Return the divergence of the geometric mechanism as printed in Corollary 1. It is not a bound.
 
-    Its proof integrates the density over the real line but the law is on the integers, so it understates the loss.
+    Its proof integrates the density over the real line, but the law is on the integers, so it understates the loss.
     """
     before = np.log(2 * alpha / (epsilon * (2 * alpha - 1))) + (alpha - 1) * epsilon
     after = np.log(2 * (alpha - 1) / (epsilon * (2 * alpha - 1))) - alpha * epsilon
@@ -148,18 +148,18 @@ def lemma_8(alpha: Floats, epsilon: float) -> Floats:
 def two_sided_geometric(alpha: Floats, epsilon: float) -> Floats:
     """Return the divergence of the two-sided geometric law, P(k) ~ exp(-epsilon |k|), from itself moved by one; exact.
 
-    D_alpha = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)] / (alpha - 1): its privacy loss is
-    +epsilon with probability e^epsilon / (1 + e^epsilon) and else -epsilon, as that of randomized response.
+    D_alpha = ln[(e^(alpha epsilon) + e^((1-alpha) epsilon)) / (1 + e^epsilon)] / (alpha - 1): as in randomized
+    response, its privacy loss is +epsilon with probability e^epsilon / (1 + e^epsilon) and -epsilon otherwise.
     """
     power: Floats = np.logaddexp(alpha * epsilon, (1 - alpha) * epsilon) - np.logaddexp(0, epsilon)
     return power / (alpha - 1)
 
 
 def composed(divergence: Divergence, alpha: Floats, levels: Iterable[LevelBudget], gamma: Fraction) -> Floats:
-    """Return f(alpha) of eq. (39): per level s times the larger divergence, of a two-stage or a TotalOnly group."""
+    """Return f(alpha) of eq. (39): per level, s times the larger divergence of a two-stage and a TotalOnly group."""
     total = np.zeros_like(alpha)
     for level in levels:
-        b, share = level.of_a_group, float(gamma)
+        b, share = level.per_group, float(gamma)
         two_stage = divergence(alpha, share * b) + divergence(alpha, (1 - share) * b)
         total += level.stability * np.maximum(two_stage, divergence(alpha, b))
     return total
@@ -182,14 +182,14 @@ def pld_epsilon(
     bounded: bool,
     interval: float,
 ) -> float:
-    """Return an upper bound on epsilon at `delta` >= 1e-12, every group being TotalOnly or none.
+    """Return an upper bound on epsilon at `delta` >= 1e-12, with all groups TotalOnly or all in two stages.
 
     `interval` is the width of the grid of privacy losses: 1/20 000 of the epsilon expected gives the accuracy above.
     """
     queries: Counter[float] = Counter()
     for level in levels:
         for share in (1.0,) if total_only else (float(gamma), float(1 - gamma)):
-            queries[level.of_a_group * share] += level.stability * (2 if bounded else 1)
+            queries[level.per_group * share] += level.stability * (2 if bounded else 1)
     parts = [_distribution(definition, budget, interval).self_compose(times) for budget, times in queries.items()]
     whole = parts[0]
     for part in parts[1:]:

@@ -1,10 +1,10 @@
-"""The figures that the papers print on margins, budgets, suppression and epsilon, as they print them.
+"""The figures on margins, budgets, suppression and epsilon as printed in the papers.
 
 A: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]", Tables 1 (the same as 4) and 2. B: SafeTab-P, Tables 6 and 7.
 Both have stability 9, gamma .1 and, where one is needed, delta 1e-10.
 
-How the printed budgets come about: a total is the recipe's, rounded to three places (rho) or two (epsilon, with ln 20
-taken as 2.99); step 2 is 90% of that rounded total; bounded is twice the rounded unbounded figure.
+How the printed budgets arise: a total is the recipe's, rounded to three places (rho) or two (epsilon, with ln 20 taken
+as 2.99); step 2 is 90% of that rounded total; bounded is twice the rounded unbounded figure.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ PRODUCTION = PrintedTable(
 TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
 
 LOSSES = {"puredp": "15.3", "rdp_printed": "13.2", "zcdp_analytic": "12.8", "zcdp_numeric": "12.2"}
-"""A's Table 2. No reading that A states gives its 13.2: eq. (39) as written gives 13.57."""
+"""A's Table 2. No reading that A describes gives its 13.2: eq. (39) as written gives 13.57."""

@@ -1,4 +1,4 @@
-"""The measures that every accuracy report gives of its errors, a released count less the true one."""
+"""The measures of error in every accuracy report; an error is a released count minus the true one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PERCENT, PERSONS = 5, 5  # an error that users call small
+PERCENT, PERSONS = 5, 5  # errors that users call small
 
 
 class ErrorSums(NamedTuple):
@@ -45,11 +45,11 @@ class ErrorSums(NamedTuple):
 
 
 class Closeness(NamedTuple):
-    """Sums over counts by which users judge them: numbers, or columns of them.
+    """Sums over counts of the measures by which users judge them: numbers, or columns of them.
 
-    positive: how many true counts are above 0. relative: the sum of |error| / true count over these. within_percent:
-    how many of these are within 5% of the true count. within_persons: how many of all counts are within 5. outliers:
-    how many are within neither.
+    positive: the number of true counts above 0. relative: the sum of |error| / true count over these. within_percent:
+    the number of these within 5% of the true count. within_persons: the number of all counts within 5. outliers: the
+    number within neither.
     """
 
     positive: Any
@@ -60,7 +60,7 @@ class Closeness(NamedTuple):
 
     @classmethod
     def of(cls, error: NDArray[np.int64], true: NDArray[np.int64], axis: int | None = None) -> Closeness:
-        """Return the sums of errors and of true counts, over all or along an axis."""
+        """Return the sums for errors and true counts, over all or along an axis."""
         size = np.abs(error)
         positive = true > 0
         near, few = positive & (100 * size <= PERCENT * true), size <= PERSONS
@@ -68,7 +68,7 @@ class Closeness(NamedTuple):
         return cls(*(part.sum(axis) for part in (positive, relative, near, few, ~near & ~few)))
 
     def shares(self, n: Any) -> dict[str, Any]:
-        """Return the mean absolute percentage error, and the shares, of `n` counts; in per cent."""
+        """Return the mean absolute percentage error and the shares of `n` counts, in per cent."""
         return {
             "mape": 100 * self.relative / self.positive,
             "within_5_percent": 100 * self.within_percent / self.positive,
@@ -78,7 +78,7 @@ class Closeness(NamedTuple):
 
 
 def quantile_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:
-    """Return the smallest m such that at most 5% of the errors, each weighted by its number, are beyond ±m."""
+    """Return the smallest m such that at most 5% of the errors, weighted by their numbers, are beyond ±m."""
     order = np.argsort(np.abs(error))
     within = np.cumsum(number[order])
     return int(np.abs(error[order])[np.argmax(20 * within >= 19 * within[-1])])

@@ -1,4 +1,4 @@
-"""Budgets for a target margin of error at 95%: the papers' recipes, and the least that is proved to meet the target.
+"""Budgets for a target margin of error at 95%: the papers' recipes, and the least that provably meets the target.
 
 All budgets here are of step 2 of one population group level with stability s: s times the budget of one group's query.
 Sources: "SafeTab[Geometric] vs SafeTab[Discrete Gaussian]" (A), eq. (35)-(38) and Corollaries 2 and 4; SafeTab-P (B),
@@ -24,10 +24,10 @@ HALF = Fraction(1, 2)
 
 
 def recipe_budget(definition: Definition, margin: int, stability: int) -> Fraction:
-    """Return the papers' budget for a margin of 1 count or more.
+    """Return the papers' budget for a margin of at least 1 count.
 
-    1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon). That of the geometric law misses its target: the margin
-    that it attains is margin + 1, as (35) rounds down where a margin has to be rounded up.
+    1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon). That of the geometric law misses its target: it attains
+    the margin margin + 1, because (35) rounds down where a margin must be rounded up.
     """
     if definition == "zcdp":
         return stability * HALF_Z_SQUARED / margin**2
@@ -48,7 +48,7 @@ def least_budget(
 ) -> Fraction:
     """Return the least budget, rounded up at the sixth digit, whose exact margin is at most `margin` >= 0 counts.
 
-    The margin is at 1 - alpha, of a count or of a sum of `cells` of them. Proved: this budget meets the target, and one
+    The margin is at 1 - alpha, of a count or of a sum of `cells` counts. Proved: this budget meets the target, and one
     less in the last digit does not.
     """
     if margin < 0:
@@ -62,9 +62,9 @@ def least_budget(
 
 
 def least(meets: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
-    """Return the least budget that meets a target, rounded up at the sixth digit; guess: where to look first.
+    """Return the least budget that meets a target, rounded up at the sixth digit; guess: where the search starts.
 
-    Every budget above one that meets it must meet it too. Proved: one less in the last digit does not.
+    `meets` must be monotone in the budget. Proved: one less in the last digit does not meet the target.
     """
     unit = Fraction(10) ** (floor(log10(guess)) + 1 - DIGITS)
     low = high = ceil(guess / unit)

@@ -2,7 +2,7 @@
 
 Source: SafeTab-P, sections 6.1 to 6.3; 5.3.2: a total n + X is published iff it exceeds the threshold T (eq. 12,
 `privacy.noise.margins`). Everything follows from public parameters; no count of persons enters.
-`cells`, where a function takes it: a table's name (`total`, `age9`) -> its cells, as many counts as are measured.
+In arguments, `cells` is {name of a table (`total`, `age9`): number of its cells, each of which is measured}.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privacy.accounting.composition import LevelBudget, query_budgets, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.stability import IterationCounts, stability
 from privacy.estimation.estimator import make_estimator
-from privacy.estimation.pooling import Answers
+from privacy.estimation.pooling import AnswerLaws
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
 from privacy.noise.margins import margin_of_error
 
@@ -26,7 +26,7 @@ LARGEST_MULTIPLICITY = 8
 
 
 def multiplicity_stability(race_codes: int) -> int:
-    """Return the stability of every level where each code maps to one iteration of a kind: max(2, r) + 1.
+    """Return the stability of every level if each code maps to one iteration of a kind: max(2, r) + 1.
 
     With one race code a person is in its alone and its in-combination iteration, so the least is 3 (the paper's r + 1
     holds from r = 2 on).
@@ -50,7 +50,7 @@ class LevelMargins:
     """Exact margins of error at 95%, in counts.
 
     total_only: of a TotalOnly group's total. stage_1: of the total of step 1, which decides the detail and is not
-    published. cell: of one count of step 2: a total that is published alone, or a sex-by-age cell at any detail.
+    published. cell: of one count of step 2, which is a total published alone or a sex-by-age cell at any detail.
     totals: of the published total (T1) of each table, the sum of its cells.
     """
 
@@ -68,16 +68,16 @@ def margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> LevelMargins:
 
 
 def estimate_margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> dict[str, int]:
-    """Return the margins of estimated totals (T1) of each table, far from any threshold, pooled with full weight."""
-    answers = {name: Answers(laws["stage_1"], laws["stage_2"], number) for name, number in cells.items()}
+    """Return the margins of estimated totals (T1) by table, far from any threshold, pooled with full weight."""
+    answers = {name: AnswerLaws(laws["stage_1"], laws["stage_2"], number) for name, number in cells.items()}
     return {name: make_estimator(answered, None, None).margin for name, answered in answers.items()}
 
 
 def sizes_for_relative_error(margin: int, target: Fraction, cells: Mapping[str, int]) -> dict[str, int]:
     """Return the population from which each table has a margin of at most `target` of its counts.
 
-    A table of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
-    then within the target as well, its margin growing as sqrt(c).
+    A table of c cells is judged at its average cell, n / c persons: n >= c margin / target. The group's total is then
+    within the target too, since its margin grows as sqrt(c).
     """
     return {name: ceil(number * margin / target) for name, number in cells.items()}
 
@@ -85,13 +85,14 @@ def sizes_for_relative_error(margin: int, target: Fraction, cells: Mapping[str, 
 def sizes_for_margin(margin: int, target: int, cells: Mapping[str, int]) -> dict[str, int | None]:
     """Return the population from which each table's counts have a margin of at most `target` counts.
 
-    0 where any will do, None where none does: all counts of step 2 have the same noise, whatever detail and size.
+    It is 0 if any population will do and None if none will: all counts of step 2 have the same noise, whatever the
+    detail and size.
     """
     return dict.fromkeys(cells, 0 if margin <= target else None)
 
 
 def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:
-    """Return the sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
+    """Return the sum of budgets, and its epsilon at delta (under pure DP the sum itself, at delta 0)."""
     total = spend(definition, budgets).charged
     return total, epsilon(total, delta) if definition == "zcdp" else float(total)
 
@@ -102,9 +103,9 @@ def suppression_probability(noise: Law, threshold: int, size: int) -> float:
 
 
 def published_bias(noise: Law, threshold: int, size: int) -> float:
-    """Return E[X | n + X > T] in counts (Figure 2), of the exact discrete law; to 1e-12 of it.
+    """Return E[X | n + X > T] in counts (Figure 2) by the exact discrete law, with a relative error of 1e-12.
 
-    Terms of X beyond T - n that cancel in pairs are left out, so all that is added is positive.
+    Terms of X beyond T - n that cancel in pairs are omitted, so only positive numbers are added.
     """
     beyond = threshold - size
     from_here = max(beyond, -beyond - 1)
@@ -118,7 +119,7 @@ def _mean_beyond(noise: Law, k: int) -> float:
     """Return E[X | X > k], k >= 0."""
     if isinstance(noise, DiscreteGaussian):
         variance = float(noise.sigma_squared)
-        steps = np.arange(int(9 * sqrt(variance)) + 2)  # exp(-81/2) of the first term is left out
+        steps = np.arange(int(9 * sqrt(variance)) + 2)  # terms below exp(-81/2) of the first are omitted
         weights = np.exp(-steps * (steps + 2 * (k + 1)) / (2 * variance))
         return float(k + 1 + (steps * weights).sum() / weights.sum())
     rate = 1 / float(noise.scale)

@@ -4,9 +4,9 @@ Source: Clark, Dajani (2019), Data: "We calibrated our noise-injected counts to 
 consistent with our state counts. We did not calibrate for unpublished state counts. We did not report geographies that
 were inconsistent with published state counts."
 
-Whether a published total agrees with the data is judged on the noisy counts alone (`agree`), so all of this is
-post-processing of noisy counts and public totals, and reveals nothing more. An exact test would be an exact answer
-about the data for every total that someone makes up.
+Whether a published total agrees with the data is judged on the noisy counts alone (`agree`). So all of this is
+post-processing of noisy counts and public totals, and reveals nothing more. An exact test would answer an exact
+question about the data for every total that someone makes up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
 
-FALSE_ALARM = Fraction(1, 100)  # the chance that any of the totals that agree with the data is taken for inconsistent
+FALSE_ALARM = Fraction(1, 100)  # the probability that any total that agrees with the data is judged inconsistent
 
 Counts = NDArray[np.int64]
 Case = Literal["calibrated", "unpublished", "inconsistent"]
@@ -36,9 +36,9 @@ def additive(noisy: Counts, total: int) -> Counts:
 
 
 def nonnegative(noisy: Counts, total: int) -> Counts:
-    """Return the counts >= 0 with sum T nearest to the noisy ones by least squares.
+    """Return the counts >= 0 with sum T that are nearest to the noisy ones by least squares.
 
-    max(n_i - h, 0) with one h for all: of the j largest, h = (their sum - T)/j, j the most for which none is negative.
+    They are max(n_i - h, 0), h = (sum of the j largest - T)/j, for the largest j that makes all of these positive.
     """
     falling = np.sort(noisy)[::-1].astype(object)
     excess = np.cumsum(falling) - total
@@ -59,12 +59,12 @@ def agree(
 ) -> dict[int, bool]:
     """Return which published totals agree with the data, judged by the noisy counts.
 
-    A total agrees where it is no further from its group's noisy sum than the margin that the sum's own noise exceeds
-    with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
-    would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
+    A total agrees if its distance from its group's noisy sum is at most the margin that the sum's own noise exceeds
+    with probability FALSE_ALARM / (published totals), by its exact law. So if all totals were those of the data, any
+    would disagree with probability at most FALSE_ALARM. The further off a wrong total is, the more surely it is found.
 
-    noisy, group: of each cell its noisy count and its group; a negative group is none. published: {group: total}. law:
-    the noise of a cell. tolerance: how far from the data a total may be besides, in the unit of the counts.
+    noisy, group: the noisy count and the group of each cell; a negative group means no group. published: {group:
+    total}. law: the noise of a cell. tolerance: a further allowed distance from the data, in the unit of the counts.
     """
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
     totals = np.zeros(len(numbers), np.int64)
@@ -97,9 +97,9 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate each group of cells whose total is published and agrees with the data.
 
-    noisy, group: of each cell its noisy count and its group; a negative group is none (a structural zero), left
-    alone. published: {group: total}; groups that are not in it are unpublished and left as they are. consistent: of the
-    published groups whether the total agrees with the data (`agree`). Groups for which it does not are not reported.
+    noisy, group: the noisy count and the group of each cell; cells with a negative group (structural zeros) do not
+    change. published: {group: total}; unpublished groups do not change. consistent: whether the total of each published
+    group agrees with the data (`agree`). Inconsistent groups are not reported.
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
     order = np.argsort(group, kind="stable")

@@ -23,17 +23,17 @@ from privacy.accounting.composition import Spend, UnitOfPrivacy, spend
 from privacy.noise.exact import exact
 from privacy.noise.laws import TwoSidedGeometric
 
-LARGEST = 700  # epsilon whose exponential is a float
+LARGEST = 700  # the largest epsilon whose exponential is a float
 
 
 @dataclass(frozen=True)
 class BottomUp:
-    """The mechanism at a privacy-loss budget epsilon, for records that weigh at most `most`.
+    """The mechanism at a privacy-loss budget epsilon, for records of weight at most `most`.
 
-    Unweighted: most = grid = 1. Weighted totals are counted in whole steps of `grid`, each record's weight rounded to
-    its nearest step, so that a record changes one cell by at most ceil(most / grid) steps: global sensitivity, which
-    weights raise. `most` is public or fixed beforehand. record: what a record is, in words. unit: of the accounts that
-    its spend may be charged to: whether a record is a person's or a household's.
+    Unweighted: most = grid = 1. Weighted totals are counted in whole steps of `grid`, with each record's weight rounded
+    to its nearest step, so a record changes one cell by at most ceil(most / grid) steps: the global sensitivity, which
+    weights raise. `most` is public or fixed beforehand. record: what a record is, in words. unit: the unit of privacy,
+    whether a record is a person's or a household's.
     """
 
     epsilon: Fraction
@@ -61,14 +61,14 @@ class BottomUp:
 
     @property
     def spend(self) -> Spend:
-        """Epsilon where a record is added or removed, 2 epsilon where one is replaced."""
+        """Epsilon if a record is added or removed, 2 epsilon if one is replaced."""
         return spend("puredp", [self.epsilon], self.unit, self.record)
 
 
 def sampled_epsilon(epsilon: float, share: float) -> float:
-    """Return the epsilon for a person added to a population or removed, of which the table is a secret sample.
+    """Return the epsilon for a person added to or removed from the population of which the table is a secret sample.
 
-    ln(1 + share (e^epsilon - 1)), where each person is in the sample with chance `share`, independently of all others
+    ln(1 + share (e^epsilon - 1)), if each person is in the sample with probability `share`, independently of all others
     (Balle, Barthe, Gaboardi 2018, Theorem 8).
     """
     return log1p(share * expm1(epsilon)) if epsilon < LARGEST else epsilon + log(share)
@@ -87,7 +87,7 @@ def expected(truth: Sequence[int], e: float) -> Errors:
     """Return the expected errors of n counts at e = epsilon / sensitivity, without calibration and clipping.
 
     E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2, with a = exp(-e), E|N| = 2a/(1-a^2), Var N = 2a/(1-a)^2.
-    Raises ValueError where no true count is positive.
+    Raises ValueError unless a true count is positive.
     """
     if not any(truth):
         raise ValueError("accuracy is relative to the true counts, and these sum to 0")

@@ -18,18 +18,18 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 
 Density = NDArray[np.float64]
 FAR = 1e-25  # probabilities below this are cut
-COVERAGE = 0.95  # of a margin of error
-LONGEST = 1 << 14  # numbers of a law on a lattice, and a few more
-SMOOTH = 4  # sigma^2 from which a sum of discrete Gaussians is one: they differ by 2 exp(-pi^2 sigma^2), or 1e-17
+COVERAGE = 0.95  # the coverage of a margin of error
+LONGEST = 1 << 14  # the most values of a law on a lattice, give or take a few
+SMOOTH = 4  # from this sigma^2, a sum of discrete Gaussians differs from one by 2 exp(-pi^2 sigma^2), or 1e-17
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """The density of noise that is rounded to multiples of `step`: the probabilities of -R step, ..., R step.
+    """The density of noise rounded to multiples of `step`: the probabilities of -R step, ..., R step.
 
-    off: by how much the rounding moves it at most; 0 where the step is 1. Where a law has more than LONGEST values the
-    step makes it shorter, so that sums over it take bounded time and memory; a draw then moves by a two-hundredth of
-    its standard deviation at most.
+    off: the largest change by rounding; 0 if the step is 1. A law with more than LONGEST values gets a larger step, so
+    that sums over it take bounded time and memory; a draw then moves by at most a two-hundredth of its standard
+    deviation.
     """
 
     chances: Density
@@ -43,7 +43,7 @@ class Lattice:
 
     @property
     def variance(self) -> float:
-        """Their variance."""
+        """The variance of the rounded noise."""
         return self.step**2 * moment(self.chances)
 
     def cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ class Lattice:
 
 @lru_cache(maxsize=64)  # the laws of a table's or an average's rows
 def lattice(law: Law, draws: int = 1) -> Lattice:
-    """Return the density of a sum of independent draws, rounded where it would be too long."""
+    """Return the density of a sum of independent draws, rounded if it would be too long."""
     if isinstance(law, DiscreteGaussian) and law.sigma_squared >= SMOOTH:
         law, draws = DiscreteGaussian(draws * law.sigma_squared), 1
     step = ceil(2 * _reach(law, FAR) / LONGEST) | 1  # odd, so that each multiple is the middle of what is rounded to it
@@ -124,7 +124,7 @@ def moment(density: Density) -> float:
 def smallest_margin(density: Density) -> int:
     """Return the smallest m with P(|X| <= m) >= .95.
 
-    Raises ArithmeticError where P(|X| <= m) is nearer to it than 1e-9, the precision of the sum; no such law is known.
+    Raises ArithmeticError if some P(|X| <= m) is within 1e-9, the precision of the sum, of .95; no such law is known.
     """
     return margin_of_sizes(np.abs(values(density)), density)
 
@@ -140,7 +140,7 @@ def margin_of_sizes(sizes: NDArray[np.int64], chances: Density) -> int:
 
 
 def tails(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of the numbers, or rows, from each one on, the smallest first; the last, of none, is 0."""
+    """Return the sums of the numbers, or rows, from each one to the end, smallest first; the last, empty sum is 0."""
     return np.concatenate([np.cumsum(numbers[::-1], axis=0)[::-1], np.zeros_like(numbers[:1])])
 
 

@@ -1,8 +1,8 @@
-"""A Regional ethnicity that is the sum of Detailed ones, estimated from both.
+"""Regional ethnicities that are sums of Detailed ones, estimated from both.
 
-The equality is found in the maps of codes to iterations, which are public: if every code of a Regional iteration of a
-single-valued attribute has a Detailed one, and these have no other codes, then each person of the one is in exactly one
-of the others, N_r = sum of N_c in every region, whatever the data.
+The equality follows from the maps of codes to iterations, which are public. If every code of a Regional iteration of a
+single-valued attribute has a Detailed one, and these have no other codes, then each person of the Regional iteration is
+in exactly one of the Detailed ones: N_r = sum of N_c in every region, whatever the data.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from privacy.noise.margins import Z95
 
 
 def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
-    """Return the Regional iterations that are sums of Detailed ones, each with these.
+    """Return the Regional iterations that are sums of Detailed ones, each with its parts.
 
-    regional, detailed : one per code of a single-valued attribute
-        The iteration of that level that the code maps to, -1 for none.
+    regional, detailed : one entry per code of a single-valued attribute
+        The iteration of that level that the code maps to, or -1.
     """
     equalities = {}
     for iteration in np.unique(regional[regional >= 0]):
@@ -31,7 +31,7 @@ def find_equalities(regional: NDArray[np.int32], detailed: NDArray[np.int32]) ->
 def combine(
     own: NDArray[np.int64], own_variance: NDArray[np.float64], parts: NDArray[np.int64], variance: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return a group's own value and the sum of its parts, weighted by inverse variance and rounded.
+    """Return the average of a group's own value and the sum of its parts, weighted by inverse variance and rounded.
 
     The weights depend on the details only, so the estimate is unbiased given them.
     """
@@ -39,10 +39,10 @@ def combine(
 
 
 def combined_variance(own: NDArray[np.float64], parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the variance of `combine`, with that of rounding."""
+    """Return the variance of `combine`, including that of rounding."""
     return own * parts / (own + parts) + 1 / 12
 
 
 def combined_margin(variance: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the 95% margin of a combined estimate, by the normal law: its standard deviation is 6 and more."""
+    """Return the 95% margin of a combined estimate, by the normal law: its standard deviation is at least 6."""
     return np.ceil(Z95 * np.sqrt(variance) - 0.5).astype(np.int64)

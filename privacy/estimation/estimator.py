@@ -2,17 +2,17 @@
 
     U = S + e(T, D),    e = -rnd(w m(D)) + floor(G(T, D) + u),    u uniform on [0, 1)
 
-For both laws and every gamma three things hold, given the detail, at every size that reaches it with probability .001
-(the second: .01) of the largest that any size has. The bias is at most BIAS times the count's standard deviation, the
-root mean square error at most PRICE times it, and the margin covers with probability .95. The bounds are of the laws in
-the units of the table of corrections (`Correction.scale`): where these are several counts, the bias of counts may be
-larger, and reaches .026 for production's parameters under pure differential privacy. To that end the weight w is 1
-where that is possible, else the largest eighth at which it is (under pure differential privacy with a large gamma).
-U = S, w = 0, where there is none, where pooling gains next to nothing, and in a window of two thresholds so near that T
-tells nothing within it.
+For both laws and every gamma three statements hold, given the detail, at every size that reaches the detail with
+probability .001 (the second: .01) of the largest that any size has. The bias is at most BIAS times the count's standard
+deviation, the root mean square error is at most PRICE times it, and the margin covers with probability .95. The bounds
+are for the laws in the units of the table of corrections (`Correction.scale`): where a unit is several counts, the bias
+of counts may be larger, and reaches .026 for production's parameters under pure differential privacy. To meet them, the
+weight w is 1 where possible, else the largest eighth that does (under pure differential privacy with a large gamma).
+U = S, w = 0, if no eighth does, if pooling gains almost nothing, and in a window of two thresholds so close that T has
+no information within it.
 
-Under the geometric law some price is due: a T that only its noise brought above the threshold is ancillary there, so an
-unbiased change e is uncorrelated with S and adds its own variance.
+Under the geometric law the price is unavoidable: a T that only its noise brought above the threshold is ancillary
+there, so an unbiased change e is uncorrelated with S and adds its own variance.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from numpy.typing import NDArray
 
 from privacy.estimation.densities import Density, density_of_sum, tails
 from privacy.estimation.near_threshold import EdgeMargins, likely, margins_near, size_laws
-from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
+from privacy.estimation.pooling import AnswerLaws, Pooling, nearest, own_scale, pool
 from privacy.estimation.selection import Correction, correct, fits
 from privacy.noise.margins import margin_of_error
 
-PRICE = 1.1  # the most that an estimate's root mean square error may be, as a multiple of the count's, at any size
-BIAS = 0.002  # the most that its bias may be in units of the table, in standard deviations of the count
-RIDGES = (1e-9, 1e-11, 1e-13)  # the first at which the bias is small enough
+PRICE = 1.1  # the largest root mean square error of an estimate at any size, as a multiple of the count's
+BIAS = 0.002  # the largest bias in units of the table, in standard deviations of the count
+RIDGES = (1e-9, 1e-11, 1e-13)  # tried in order until the bias is small enough
 EIGHTHS = 8
-GAIN = 0.005  # of the standard deviation: below this, pooling is not worth a table
-HOPELESS = 12  # sd(A) / sd(S) from which pooling gains less than GAIN for certain
-FALSE_DROP = 0.00135  # P(X > 3 sd) of a normal law: the most with which a group that exists is dropped, per test
-APART = 40  # sd(A): the ends of a window so wide are apart; a correction reaches 16 from each
-TOO_WIDE = 4096  # sd(S) in the units of a table, beyond which none is made: gamma is within .001 of 1
+GAIN = 0.005  # the reduction of the standard deviation below which pooling is not worth a table
+HOPELESS = 12  # sd(A) / sd(S) above which pooling certainly gains less than GAIN
+FALSE_DROP = 0.00135  # P(X > 3 sd) of a normal law: the largest probability per test of dropping a group that exists
+APART = 40  # sd(A): window width from which the ends are independent; a correction reaches 16 from each
+TOO_WIDE = 4096  # sd(S) in the units of a table above which no table is made: gamma is within .001 of 1
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What happens near one threshold: the correction of T, and the margins of the estimates."""
+    """The correction of T near one threshold, and the margins of the estimates there."""
 
     correction: Correction
     margins: EdgeMargins
@@ -52,13 +52,13 @@ class Edge:
 class Estimator:
     """How the groups of one detail are estimated. The detail is the event low <= T < high.
 
-    answers: the laws of both answers. low, high: the thresholds of the detail, None for none. weight: w; 0 where the
-    estimate is the count. margin, variance: the 95% margin and the variance of the error, away from thresholds.
-    pooling: in units of own_scale(answers). edge: one for both thresholds alike, or for the whole window where it is
-    narrow; None where there is no threshold.
+    answers: the laws of both answers. low, high: the thresholds of the detail, or None. weight: w; 0 if the estimate is
+    the count. margin, variance: the 95% margin and the variance of the error, away from thresholds. pooling: in units
+    of own_scale(answers). edge: the same for both thresholds, or one for a whole narrow window; None without
+    thresholds.
     """
 
-    answers: Answers
+    answers: AnswerLaws
     low: int | None
     high: int | None
     weight: float
@@ -79,7 +79,7 @@ class Estimator:
 
     @property
     def cell_variance(self) -> float:
-        """The variance of a cell, before its part of the change is made whole."""
+        """The variance of a cell, before its part of the change is rounded."""
         cells = self.answers.cells
         return self.variance / cells**2 + self.answers.stage_2.variance() * (1 - 1 / cells)
 
@@ -90,11 +90,11 @@ class Estimator:
 
     @property
     def reach(self) -> int:
-        """H: an estimate is corrected where T is less than this from a threshold, and plain elsewhere."""
+        """H: an estimate is corrected if T is less than this from a threshold."""
         return self.edge.correction.reach if self.edge else 0
 
     def correction(self, total: NDArray[np.int64], measured: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return g of groups with these stage-1 totals T and measured totals S."""
+        """Return the correction g of groups with these stage-1 totals T and measured totals S."""
         correction = np.zeros(len(total))
         if self.edge is None:
             return correction
@@ -108,7 +108,7 @@ class Estimator:
     def change(
         self, total: NDArray[np.int64], measured: NDArray[np.int64], uniform: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return e, which is added to S. `uniform` needs to be random only where the correction is not whole."""
+        """Return e, which is added to S. `uniform` must be random only where the correction is not whole."""
         if self.pooling is None:
             return np.zeros(len(total), np.int64)
         rounded = np.floor(self.correction(total, measured) + uniform).astype(np.int64)
@@ -144,7 +144,7 @@ class Estimator:
 
 
 @lru_cache(maxsize=32)
-def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estimator:
+def make_estimator(answers: AnswerLaws, low: int | None, high: int | None) -> Estimator:
     """Return the estimator of a detail low <= T < high, low < high."""
     if low is not None and high is not None and low >= high:
         raise ValueError("the detail of an empty window has no estimate")
@@ -169,7 +169,7 @@ def make_estimator(answers: Answers, low: int | None, high: int | None) -> Estim
 
 
 def _edge(estimator: Estimator) -> Edge | None:
-    """Return the edge where, near it, neither error nor bias is too large; None where there is no such."""
+    """Return the edge if error and bias near it are small enough, else None."""
     answers, low, high = estimator.answers, estimator.low, estimator.high
     _, second = answers.deviations
     for ridge in RIDGES:
@@ -184,7 +184,7 @@ def _edge(estimator: Estimator) -> Edge | None:
     return None
 
 
-def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
+def _unpooled(answers: AnswerLaws, low: int | None, high: int | None) -> Estimator:
     margin = margin_of_error(answers.stage_2, answers.cells)
     return Estimator(answers, low, high, 0.0, margin, answers.cells * answers.stage_2.variance())
 
@@ -192,10 +192,10 @@ def _unpooled(answers: Answers, low: int | None, high: int | None) -> Estimator:
 def critical_value(group: Estimator, ancestor: Estimator) -> int:
     """Return the c of the ancestor test: the smallest with P(E_g - E_h > c) <= FALSE_DROP, E the errors far from edges.
 
-    A county is part of its state, a tract of both, so N_g <= N_h for an ancestor h of the same
-    iteration: a group with U_g - U_h > c is left out of the estimates, and one that exists is left out with probability
-    FALSE_DROP at most. Of the groups that suppression lets pass most are small and some are empty; an empty one's
-    estimate often exceeds its ancestor's by more than noise explains. The test reads noisy estimates only.
+    A county is part of its state, and a tract of both, so N_g <= N_h for an ancestor h of the same iteration. A group
+    with U_g - U_h > c is dropped from the estimates; a group that exists is dropped with probability at most
+    FALSE_DROP. Most groups that pass suppression are small, and some are empty; the estimate of an empty group often
+    exceeds its ancestor's by more than noise explains. The test reads noisy estimates only.
     """
     scale = max(own_scale(group.answers), own_scale(ancestor.answers))
     difference = np.convolve(group.error_law(scale), ancestor.error_law(scale))

@@ -1,14 +1,14 @@
 """Least squares over the cells, codes and regions of tables that count the same rows.
 
 The true counts of a table obey, cell by cell: nation = sum of the states, all = sum of the codes (races). Tables that
-count the same rows in other cells have the same total for each code and region. Each count was measured with noise of
-its own, so the generalized least-squares estimate under these equalities is unbiased and has the least variance (Aitken
-1936); it is a function of noisy counts alone.
+count the same rows in other cells have the same total for each code and region. Each count was measured with
+independent noise, so the generalized least-squares estimate under these equalities is unbiased and has the least
+variance (Aitken 1936); it is a function of noisy counts alone.
 
-States are measured alike. So the estimate splits into two small systems over the cells and codes of one region: x_s
-from the answers of a state alone, and the nation's T from the sum of the states and its own answers. A state's is then
-x_s + (T - sum of x_s) / S, with covariance V (1 - 1/S) + V_T / S^2: the deviations from the states' mean are
-independent of it, and the nation says nothing about them.
+All states are measured in the same way. So the estimate splits into two small systems over the cells and codes of one
+region: x_s from the answers of a state alone, and the nation's T from the sum of the states and its own answers. A
+state's estimate is then x_s + (T - sum of x_s) / S, with covariance V (1 - 1/S) + V_T / S^2: the deviations from the
+states' mean are independent of it, and the nation has no information about them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """Noisy counts and their variance: counts regions x codes x cells; regions x 1 x cells of all codes together."""
+    """Noisy counts, regions x codes x cells, and their variance; regions x 1 x cells for all codes together."""
 
     counts: NDArray[np.int64]
     variance: float
 
 
 @dataclass(frozen=True)
-class Table:
+class LinkedTable:
     """The answers about one table.
 
-    codes, together: of each state by code, and of all codes together; of a table that has no codes only `together`.
-    nation: the same of the nation.
+    codes, together: of each state by code, and of all codes together; a table without codes has only `together`.
+    nation_codes, nation_together: the same for the nation.
     """
 
     codes: Answers | None = None
@@ -45,30 +45,30 @@ class Table:
 
     @property
     def finest(self) -> Answers:
-        """Its answers about states, by code if it has codes."""
+        """The answers about states, by code if the table has codes."""
         answers = self.codes or self.together
         assert answers is not None
         return answers
 
     @property
     def by_code(self) -> bool:
-        """Whether it has codes."""
+        """Whether the table has codes."""
         return self.codes is not None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate of one table: whole numbers, states x codes x cells, whose sums all hold.
+    """The estimate of one table: whole numbers, states x codes x cells, that satisfy all sums.
 
     covariances: of the cells of one code in one region, before rounding, by `state codes`, `state all`, `nation codes`
-    and `nation all`; codes are measured alike.
+    and `nation all`; every code has the same.
     """
 
     counts: NDArray[np.int64]
     covariances: Mapping[str, Numbers]
 
 
-def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
+def estimate(tables: Mapping[str, LinkedTable], codes: int) -> dict[str, Estimate]:
     """Estimate tables that count the same rows: their totals agree, for each code that two of them have.
 
     Every table must have answers about states, by code if it has codes.
@@ -82,7 +82,7 @@ def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
 class _Group:
     """The linear system of linked tables, over the unknown counts of one region: the cells of all tables."""
 
-    def __init__(self, tables: Mapping[str, Table], codes: int) -> None:
+    def __init__(self, tables: Mapping[str, LinkedTable], codes: int) -> None:
         self.tables, self.codes = tables, codes
         self.shapes = {name: table.finest.counts.shape[1:] for name, table in tables.items()}
         ends = np.cumsum([0, *(rows * cells for rows, cells in self.shapes.values())])
@@ -90,9 +90,9 @@ class _Group:
         self.size = int(ends[-1])
         self.basis = self._basis()
         self.states = max(len(table.finest.counts) for table in tables.values())
-        information, self._said = self._information(("codes", "together"))
+        information, self._vectors = self._information(("codes", "together"))
         self._inverse = np.linalg.pinv(information, hermitian=True)
-        of_nation, self._said_of_nation = self._information(("nation_codes", "nation_together"))
+        of_nation, self._nation_vectors = self._information(("nation_codes", "nation_together"))
         self._inverse_of_nation = np.linalg.pinv(information / self.states + of_nation, hermitian=True)
 
     def functional(self, name: str, *, code: int | None, cell: int | None) -> Numbers:
@@ -121,8 +121,8 @@ class _Group:
         return np.asarray(rows[int((sizes > 1e-9).sum()) :].T)
 
     def _information(self, names: Sequence[str]) -> tuple[Numbers, Numbers]:
-        """Return the information of the answers about one region, and what they say: regions x free unknowns."""
-        information, said = np.zeros((self.size, self.size)), np.zeros((1, self.size))
+        """Return the information of the answers about one region, and its vectors: regions x free unknowns."""
+        information, vectors = np.zeros((self.size, self.size)), np.zeros((1, self.size))
         for name, table in self.tables.items():
             for kind in names:
                 answers: Answers | None = getattr(table, kind)
@@ -137,18 +137,18 @@ class _Group:
                 ]
                 design = np.array(picked)
                 information += design.T @ design / answers.variance
-                said = said + answers.counts.reshape(regions, -1) @ design / answers.variance
-        return self.basis.T @ information @ self.basis, said @ self.basis
+                vectors = vectors + answers.counts.reshape(regions, -1) @ design / answers.variance
+        return self.basis.T @ information @ self.basis, vectors @ self.basis
 
     def solve(self) -> tuple[Numbers, Numbers]:
-        """Return the estimates: of each state, states x unknowns, and of the nation."""
-        alone = self._said @ self._inverse
-        nation = (self._said.sum(axis=0) / self.states + self._said_of_nation[0]) @ self._inverse_of_nation
+        """Return the estimates: states x unknowns, and those of the nation."""
+        alone = self._vectors @ self._inverse
+        nation = (self._vectors.sum(axis=0) / self.states + self._nation_vectors[0]) @ self._inverse_of_nation
         states = alone + (nation - alone.sum(axis=0)) / self.states
         return states @ self.basis.T, nation @ self.basis.T
 
     def covariances(self, name: str) -> dict[str, Numbers]:
-        """Return the covariances of a table's cells, as in Estimate. The first code stands for all."""
+        """Return the covariances of a table's cells, as in Estimate. Those of the first code hold for every code."""
         of_state = self._inverse * (1 - 1 / self.states) + self._inverse_of_nation / self.states**2
         found = {}
         for region, free in (("state", of_state), ("nation", self._inverse_of_nation)):
@@ -159,9 +159,9 @@ class _Group:
         return found
 
     def rounded(self, states: Numbers, nation: Numbers) -> dict[str, NDArray[np.int64]]:
-        """Return whole numbers near the estimates, states x codes x cells by table, in which all sums hold.
+        """Return whole numbers near the estimates, states x codes x cells by table, that satisfy all sums.
 
-        One pass down the tree of totals (nation, codes, states), then each total over the cells of every table.
+        One pass goes down the tree of totals (nation, codes, states); then every table's cells share each total.
         """
         first = next((name for name, table in self.tables.items() if table.by_code), next(iter(self.tables)))
         rows, cells = self.shapes[first]

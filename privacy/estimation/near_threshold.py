@@ -1,7 +1,7 @@
 """The exact law of an estimate's error near a threshold, given the detail, and the margins that hold there.
 
 For a group of true size N let m*(N) be the smallest m with P(|U - N| <= m | detail) >= .95. The margin of an estimate u
-is the largest distance |u - N| of a size N that u would not be unlikely for:
+is the largest distance |u - N| to a size N under which u would not be unlikely:
 
     margin(u) = max { |u - N| : |u - N| <= m*(N) }, at least m*(u).
 
@@ -21,9 +21,10 @@ from privacy.estimation.densities import margin_of_sizes, tails, values
 from privacy.estimation.pooling import nearest
 from privacy.estimation.selection import Correction
 
-# P(detail), of the largest that a size has, from which errors are compared with the count's, and margins hold
+# The least P(detail), relative to the largest of any size, at which errors are compared with the count's, or margins
+# hold
 LIKELY, COVERED = 1e-2, 1e-3
-UNLIKELY = 1e-10  # probabilities of an answer that are left out here
+UNLIKELY = 1e-10  # probabilities of an answer below this are dropped
 STEPS = 8  # sizes tried in a standard deviation of A
 
 
@@ -32,7 +33,7 @@ class SizeLaw:
     """The error of the estimate of a group of true size `size`, given the detail; the size from the window's edge.
 
     In counts: size; bias and deviation, the mean and root mean square of the error; margin, m*. chance: P(detail).
-    covered: P(|error| <= the margin that was asked about | detail).
+    covered: P(|error| <= the requested margin | detail).
     """
 
     size: int
@@ -45,7 +46,7 @@ class SizeLaw:
 
 @dataclass(frozen=True)
 class EdgeMargins:
-    """Margins of estimates from a window's edge on: of start, start + 1, ...; the first and last go on for ever."""
+    """Margins of estimates at start, start + 1, ... from a window's edge; the first and last also hold beyond."""
 
     start: int
     values: NDArray[np.int64]
@@ -56,9 +57,9 @@ class EdgeMargins:
 
 
 def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:
-    """Return the law of the error at sizes that reach the window well enough (COVERED), in steps of this many units.
+    """Return the law of the error at sizes that reach the window often enough (COVERED), in steps of this many units.
 
-    `margin` is one to be asked how often it covers.
+    margin: the margin whose coverage each law reports.
     """
     sums = _Sums(correction)
     step = step or max(1, round(sums.deviation / STEPS))
@@ -76,7 +77,7 @@ def likely(laws: list[SizeLaw]) -> list[SizeLaw]:
 
 
 def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> EdgeMargins:
-    """Return the margins that these laws give, at least `far`; a size between two has the larger of their margins."""
+    """Return the margins by these laws, at least `far`; a size between two has the larger of their margins."""
     sizes = np.array([law.size for law in laws])
     stars = np.maximum([law.margin for law in laws], far)
     if width is None:
@@ -92,7 +93,7 @@ def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> EdgeMargin
 
 
 def _farthest(estimates: NDArray[np.int64], sizes: NDArray[np.int64], star: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the largest |u - N| <= m*(N) of each estimate u, -1 where there is none."""
+    """Return the largest |u - N| <= m*(N) of each estimate u, or -1."""
     upwards = np.maximum.accumulate(sizes + star)  # the first size that reaches u from below
     first = np.searchsorted(upwards, estimates)
     above = np.where(first < len(sizes), estimates - sizes[np.minimum(first, len(sizes) - 1)], -1)
@@ -103,7 +104,7 @@ def _farthest(estimates: NDArray[np.int64], sizes: NDArray[np.int64], star: NDAr
 
 
 class _Sums:
-    """Double sums over (A, B) at any size. Rows beyond the table's last are summed once, for each A."""
+    """Double sums over (A, B) at any size. Rows beyond the table's last one are summed once for each A."""
 
     def __init__(self, correction: Correction) -> None:
         pooling = correction.pooling
@@ -124,7 +125,7 @@ class _Sums:
         self.beyond = [tails(np.array([law[part] for law in single])) for part in range(3)]
 
     def law(self, size: int, margin: int) -> SizeLaw | None:
-        """Return the error at a true size in units; None where the detail cannot be."""
+        """Return the error at a true size in units; None if the detail is too unlikely there."""
         rows = len(self.correction.values)
         t = size + self.a
         inside = np.flatnonzero((t >= 0) & (t < rows))

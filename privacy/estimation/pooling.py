@@ -5,11 +5,11 @@ posterior mean of B given D = S - T = B - A is
 
     m(d) = E[B | D = d] = sum_b b q(b) p(b - d) / r(d),        p, q, r the laws of A, B and D,
 
-and S - m(D) is the posterior mean of N: of all translation-equivariant estimates the one of least variance, whatever
-the laws are (Pitman 1939, "The estimation of the location and scale parameters of a continuous population"). For
-normal laws m is linear and S - m(D) is the mean of T and S with inverse-variance weights.
+S - m(D) is the posterior mean of N: of all translation-equivariant estimates it has the least variance, whatever the
+laws are (Pitman 1939, "The estimation of the location and scale parameters of a continuous population"). For normal
+laws m is linear and S - m(D) is the mean of T and S with inverse-variance weights.
 
-Given D the errors of the k cells are exchangeable, so a cell's posterior mean is its answer less m(D)/k.
+Given D the errors of the k cells are exchangeable, so a cell's posterior mean is its answer minus m(D)/k.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from numpy.typing import NDArray
 from privacy.estimation.densities import Density, coarser, density, density_of_sum, moment, smallest_margin, values
 from privacy.noise.laws import Law
 
-STAGE_1_CUT = 1e-13  # probabilities of A below this are left out
-WIDEST_STAGE_1, WIDEST_SUM = 256, 2048  # standard deviations up to which sums run over the laws as they are
-NARROWEST = 4  # the least that a coarser unit may make of A's
-DIGITS = 2.0**20  # m is rounded to multiples of 1/DIGITS, so that both sides of a tie are decided alike
+STAGE_1_CUT = 1e-13  # probabilities of A below this are dropped
+WIDEST_STAGE_1, WIDEST_SUM = 256, 2048  # standard deviations up to which sums use the laws in single counts
+NARROWEST = 4  # the least standard deviation of A in a coarser unit
+DIGITS = 2.0**20  # m is rounded to multiples of 1/DIGITS, so that both sides of a tie are decided the same way
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerLaws:
     """The laws of a group's two answers: of step 1's total, and of each of the cells that step 2 measures."""
 
     stage_1: Law
     stage_2: Law
     cells: int
 
-    def coarser(self, scale: int) -> Answers:
-        """Return the same in units of `scale` counts, approximately: the noise is that many times narrower."""
+    def coarser(self, scale: int) -> AnswerLaws:
+        """Return the answers in units of `scale` counts, approximately: noise that many times narrower."""
         return replace(self, stage_1=coarser(self.stage_1, scale), stage_2=coarser(self.stage_2, scale))
 
     @property
@@ -51,8 +51,8 @@ class Answers:
 class Pooling:
     """A pooled total and the law of its error, away from thresholds.
 
-    first, second, difference: p, q and r, the laws of A, B and D. pull: of each value of D the weight times m(d), which
-    is subtracted from S. Odd in d.
+    first, second, difference: p, q and r, the laws of A, B and D. pull: the weight times m(d) for each value of D,
+    which is subtracted from S. Odd in d.
     """
 
     first: Density
@@ -93,22 +93,22 @@ def nearest(x: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def symmetric(law: Density) -> Density:
-    """Return a law whose sums erred on either side: their mean on both, without zeros at the ends; it sums to 1."""
+    """Return a law without rounding errors between its sides: their mean on both, trimmed of zeros; it sums to 1."""
     law = (law + law[::-1]) / 2
     outermost = np.flatnonzero(law)[0]
     cut: Density = law[outermost : len(law) - outermost] / law.sum()
     return cut
 
 
-def own_scale(answers: Answers) -> int:
-    """Return the unit of sums over the laws: 1 count, except for noise far wider than any in production."""
+def own_scale(answers: AnswerLaws) -> int:
+    """Return the unit of sums over the laws: 1 count, unless noise is far wider than any in production."""
     return scale_within(answers, WIDEST_STAGE_1, WIDEST_SUM)
 
 
-def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int = 1) -> int:
-    """Return the least power of two, from `scale` on, in units of which A and B are not wider than this.
+def scale_within(answers: AnswerLaws, widest: float, widest_sum: float, scale: int = 1) -> int:
+    """Return the least power of two, from `scale` on, in whose units A and B are no wider than this.
 
-    A wide B yields to a narrow A, which a coarse unit would hide.
+    A narrow A, which a coarse unit would hide, takes precedence over a wide B.
     """
     first, second = answers.deviations
     while first > widest * scale or (second > widest_sum * scale and first > 2 * NARROWEST * scale):
@@ -117,8 +117,8 @@ def scale_within(answers: Answers, widest: float, widest_sum: float, scale: int 
 
 
 @lru_cache(maxsize=16)
-def pool(answers: Answers, weight: float = 1.0) -> Pooling:
-    """Pool two answers; a weight below 1 takes only that part of m(D) from S."""
+def pool(answers: AnswerLaws, weight: float = 1.0) -> Pooling:
+    """Pool two answers; a weight below 1 subtracts only that part of m(D) from S."""
     p = density(answers.stage_1, STAGE_1_CUT)
     p /= p.sum()
     q = density_of_sum(answers.stage_2, answers.cells)

@@ -4,13 +4,13 @@ With N = n + X and D = d + Y, X and Y independent, N - r D = X - r Y for r = n /
 
     C = { r : P(|X - r Y| >= |N - r D|) > alpha }
 
-covers n / d with probability 1 - alpha at least, and covers every r where d = 0. No normal law is assumed, and no
-denominator is too weak. For normal laws C is Fieller's set (Fieller 1954).
+covers n / d with probability at least 1 - alpha, and contains every r if d = 0. It assumes no normal law, and any
+denominator will do. For normal laws C is Fieller's set (Fieller 1954).
 
-The hull of C within a range is returned on a grid, rounded outwards: a step of the grid is left out only where a bound
-that holds for every r in it proves that none is in C. r and the counts are whole numbers of grid steps, so comparisons
-are exact; sums of probabilities are floats, whose error SLACK covers. Noise that is rounded to a coarser lattice
-(densities.Lattice) makes a set wider by what the rounding can move X - r Y, never narrower.
+The hull of C within a range is returned on a grid, rounded outwards: a step of the grid is excluded only if a bound
+that holds for every r in it proves that C contains none of them. r and the counts are whole numbers of grid steps, so
+comparisons are exact; sums of probabilities are floats, whose error SLACK covers. Noise that is rounded to a coarser
+lattice (densities.Lattice) widens a set by the largest change of X - r Y by rounding, and never narrows it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from numpy.typing import NDArray
 from privacy.estimation.densities import Lattice
 
 GRID = 1000  # steps of a ratio's unit
-COARSE = 64  # steps that are looked at together first
-SLACK = 1e-9  # of a sum of probabilities
-NEGLIGIBLE = 1e-11  # of a tail
-AT_ONCE = 1 << 18  # numbers of one pass
+COARSE = 64  # steps that are tested together first
+SLACK = 1e-9  # the error of a sum of probabilities
+NEGLIGIBLE = 1e-11  # the probability of a tail that is cut
+AT_ONCE = 1 << 18  # numbers in one pass
 
-Said = Literal["set", "all", "none"]
+Extent = Literal["set", "all", "none"]
 
 
 @dataclass(frozen=True)
 class Interval:
     """The hull of a confidence set within the possible ratios.
 
-    said: `all` where no possible ratio is excluded, `none` where all are; then low = high is the nearest possible one.
+    extent: `all` if no possible ratio is excluded, `none` if all are; then low = high is the nearest possible ratio.
     """
 
     low: Fraction
     high: Fraction
-    said: Said = "set"
+    extent: Extent = "set"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class NoisyRatio:
     high: int
 
     def interval(self, alpha: Fraction) -> Interval:
-        """Return the hull of the set that covers the ratio with probability 1 - alpha at least."""
+        """Return the hull of the set that covers the ratio with probability at least 1 - alpha."""
         if self.low == self.high:
             return Interval(Fraction(self.low), Fraction(self.high), "all")
         first, last = self.low * GRID, self.high * GRID
@@ -81,15 +81,15 @@ class NoisyRatio:
         """Return the first, or the last, step from `first` to `last` - 1 that may hold a ratio of the set."""
         starts = np.arange(first, last, COARSE)
         starts = starts[self._near(starts, COARSE, alpha)]
-        for start in self._may_hold(starts if forwards else starts[::-1], COARSE, alpha):
+        for start in self._candidates(starts if forwards else starts[::-1], COARSE, alpha):
             steps = np.arange(start, min(start + COARSE, last))
-            found = next(self._may_hold(steps if forwards else steps[::-1], 1, alpha), None)
+            found = next(self._candidates(steps if forwards else steps[::-1], 1, alpha), None)
             if found is not None:
                 return found
         return None
 
-    def _may_hold(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
-        """Yield, in order, the starts of spans of the grid that may hold a ratio of the set; ever more at a time."""
+    def _candidates(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
+        """Yield, in order, the starts of spans of the grid that may hold a ratio of the set, in growing batches."""
         at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances.chances))
         while at < len(starts):
             part = starts[at : at + batch]
@@ -97,7 +97,7 @@ class NoisyRatio:
             at, batch = at + batch, min(2 * batch, most)
 
     def _least(self, starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Return the least |N - r D| over each span, less what rounding can move X - r Y, in 1 / GRID."""
+        """Return the least |N - r D| over each span, minus the largest change of X - r Y by rounding, in 1 / GRID."""
         ends = [GRID * self.numerator - (starts + at) * self.denominator for at in (0, width)]
         crossed = np.sign(ends[0]) * np.sign(ends[1]) <= 0
         least: NDArray[np.int64] = np.where(crossed, 0, np.minimum(np.abs(ends[0]), np.abs(ends[1])))

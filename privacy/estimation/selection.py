@@ -1,4 +1,4 @@
-"""What keeps a pooled total unbiased although step 1's answer chose the detail of its table.
+"""The correction that keeps a pooled total unbiased although step 1's answer chose the detail of its table.
 
 Given the detail, T = N + A is in a window [a, b) of two thresholds, so near a threshold A is truncated and
 S - m(S - T) is biased. With pi_d(x) = P(A = x | D = d) let a function l of N have the posterior mean
@@ -10,10 +10,10 @@ S - rnd(m(D)) + G(T, D) is unbiased given the detail, whatever N is, if M l = g 
     g(N)     = sum_{a <= t < b} p(t - N) h(t - N),             h(x)     = sum_b q(b) rnd(m(b - x))
     M(N, N') = sum_{a <= t < b} p(t - N) K(t - N, t - N'),     K(x, x') = p(x') sum_d q(d + x) q(d + x') / r(d)
 
-g is what -rnd(m) lacks (E[B; T in the window] = 0, for B and T are independent), M l what G adds. Of all unbiased
-estimates this one has the least sum over N of its mean squared errors: that problem has the Lagrange solution
-E[N + l(N) | t, d]. For normal laws it is the estimate of Cohen and Sackrowitz (1989), "Two stage conditionally unbiased
-estimators of the selected mean".
+The bias of S - rnd(m) is -g (E[B; T in the window] = 0, because B and T are independent), and G adds M l. Of
+all unbiased estimates this one has the least sum over N of its mean squared errors: the problem has the Lagrange
+solution E[N + l(N) | t, d]. For normal laws it is the estimate of Cohen and Sackrowitz (1989), "Two stage conditionally
+unbiased estimators of the selected mean".
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from math import gcd
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from privacy.estimation.densities import moment, tails, values
-from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool, scale_within
+from privacy.estimation.pooling import AnswerLaws, Pooling, nearest, own_scale, pool, scale_within
 
-LEAST = 1e-6  # P(detail), of the largest that a size has, from which a size is kept unbiased
+LEAST = 1e-6  # sizes with a P(detail) above this, relative to the largest of any size, are kept unbiased
 SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely than SEEN, end the table
-UNSEEN = 1e-12  # D less likely than this get the correction of the last that is not: never seen, and theirs is wild
-TELLING = 8  # a window narrower than this part of sd(A) leaves no information in T
+UNSEEN = 1e-12  # a D less likely than this gets the correction of the nearest likelier one: its own would be erratic
+TELLING = 8  # a window narrower than sd(A) / TELLING leaves no information in T
 WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its units
 
 
@@ -42,7 +41,7 @@ class Correction:
 
     pooling: the laws it was solved for, in units of `scale` counts: 1 unless step 1's noise is wide. width: of the
     window, in counts; None without an upper end. values: t x d; G in units, for t = 0, 1, ... and d = -m ... m in
-    units. Last row and outer columns stand for all beyond.
+    units. The last row and the outer columns extend beyond the table.
     """
 
     pooling: Pooling = field(repr=False)
@@ -61,7 +60,7 @@ class Correction:
         return int(self.values.shape[1]) // 2
 
     def at(self, t: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return g(t, d) in counts; t is counted from the window's edge. Between units it is bilinear."""
+        """Return g(t, d) in counts, with t from the window's edge; interpolated linearly in t and d between units."""
         correction = np.zeros(len(t))
         near = np.flatnonzero(t < self.reach)
         row = np.clip((t[near] + 0.5) / self.scale - 0.5, 0, len(self.values) - 1)
@@ -71,7 +70,7 @@ class Correction:
 
 
 def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the table between its entries."""
+    """Interpolate a table between its entries."""
     top, left = row.astype(np.int64), column.astype(np.int64)
     down, right = row - top, column - left
     below, next_column = np.minimum(top + 1, len(table) - 1), np.minimum(left + 1, table.shape[1] - 1)
@@ -81,29 +80,29 @@ def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDAr
     return between
 
 
-def table_scale(answers: Answers, width: int | None = None) -> int:
-    """Return the unit of a correction's table: a power of two that divides `width`, small enough to be solved for."""
+def table_scale(answers: AnswerLaws, width: int | None = None) -> int:
+    """Return the unit of a correction's table: a power of two that divides `width` and makes the table small enough."""
     scale = scale_within(answers, WIDEST_TABLE, WIDEST_PARTNER, own_scale(answers))
     return scale if width is None else gcd(scale, width)
 
 
-def fits(answers: Answers, width: int) -> bool:
-    """Return whether a window whose ends are not apart can be solved for, and T has information within it."""
+def fits(answers: AnswerLaws, width: int) -> bool:
+    """Return whether a window with dependent ends can be solved for, and T has information within it."""
     first, _ = answers.deviations
     scale = table_scale(answers, width)
     return first <= 2 * WIDEST_TABLE * scale and scale >= own_scale(answers) and width > max(1, first / TELLING)
 
 
-def correct(answers: Answers, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
+def correct(answers: AnswerLaws, weight: float = 1.0, width: int | None = None, ridge: float = 1e-9) -> Correction:
     """Solve for the correction of a window of this width in counts, or of one without an upper end.
 
-    `ridge`, in mean eigenvalues, chooses the shortest solution l, not one that rings; what bias is left grows with it.
+    `ridge`, in mean eigenvalues, selects a short solution l without oscillation; the remaining bias grows with it.
     """
     scale = table_scale(answers, width)
     pooling = pool(answers.coarser(scale) if scale > 1 else answers, weight)
     units = None if width is None else width // scale
     solved = _solve(pooling, units, ridge, whole=scale == 1)
-    if width is None:  # it ends in a row of zeros
+    if width is None:  # end it with a row of zeros
         rows = _last_row(pooling, solved) + 1
         solved = np.vstack([solved[:rows], np.zeros((1, solved.shape[1]))])
     seen = np.flatnonzero(pooling.difference > UNSEEN)
@@ -111,16 +110,16 @@ def correct(answers: Answers, weight: float = 1.0, width: int | None = None, rid
 
 
 def _last_row(pooling: Pooling, table: NDArray[np.float64]) -> int:
-    """Return the last t at which a correction is seen; -1 for none."""
+    """Return the last t with a visible correction, or -1."""
     seen = pooling.difference > SEEN
     large = np.abs(table[:, seen]).max(axis=1) > SMALL * moment(pooling.second) ** 0.5
     return int(np.flatnonzero(large).max(initial=-1))
 
 
 def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) -> NDArray[np.float64]:
-    """Return g for t = 0, 1, ...: up to the window's end, or to where an upper end's lack no longer shows.
+    """Return g for t = 0, 1, ...: to the window's end, or until a missing upper end makes no difference.
 
-    whole: correct the pooled total for its rounding too. In coarse units it is far finer than they are.
+    whole: also correct the rounding of the pooled total. In coarse units it is negligible.
     """
     p = pooling.first
     n = len(p)
@@ -138,6 +137,8 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
     chance = _between(p, low, high)
     kept = chance >= LEAST * chance.max()
     sizes, low, high, chance = sizes[kept], low[kept], high[kept], chance[kept]
+
+    from scipy.linalg import cho_factor, cho_solve
 
     columns = np.arange(sizes[0] - reach, (2 * reach if width is None else sizes[-1] + reach) + 1)
     diagonals = _diagonals(p[:, None] * across)  # x by x' - x = N - N'
@@ -170,6 +171,6 @@ def _diagonals(square: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _take(table: NDArray[np.float64], place: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return table[i, place[i, j]], 0 where there is no such place."""
+    """Return table[i, place[i, j]], or 0 for places outside the table."""
     inside = (place >= 0) & (place < table.shape[1])
     return np.where(inside, np.take_along_axis(table, np.where(inside, place, 0), axis=1), 0.0)

@@ -24,7 +24,7 @@ _one_at_a_time = threading.RLock()
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[None]:
-    """Do the ball arithmetic of this block with `bits` bits, and let no other thread do any meanwhile."""
+    """Run this block's ball arithmetic with `bits` bits, and keep other threads from doing any meanwhile."""
     with _one_at_a_time, ctx.workprec(bits):
         yield
 
@@ -32,8 +32,7 @@ def working_precision(bits: int) -> Iterator[None]:
 def decide(attempt: Callable[[int], T | None]) -> T:
     """Double the working precision until `attempt(bits)` returns an answer that is not None; return it.
 
-    Raises ArithmeticError past `LAST_PRECISION` bits: for a comparison of two numbers that are equal, which balls can
-    never decide.
+    Raises ArithmeticError past `LAST_PRECISION` bits: balls can never decide a comparison of two equal numbers.
     """
     bits = FIRST_PRECISION
     while bits <= LAST_PRECISION:

@@ -1,4 +1,4 @@
-"""Exact numbers at the doors of the package: budgets, scales and probabilities are fractions, never floats."""
+"""Validate exact numbers: budgets, scales and probabilities are fractions, never floats."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def quoted_number(text: str) -> Fraction:
 
 
 def parse_exact(text: str) -> Fraction:
-    """Return the exact number that a manifest holds as `5` or `1/3`. The manifest may come from anybody.
+    """Return the exact number that a manifest writes as `5` or `1/3`. The manifest may come from an untrusted source.
 
-    Anything else raises ValueError or TypeError: `Fraction("1e999999999")` would take all memory.
+    Raises ValueError or TypeError for anything else: `Fraction("1e999999999")` would take all memory.
     """
     if not EXACT.fullmatch(text):
         raise ValueError(f"{text[:40]!r} is not a number such as 5 or 1/3")

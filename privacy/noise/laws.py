@@ -28,9 +28,9 @@ WIDEST = 1 << 21  # counts: the largest standard deviation for which quantiles a
 class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
-    Balls are computed with `precision` bits; by methods without one, private ones too, at the working precision that
-    their callers have set. Quantiles are exact. No law with a `parameter` outside of (narrowest, widest) can be
-    drawn from: see `privacy.noise.sampler.check_law`.
+    Methods with a `precision` argument compute balls with that many bits; the others use the working precision of
+    their caller. Quantiles are exact. A law whose `parameter` is outside (narrowest, widest) cannot be drawn from: see
+    `privacy.noise.sampler.check_law`.
     """
 
     name: ClassVar[str]
@@ -60,7 +60,7 @@ class SymmetricLaw(ABC):
             return 1 - self._tail(k) if k >= 0 else self._tail(-k - 1)
 
     def tails(self, precision: int) -> Iterator[arb]:
-        """Yield P(X > 0), P(X > 1), ...: each one step from the last."""
+        """Yield P(X > 0), P(X > 1), ..., each computed from the one before."""
         tails, block = self._tails(), FIRST_BLOCK
         while True:
             with working_precision(precision):
@@ -69,11 +69,11 @@ class SymmetricLaw(ABC):
             block = min(2 * block, LARGEST_BLOCK)
 
     def quantile(self, p: Fraction) -> int:
-        """Return the smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
+        """Return the smallest k with P(X <= k) >= p, for 0 < p < 1. It is proved; precision grows as needed.
 
-        p = P(X <= k) would never be decided (ArithmeticError). For the geometric law no rational p is of this kind:
-        P(X <= k) is a rational function of exp(-1/scale) that is not constant, and exp of a rational other than zero
-        is transcendental (Lindemann). For the discrete Gaussian none is known.
+        A p equal to some P(X <= k) can never be decided (ArithmeticError). For the geometric law no rational p is
+        equal to one: P(X <= k) is a rational function of exp(-1/scale) that is not constant, and exp of a rational
+        other than zero is transcendental (Lindemann). For the discrete Gaussian no such p is known.
         """
         if not 0 < p < 1:
             raise ValueError(f"the probability {p} of a quantile must lie strictly between 0 and 1")
@@ -82,7 +82,7 @@ class SymmetricLaw(ABC):
         return decide(lambda _: self.try_quantile(p))
 
     def try_quantile(self, p: Fraction) -> int | None:
-        """Return a k with P(X <= k - 1) <= p <= P(X <= k), 0 < p < 1; None if balls of this precision prove none."""
+        """Return a k with P(X <= k - 1) <= p <= P(X <= k), 0 < p < 1; None if this precision cannot prove it."""
         # P(X <= -k) >= p is P(X < k) <= 1 - p: for p below 1/2 the answer is minus that for 1 - p, ties apart.
         if p >= Fraction(1, 2):
             return self._upper_quantile(p)
@@ -251,7 +251,7 @@ Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric
 
 @lru_cache(maxsize=256, typed=True)
 def law(definition: Definition, budget: Exact, stability: int) -> Law:
-    """Return the noise of a query with this budget, where a record changes at most `stability` counts by one each.
+    """Return the noise law of a query with this budget, if a record changes at most `stability` counts, by one each.
 
     zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).
     puredp: budget is epsilon and scale = stability / epsilon (L1 sensitivity stability). SafeTab-P, Algorithm 1.

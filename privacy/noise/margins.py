@@ -21,7 +21,7 @@ def normal_margin(alpha: Fraction) -> float:
     return NormalDist().inv_cdf(float(1 - alpha / 2))
 
 
-Z90, Z95 = normal_margin(Fraction(1, 10)), normal_margin(Fraction(1, 20))  # of every margin by the normal law
+Z90, Z95 = normal_margin(Fraction(1, 10)), normal_margin(Fraction(1, 20))  # for every margin by the normal law
 
 
 def margin_of_error(law: Law, cells: int = 1, alpha: Exact = Fraction(1, 20)) -> int:
@@ -33,9 +33,9 @@ def margin_of_error(law: Law, cells: int = 1, alpha: Exact = Fraction(1, 20)) ->
 
 
 def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -> int:
-    """Return the same for a sum of `cells[law]` independent draws of each law; 0 without a draw.
+    """Return the margin of error of a sum of `cells[law]` independent draws of each law; 0 for an empty sum.
 
-    Of a difference too: a draw and its negative have one law, every law here being symmetric.
+    It holds for differences too: every law is symmetric, so a draw and its negative have the same law.
     """
     parts = tuple(sorted(((law, number) for law, number in cells.items() if number), key=repr))
     return _margin(parts, exact(alpha, "alpha")) if parts else 0
@@ -79,16 +79,16 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
 
 
 def suppression_threshold(law: Law, chance: Exact) -> int:
-    """Return the smallest t with P(X <= t) >= chance.
+    """Return the smallest t with P(X <= t) >= chance, for 0 < chance < 1.
 
-    A count of an empty group exceeds it with probability <= 1 - chance. SafeTab-P eq. (12), zero_suppression_chance; a
-    count is kept if it is greater than t. 0 < chance < 1.
+    A count is kept if it is greater than t, so an empty group is kept with probability at most 1 - chance. SafeTab-P,
+    eq. (12), zero_suppression_chance.
     """
     return law.quantile(exact(chance, "chance"))
 
 
 def _reach(law: Law, cells: int, small: arb) -> tuple[int, arb]:
-    """Return a number that a sum of draws passes, on either side, with probability below `small`, and that bound."""
+    """Return a number that |sum of draws| exceeds with probability below `small`, and a bound on that probability."""
     reach = isqrt(int(cells * law.variance())) + 1
     while not (beyond := law.tail_of_sum(cells, reach + 1)) <= small:
         reach += reach // 8 + 1
@@ -103,12 +103,12 @@ class _Sum:
         sum over |k| <= m of P(S = k mod N) = (1/N) sum_{j=0}^{N-1} phi(j/N) sin((2m+1) pi j/N) / sin(pi j/N).
 
     * Folding: for m <= reach and N = 2 reach + 1 the left side exceeds P(|S| <= m) by at most P(|S| > reach), which
-      Chernoff's inequality bounds; where there are several laws, law by law: reach is the sum of what each reaches.
-    * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of terms left out is at most phi / j, and phi
-      falls, as each law's does, so that together they are at most phi((J+1)/N) ln(N / (2J)).
+      Chernoff's inequality bounds. With several laws, reach is the sum of each law's reach.
+    * Cutting after j = J (and N - J): as sin(pi j/N) >= 2j/N, a pair of dropped terms is at most phi / j. phi falls,
+      as each law's characteristic function does, so together they are at most phi((J+1)/N) ln(N / (2J)).
 
-    Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells). An
-    object is made and used at one working precision.
+    Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells).
+    Create and use an object at one working precision.
     """
 
     def __init__(self, parts: Parts, bits: int) -> None:

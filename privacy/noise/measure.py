@@ -1,4 +1,4 @@
-"""Noisy counts of an array in one call, for programs of one's own. Releases draw by QueryNoise in an authorized run."""
+"""Noisy counts of an array in one call, for use outside a run. Releases draw by QueryNoise in an authorized run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ LARGEST_COUNT = 1 << 62  # with any noise that can be drawn it still fits an int
 
 @dataclass(frozen=True)
 class Measured:
-    """Noisy counts, and what is known of them without the exact ones.
+    """Noisy counts and the law of their noise.
 
-    counts: int64 in the shape of the exact counts; some may be negative. law: of the noise of each, all independent.
+    counts: int64 in the shape of the exact counts; some may be negative. law: the noise law of each; draws are
+    independent.
     """
 
     counts: NDArray[np.int64]
@@ -36,19 +37,19 @@ class Measured:
 
 
 def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: str = "") -> Measured:
-    """Add exact noise of a law to every count of an array.
+    """Add independent exact noise of a law to every count of an array.
 
-    Without a secret every call draws anew from the operating system. With one, the noise follows from the secret, the
-    law, the query's name and the counts: the same call repeats itself, and spends nothing more, while changed counts
-    get other noise. Give each array that is measured under a secret a query name of its own: under one name equal
-    arrays have equal answers. Nothing is charged to a ledger; what calls spend together is for the caller to add up.
+    Without a secret every call draws anew from the operating system. With a secret, the noise follows from the secret,
+    the law, the query's name and the counts: repeating a call gives the same answer and spends nothing more, while
+    changed counts get other noise. Give each array measured under a secret its own query name: equal arrays under one
+    name get equal answers. Nothing is charged to a ledger; the caller adds up what the calls spend.
 
-    counts: whole numbers in an array of any shape, or nested lists of them; of numpy's integers, no floats. law: of the
-    noise, as `law(definition, budget, stability)` returns it. secret: 256 bits that stay confidential: who has them can
-    take the noise off again. query: the name of what is measured; needed with a secret.
+    counts: whole numbers, as a numpy array of integers of any shape or as nested lists; no floats. law: the noise law,
+    as `law(definition, budget, stability)` returns it. secret: 256 confidential bits; whoever has them can remove the
+    noise. query: the name of what is measured; needed with a secret.
 
-    Raises ValueError for counts that are no whole numbers or beyond 2^62, a law that cannot be drawn, a secret without
-    a query.
+    Raises ValueError for counts that are not whole numbers or are beyond 2^62, a law that cannot be drawn from, or a
+    secret without a query.
     """
     whole = whole_counts(counts)
     if not isinstance(law, SymmetricLaw):
@@ -65,9 +66,9 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
 
 
 def whole_counts(counts: Any) -> NDArray[np.int64]:
-    """Return counts as int64. Raises ValueError where they are no whole numbers, or too large."""
+    """Return counts as int64. Raises ValueError for counts that are not whole numbers or are too large."""
     if isinstance(counts, np.ma.MaskedArray):
-        raise ValueError("counts must not be masked: fill them, or measure those that are not")
+        raise ValueError("counts must not be masked: fill them, or measure the unmasked ones")
     try:
         array = np.asarray(counts)
     except ValueError:

@@ -14,10 +14,10 @@ CHUNK = 1 << 16  # words drawn at once
 
 
 class QueryNoise:
-    """Noise of row i, cell j of a query, which depends on nothing but the run, the query's name, i, j and the width.
+    """Noise of a query: that of row i, cell j depends only on the run, the query's name, i, j and the width.
 
-    Drawn again, in any order, by any worker, it is the same noise: a retried task repeats itself. Name every query that
-    is answered (level, stage, detail) differently: the same name and width give the same words.
+    Any worker that draws it again, in any order, draws the same noise, so a retried task repeats itself. Give every
+    query that is answered (level, stage, detail) its own name: the same name and width give the same words.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class QueryNoise:
         )
 
     def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
-        """Return noise int64[len(rows), width] of these rows of the domain, each with `width` cells; any order."""
+        """Return noise int64[len(rows), width] of rows of the domain, in any order, each with `width` cells."""
         stream, further = self._streams(width)
         noise = np.empty((len(rows), width), np.int64)
         step = max(1, CHUNK // width)
@@ -46,9 +46,9 @@ class QueryNoise:
         return noise
 
     def draw_run(self, start: int, stop: int, asked: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return noise int64[stop - start] of rows start, ..., stop - 1 of one cell each: `draw` of them, faster.
+        """Return noise int64[stop - start] of rows start, ..., stop - 1, one cell each: equal to `draw`, but faster.
 
-        Where a row is not `asked`, the noise is 0: its word is passed over, and used for nothing.
+        Rows that are not `asked` get 0; their words are discarded.
         """
         stream, further = self._streams(1)
         noise = np.zeros(stop - start, np.int64)
@@ -62,10 +62,10 @@ class QueryNoise:
         return noise
 
     def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
-        """Return the words of the query at this width, and the further words of the word at an address.
+        """Return the query's words at this width, and a function from an address to its refinement words.
 
-        These are a stream of their own under a second key, with the address as its nonce and the round as its word: no
-        two of (row, cell, round) meet.
+        Refinement words come from a second key, with the address as nonce and the round as word number, so no two
+        (row, cell, round) share a word.
         """
 
         def further(address: int) -> Keystream:  # its key is derived when a word needs it, which hardly ever happens
@@ -75,9 +75,9 @@ class QueryNoise:
 
 
 def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
-    """uint64[len(rows), width]: the words of rows. Rows that fill at least half of their span are cut out of it.
+    """Return the words of rows, uint64[len(rows), width].
 
-    The same words at the same addresses; a run of neighbours is cheaper than single groups.
+    Rows that fill at least half of their span are cut out of one run of neighbours: the same words, read faster.
     """
     low, high = int(rows.min()), int(rows.max())
     span = high - low + 1

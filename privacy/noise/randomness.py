@@ -1,7 +1,7 @@
 """A run's secret, the keys of its queries and their keystreams: every random word has an address.
 
-From a cipher the guarantee is computational: the words cannot be told from uniform ones without the secret, as far as
-anybody knows about AES-256 and HKDF-SHA256.
+The words come from a cipher, so the guarantee is computational: without the secret, no known attack on AES-256 or
+HKDF-SHA256 distinguishes them from uniform words.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ class RunSecret:
 
     @classmethod
     def generate(cls) -> "RunSecret":
-        """Return a new one, from the operating system."""
+        """Return a new secret from the operating system."""
         return cls(os.urandom(KEY_BYTES))
 
     def expose(self) -> bytes:
-        """Return the 32 bytes, for the file in the confidential directory and key derivation; never for more."""
+        """Return the 32 bytes. Only key derivation and the file in the confidential directory may use them."""
         return self.__key
 
     def digest(self) -> str:
@@ -73,7 +73,7 @@ def query_key(
 
 
 def _joined(*fields: str) -> bytes:
-    """Return fields one after another, each after its length in 8 bytes: no two lists of fields give the same bytes."""
+    """Concatenate fields, each preceded by its length in 8 bytes: no two lists of fields give the same bytes."""
     encoded = [field.encode() for field in fields]
     return b"".join(len(field).to_bytes(8, "big") + field for field in encoded)
 

@@ -30,7 +30,7 @@ _SEARCH = np.iinfo(np.int32).min  # mark of a guide cell that holds a boundary
 
 
 class Sampler:
-    """Draws of a law from uniform words. ValueError if the table would have more than 2^22 boundaries."""
+    """Sampler of a law from uniform words. Raises ValueError if its table would have more than 2^22 boundaries."""
 
     def __init__(self, law: Law) -> None:
         self.law = law
@@ -38,7 +38,7 @@ class Sampler:
         self._shift = np.uint64(WORD_BITS - (len(self._guide).bit_length() - 1))
 
     def sample(self, words: Words, refine: Refine, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return one draw for each of the words (one dimension), in order; in `out` where it is given.
+        """Return one draw for each of the words (one dimension), in order; written to `out` if given.
 
         `refine(position, round)` gives further uniform 64-bit words, round = 0, 1, ..., for the ambiguous word at that
         position: about one word in 2^64 / (number of boundaries) needs one.
@@ -73,7 +73,7 @@ def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
     while True:
         word = word << WORD_BITS | more(round)
         bits, round = bits + WORD_BITS, round + 1
-        if 0 < word < (1 << bits) - 1:  # else U may still be as near to 0 or 1 as one likes
+        if 0 < word < (1 << bits) - 1:  # otherwise U may still be arbitrarily near 0 or 1
             with working_precision(bits + WORD_BITS):
                 low, high = (law.try_quantile(Fraction(end, 1 << bits)) for end in (word, word + 1))
             if low is not None and low == high:
@@ -86,7 +86,7 @@ def boundaries(law: Law) -> Words:
     The first of these 2K + 2 words is 0 and the last 2^64 - 1: these two cells hold all further boundaries as well.
     ValueError if there are more than 2^22.
     """
-    # P(X = k) >= 2^-64 that far out means a table that is longer: seen at once, not after millions of steps.
+    # If P(X = k) >= 2^-64 at the longest table's end, the table is too long: fail now, not after millions of steps.
     if not law.pmf(LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
         raise ValueError(_TOO_WIDE)
     below = np.array(decide(partial(_lower_boundaries, law)), dtype=np.uint64)
@@ -95,7 +95,7 @@ def boundaries(law: Law) -> Words:
 
 
 def check_law(law: Law) -> None:
-    """Raise ValueError where the noise of a law could not be drawn, within some seconds.
+    """Raise ValueError, within seconds, if the noise of a law cannot be drawn.
 
     Call it for every law of a release before a budget is spent. It refuses a law whose table would pass 2^22
     boundaries, and one so narrow that its tail cannot be told from 0 (`decide` ends at 2^15 bits).
@@ -109,7 +109,7 @@ def check_law(law: Law) -> None:
 
 
 def _lower_boundaries(law: Law, precision: int) -> list[int] | None:
-    """Return c_-1, c_-2, ... to the first that is 0; None if the balls leave a floor open."""
+    """Return c_-1, c_-2, ... up to the first 0; None if the balls leave a floor open."""
     scale = 1 << WORD_BITS
     floors: list[int] = []
     for tail in islice(law.tails(precision), LONGEST_TABLE // 2):
@@ -134,7 +134,7 @@ def _tables(law: Law) -> tuple[Words, NDArray[np.int32]]:
 def _guide(table: Words) -> NDArray[np.int32]:
     """Return the draw of every word with given leading bits, or `_SEARCH` where a boundary lies among these words.
 
-    Enough leading bits that all but a few words in a hundred need no search, as far as a cache allows.
+    Uses enough leading bits that only a few words in a hundred need a search, as far as a cache allows.
     """
     for bits in _GUIDE_BITS:
         cells = table >> np.uint64(WORD_BITS - bits)

@@ -1,1 +1,1 @@
-"""What the queries of the Supplemental DHC change by, and what a run that answers them spends."""
+"""How much the queries of the Supplemental DHC can change, and what a run that answers them spends."""

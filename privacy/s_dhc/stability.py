@@ -1,11 +1,11 @@
 """The stability of the S-DHC's queries, and the neighbour relations that their noise covers, each with its own figure.
 
-A query counts in each of its cells (region, iteration, cell) persons joined with their housing units, at most tau of
-a unit (truncation), or units. A valid unit u adds a_u >= 0 to the vector of counts, with |a_u|_1 <= tau (units: 1): a
-row is in at most one cell, and a_u depends on the unit's own rows only. So databases that differ in some units differ
-by the sum of b_u - a_u over them. Proof of each bound below: docs/privacy.md#s-dhc.
+Each cell (region, iteration, cell) of a query counts persons joined with their housing units, at most tau of a unit
+(truncation), or units. A valid unit u adds a_u >= 0 to the vector of counts, with |a_u|_1 <= tau (units: 1): a row is
+in at most one cell, and a_u depends on the unit's own rows only. So databases that differ in some units differ by the
+sum of b_u - a_u over them. Proof of each bound below: docs/privacy.md#s-dhc.
 
-All holds for pairs of databases that both pass validation with the same public list of units.
+All bounds hold for pairs of databases that both pass validation with the same public list of units.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Literal
 from privacy.accounting.composition import Relation, Spend
 from privacy.noise.laws import Definition, Law, law
 
-Stability = Literal["program", "unit"]  # whose neighbours the budget of a query is the loss of
+Stability = Literal["program", "unit"]  # the neighbours whose loss a query's budget bounds
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The most by which two neighbours' vectors of a query differ: in squared L2 and in L1 norm."""
+    """The largest distance of two neighbours' vectors of a query: in squared L2 norm and in L1 norm."""
 
     squared: int
     absolute: int
 
     def under(self, definition: Definition) -> int:
-        """Return the one that a definition's noise is set by: squared L2 for zcdp, L1 for puredp."""
+        """Return the distance that sets a definition's noise: squared L2 for zcdp, L1 for puredp."""
         return self.squared if definition == "zcdp" else self.absolute
 
 
@@ -37,7 +37,7 @@ class Distance:
 class Change:
     """A neighbour relation: how two databases differ, in words, and the distance of a query's answers.
 
-    persons: of a query of persons, by its tau. units: of a query of units.
+    persons: the distance of a query of persons, by its tau. units: that of a query of units.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Change:
     units: Distance
 
     def distance(self, tau: int | None) -> Distance:
-        """Return the distance of a query of persons with this tau; of units without one."""
+        """Return the distance of a query of persons with this tau, or of a query of units if tau is None."""
         return self.units if tau is None else self.persons(tau)
 
 
@@ -95,9 +95,9 @@ class Query:
     budget: Fraction
 
     def scale(self, definition: Definition, stability: Stability) -> int:
-        """Return the distance that a loss of `budget` is for.
+        """Return the distance at which the loss is `budget`.
 
-        That of the program is S = 2 tau + 2 (units: 2), taken for an L2 distance and for an L1 distance alike.
+        The program's distance is S = 2 tau + 2 (units: 2), which it takes for both an L2 and an L1 distance.
         """
         if stability == "unit":
             return ONE_UNIT.distance(self.tau).under(definition)
@@ -114,11 +114,11 @@ class Query:
 
 
 def spend(definition: Definition, stability: Stability, queries: Sequence[Query]) -> Spend:
-    """Return what a run spends: for each relation the sum over the queries of what it costs there at most.
+    """Return what a run spends: for each relation, the sum over the queries of their largest cost.
 
-    The account of a person is charged so that its claims, the charge for a person who comes or goes and twice it for
-    one who moves or is replaced, are upper bounds: the sum of the budgets with the program's stability, and twice that
-    under zCDP with stability by unit, where a move costs four times the sum.
+    The account of a person is charged so that its claims are upper bounds: the charge for a person who comes or goes,
+    and twice the charge for one who moves or is replaced. With the program's stability it is charged the sum of the
+    budgets; with stability by unit under zCDP, where a move costs four times the sum, it is charged twice the sum.
     """
     total = sum((query.budget for query in queries), Fraction(0))
     relations = tuple(

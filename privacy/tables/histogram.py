@@ -1,8 +1,8 @@
 """What a record may be: the axes of a table, groups of their coordinates, and the cells that no record can be in.
 
-A histogram's cells are numbered in C order of its axes. A count is a condition: the coordinates that it takes of each
-axis. Arrays, the words of pages and the names in tables follow from axes and conditions; no code elsewhere knows which
-number a cell has.
+A histogram's cells are numbered in C order of its axes. A count is a condition: the coordinates of each axis that it
+counts. Arrays, the words of pages and the names in tables follow from axes and conditions; no code elsewhere depends on
+the number of a cell.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-Condition = Mapping[str, Collection[int]]  # by axis the coordinates that are counted; an axis without an entry: all
+Condition = Mapping[str, Collection[int]]  # by axis, the coordinates that are counted; all for an axis without an entry
 
 DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 
@@ -27,8 +27,8 @@ DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 class Axis:
     """An axis of a histogram.
 
-    name: in queries. words: what it is. labels: what each coordinate is. column, codes: the column of records that the
-    axis is read from, and the value there of each coordinate.
+    name: its name in queries. words: what it is. labels: the words of each coordinate. column, codes: the column of
+    records that the axis is read from, and the code of each coordinate in it.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Recode:
-    """Groups of an axis's coordinates, which a query may ask in its place.
+    """Groups of an axis's coordinates, which a query may ask for in place of the axis.
 
-    part: of each coordinate the number of its group, from 0, none left out. labels: what each group is.
+    part: the group of each coordinate, numbered from 0; every coordinate is in one. labels: the words of each group.
     """
 
     name: str
@@ -72,7 +72,8 @@ class Recode:
 class Count:
     """A sum of cells.
 
-    name: in files. words: on pages. where: the condition on cells. declared: whether it is known without noise.
+    name: its name in files. words: its words on pages. where: the condition on cells. declared: whether it is known
+    without noise.
     """
 
     name: str
@@ -82,16 +83,59 @@ class Count:
 
     @property
     def quantity(self) -> str:
-        """Return the counts that it is one of, as errors are reported: `race` of `race: Asian`."""
+        """Return the quantity that it belongs to in reports of errors: `race` of `race: Asian`."""
         return self.name.partition(":")[0]
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
-    """The full cross of some axes, with the groups that queries may ask and the structural zeros.
+class Groups:
+    """Groups of cells by some axes and recodes, numbered in row-major order of their codes.
 
-    Every cell of the cross exists, empty or not, so the list of cells says nothing of records. zeros: conditions that
-    no record meets; their cells hold no record and get no noise.
+    names: of the axes and recodes. codes: of each of them. parts: of each its axis, and the place among its codes of
+    every coordinate there.
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, IntArray], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the number of codes of each name."""
+        return tuple(map(len, self.codes))
+
+    def of(self, at: Mapping[str, IntArray]) -> IntArray:
+        """Return the groups of cells, given their coordinates by axis; 0 without names."""
+        group = np.zeros((), np.int64)
+        for size, (axis, part) in zip(self.shape, self.parts, strict=True):
+            group = group * size + part[at[axis]]
+        return group
+
+    def number(self, codes: Sequence[str]) -> int:
+        """Return the number of the group with these codes. Raises ValueError for an unknown code."""
+        number = 0
+        for name, known, code in zip(self.names, self.codes, codes, strict=True):
+            if code not in known:
+                raise ValueError(f"{name} has no value {code!r}")
+            number = number * len(known) + known.index(code)
+        return number
+
+    def places(self, groups: IntArray) -> dict[str, IntArray]:
+        """Return by name the place of these groups among its codes: the inverse of `number`."""
+        return dict(zip(self.names, np.unravel_index(groups, self.shape), strict=True)) if self.names else {}
+
+    def label(self, number: int) -> dict[str, str]:
+        """Return the codes of a group, by name."""
+        places = self.places(np.array(number)).values()
+        return {name: codes[place] for name, codes, place in zip(self.names, self.codes, places, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The full cross of some axes, with the recodes that queries may ask for and the structural zeros.
+
+    Every cell of the cross exists, empty or not, so the list of cells reveals nothing about records. zeros: conditions
+    that no record can meet; their cells hold no record and get no noise.
     """
 
     axes: tuple[Axis, ...]
@@ -126,21 +170,21 @@ class Histogram:
         raise ValueError(f"there is no axis {name!r}: choose from {', '.join(self.names)}")
 
     def cell(self, coordinates: Sequence[IntArray]) -> IntArray:
-        """Return the cells of records, given their coordinate on each axis."""
+        """Return the cells of records from their coordinates on each axis."""
         return np.asarray(np.ravel_multi_index(tuple(coordinates), self.shape), np.int64)
 
     def coordinates_of(self, cells: IntArray) -> dict[str, IntArray]:
-        """Return the coordinate of these cells on each axis, by its name: the inverse of `cell`."""
+        """Return the coordinate of these cells on each axis, by axis name: the inverse of `cell`."""
         at = np.unravel_index(cells, self.shape)
         return {name: np.asarray(own, np.int64) for name, own in zip(self.names, at, strict=True)}
 
     @cached_property
     def coordinates(self) -> dict[str, IntArray]:
-        """Return for each axis the (cells,) coordinate of every cell."""
+        """Return the (cells,) coordinate of every cell on each axis."""
         return self.coordinates_of(np.arange(self.cells))
 
     def are_possible(self, cells: IntArray) -> BoolArray:
-        """Return which of these cells are not structural zeros."""
+        """Return a mask of these cells that is False at structural zeros."""
         possible = np.ones(len(cells), np.bool_)
         at = self.coordinates_of(cells) if self.zeros else {}
         for where in self.zeros:
@@ -150,22 +194,47 @@ class Histogram:
 
     @cached_property
     def possible(self) -> BoolArray:
-        """Return (cells,) whether a cell is not a structural zero."""
+        """Return a (cells,) mask that is False at structural zeros."""
         return self.are_possible(np.arange(self.cells))
 
-    def marginal(self, counts: IntArray, names: Iterable[str]) -> IntArray:
-        """Sum (cells,) counts over all axes but these, in the histogram's own order; without names: the total.
+    def groups(self, names: Iterable[str]) -> Groups:
+        """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
+        every: tuple[Axis | Recode, ...] = (*self.axes, *self.recodes)
+        known = {each.name: each for each in every}
+        names, codes, parts = tuple(names), [], []
+        for name in names:
+            if name not in known:
+                raise ValueError(f"there is no axis, level or recode {name!r}: choose from {', '.join(known)}")
+            each = known[name]
+            if isinstance(each, Recode):
+                codes.append(each.labels or tuple(map(str, range(len(each)))))
+                parts.append((each.axis, np.array(each.part, np.int64)))
+            else:
+                codes.append(each.codes)
+                parts.append((name, np.arange(len(each))))
+        return Groups(names, tuple(codes), tuple(parts))
 
-        Noise is never drawn anew for a sum, so marginals agree with each other and cost no further budget.
+    def marginal(self, counts: IntArray, names: Sequence[str]) -> IntArray:
+        """Sum (cells,) counts by axes and recodes, in the order of `groups`; without names: the total.
+
+        Sums get no noise of their own, so marginals agree with each other and cost no further budget.
         """
-        kept = {self.axis(name).name for name in names}
-        summed = tuple(at for at, name in enumerate(self.names) if name not in kept)
-        return np.asarray(counts.reshape(self.shape).sum(axis=summed, dtype=np.int64)).reshape(-1)
+        groups = self.groups(names)
+        axes = {axis for axis, _ in groups.parts}
+        summed = tuple(at for at, name in enumerate(self.names) if name not in axes)
+        marginal = np.asarray(counts.reshape(self.shape).sum(axis=summed, dtype=np.int64))
+        kept = [name for name in self.names if name in axes]
+        if kept == [*names]:
+            return marginal.reshape(-1)
+        sums = np.zeros(prod(groups.shape), np.int64)
+        at = np.indices(marginal.shape, np.int64, sparse=True)
+        np.add.at(sums, groups.of(dict(zip(kept, at, strict=True))), marginal)
+        return sums
 
     def asked(self, query: str) -> dict[str, str]:
-        """Return the axes that a query does not sum over, and of each itself or the recode that is asked in its place.
+        """Return the axes that a query keeps, each with the name that it is asked by: its own or a recode's.
 
-        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. Raises ValueError for an
+        query: `total`, `detailed`, or axes and recodes joined by *, each axis at most once. Raises ValueError for an
         unknown axis.
         """
         axes = {name: name for name in self.names}
@@ -179,28 +248,23 @@ class Histogram:
         return asked
 
     def partition(self, query: str) -> tuple[IntArray, int]:
-        """Return the (cells,) coordinate of a query that each cell is counted in, and the number of coordinates.
+        """Return the (cells,) coordinate of a query that counts each cell, and the number of coordinates.
 
-        Coordinates are in C order of the axes as the histogram has them. query: as for `asked`.
+        Coordinates are in C order of the histogram's axes. query: as for `asked`.
         """
-        asked, recodes = self.asked(query), {recode.name: recode for recode in self.recodes}
-        coordinate, width = np.zeros(self.cells, np.int64), 1
-        for axis in self.axes:
-            if axis.name not in asked:
-                continue
-            value, size = self.coordinates[axis.name], len(axis)
-            if (recode := recodes.get(asked[axis.name])) is not None:
-                value, size = np.array(recode.part)[value], len(recode)
-            coordinate, width = coordinate * size + value, width * size
-        return coordinate, width
+        groups = self._groups_of(query)
+        return np.zeros(self.cells, np.int64) + groups.of(self.coordinates), prod(groups.shape)
 
     def width(self, query: str) -> int:
         """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
-        size = {axis.name: len(axis) for axis in self.axes} | {recode.name: len(recode) for recode in self.recodes}
-        return prod(size[name] for name in self.asked(query).values())
+        return prod(self._groups_of(query).shape)
+
+    def _groups_of(self, query: str) -> Groups:
+        asked = self.asked(query)
+        return self.groups(asked[name] for name in self.names if name in asked)
 
     def refines(self, fine: str, coarse: str) -> bool:
-        """Return whether every part of one query lies in one part of another: so it is if it is so on each axis."""
+        """Return whether every part of one query lies in one part of another, which holds if it holds on each axis."""
         ours, recodes = self.asked(fine), {recode.name: recode.part for recode in self.recodes}
         for axis, asked in self.asked(coarse).items():
             if ours.get(axis) in (axis, asked):
@@ -212,28 +276,28 @@ class Histogram:
         return True
 
     def matrix(self, counts: Iterable[Count]) -> IntArray:
-        """Return (cells, counts) 1 where a cell is counted."""
+        """Return a (cells, counts) matrix with 1 for each cell that a count sums."""
         return matrix(self.axes, [count.where for count in counts])
 
 
 def _chosen(axis: Axis, coordinates: Collection[int]) -> BoolArray:
-    """Return (coordinates of the axis,) whether each is one of these."""
+    """Return a mask (coordinates of the axis,) of these coordinates."""
     return np.isin(np.arange(len(axis)), list(coordinates))
 
 
 def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
-    """Return (cells,) whether a condition holds."""
+    """Return a (cells,) mask of the cells that meet a condition."""
     held = [_chosen(axis, where.get(axis.name, range(len(axis)))) for axis in axes]
     return reduce(np.logical_and.outer, held).ravel()
 
 
 def matrix(axes: Sequence[Axis], conditions: Sequence[Condition]) -> IntArray:
-    """Return (cells, conditions) 1 where a condition holds."""
+    """Return a (cells, conditions) matrix with 1 for each cell that meets a condition."""
     return np.array([mask(axes, where) for where in conditions], np.int64).T
 
 
 def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: IntArray) -> IntArray:
-    """Return the (rows, conditions) sums of the entries (row, cell, count) of a sparse table; counted: see `matrix`."""
+    """Return the (rows, conditions) sums of a sparse table of entries (row, cell, count); counted: from `matrix`."""
     from scipy.sparse import csr_array  # slow to import
 
     table = csr_array((count.astype(np.int64), (row, cell)), (rows, len(counted)))
@@ -241,7 +305,7 @@ def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: Int
 
 
 def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:
-    """Return a table of the cells by its columns: `cell`, and of each axis the column and codes of records."""
+    """Return a table of the cells by column: `cell`, then for each axis the column and codes of records."""
     at = np.indices([len(axis) for axis in axes]).reshape(len(axes), -1)
     codes = {axis.column: np.array(axis.codes)[own].tolist() for axis, own in zip(axes, at, strict=True)}
     return {"cell": list(range(at.shape[1])), **codes}

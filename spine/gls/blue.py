@@ -1,10 +1,10 @@
 """The best linear unbiased estimate of the whole tree and its variances: the pass down, for margins of error.
 
-The descent does not need it. Non-negativity, integers and zeros within a type are left out, so an estimate may be
+The descent does not need it. The estimate ignores non-negativity, integers and zeros within a type, so it may be
 negative, and is the best of those that do not use these zeros. Its standard errors follow from the noise and the
 declared invariants alone, and hold for any sum of blocks (`entity_sums`).
 
-Of housing units, one unknown a geounit, all arrays are (geounits, 1, 1, 1).
+For housing units, with one unknown per geounit, all arrays are (geounits, 1, 1, 1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spine.variance import spread
 
 
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
-    """Return z and V of geounits without their parents."""
+    """Return z and V of geounits, without their parents."""
     if plan.closed_form:
         z, variance = unit_estimates(information.linear, information.precision)
         return z.reshape(-1, 1, 1, 1), variance.reshape(-1, 1, 1, 1)
@@ -31,7 +31,7 @@ def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatAr
 def first_children(plan: Plan, level: int, first: int, last: int, below: int) -> IntArray:
     """Return the (last - first + 1,) first child, on the level `below`, of each geounit first, ..., last.
 
-    level: theirs, or STATES, of groups of geounits with a declared total: of whole states.
+    level: the geounits' level, or STATES for groups of geounits with a declared total, which are whole states.
     """
     if level == STATES:
         declared = plan.bounds.totals[below]
@@ -47,7 +47,7 @@ def _signs(plan: Plan) -> Signs | None:
 def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Information) -> SiblingSums:
     """Return the estimates of the children of the geounits first, ..., last - 1 of a level, and of their sums.
 
-    information: of exactly these children.
+    information: that of exactly these children.
     """
     first_child = first_children(plan, level, first, last, information.level)
     first_child = first_child - first_child[0]
@@ -75,7 +75,7 @@ def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
 
 
 def blue_nation(plan: Plan, information: Information) -> Blue:
-    """Return the estimate of the only root from its information, which has its total where it is declared."""
+    """Return the estimate of the only root from its information, with its declared total if any."""
     z, variance = estimates(plan, information)
     declared = plan.bounds.totals[information.level]
     if plan.closed_form or declared is None:
@@ -84,9 +84,9 @@ def blue_nation(plan: Plan, information: Information) -> Blue:
 
 
 def blue_states(plan: Plan, information: Information, above: Blue | None = None) -> Blue:
-    """Return the estimates of groups of geounits whose totals are declared: of whole states.
+    """Return the estimates of groups of geounits with declared totals, which are whole states.
 
-    information: of all geounits of these groups. above: their parents (the nation), where they have some.
+    information: that of all geounits of these groups. above: their parents (the nation), if any.
     """
     declared = plan.bounds.totals[information.level]
     assert declared is not None
@@ -114,21 +114,21 @@ def blue_states(plan: Plan, information: Information, above: Blue | None = None)
 
 
 def blue_level(plan: Plan, information: Information, above: Blue | None = None) -> Blue:
-    """Return the estimates of the children of a range of geounits, or (above: None) of the top level."""
+    """Return the estimates of the children of a range of geounits or, if above is None, of the top level."""
     if plan.bounds.totals[information.level] is not None:
         return blue_roots(plan, information, blue_states(plan, information, above))
     return blue_nation(plan, information) if above is None else blue_children(plan, above, information)
 
 
 def blue_roots(plan: Plan, information: Information, states: Blue | None = None) -> Blue:
-    """Return the estimates of the parts of states from all their information; states: where a nation is above them."""
+    """Return the estimates of the parts of states from all their information; states: given if a nation is above."""
     return blue_children(plan, states or blue_states(plan, information), information)
 
 
 def blue_children(plan: Plan, parents: Blue, information: Information) -> Blue:
     """Return the estimates of the children of a range of parents from their information.
 
-    x_c = V_c (h_c + B x_p - b), of variance V_c - V_c B V_c + V_c B Var(x_p) B V_c; an only child is its parent.
+    x_c = V_c (h_c + B x_p - b), with variance V_c - V_c B V_c + V_c B Var(x_p) B V_c; an only child equals its parent.
     """
     given = sibling_sums(plan, parents.level, parents.first, parents.first + len(parents), information)
     pull = times(given.below, parents.x, signs := _signs(plan)) - given.b

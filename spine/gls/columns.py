@@ -1,14 +1,14 @@
-"""Sums of cells that are tabulated (columns), of each an estimate and its variance; and covariances between areas.
+"""Tabulated sums of cells (columns), each with an estimate and its variance; and covariances between areas.
 
 A column is a sum over some types of living quarters and a product of sets on the other axes, tau (x) g.
 On each component (`grid`) a variance is one matrix between types, so the column's variance is the sum over the
 components of |g's part in it|^2 tau' V tau, and no matrix between cells is ever made.
 
-Covariances are those of `entity_sums`, for every two areas that meet in a geounit: given its count x, those of the
-areas i and j within it have errors of covariance
+`entity_sums` supplies covariances for every two areas that meet in a geounit: given its count x, those of the areas i
+and j within it have errors of covariance
     sum over its children of w_i V w_j'  -  (sum of w_i V) B (sum of w_j V)'
-on top of what they have given the children's own counts, so the terms of all geounits add up; that of whole states
-is w_i Var(x) w_j'. Here w = 1'W, of a component: columns that sum over all types of living quarters need no more.
+in addition to their covariance given the children's own counts. So the terms of all geounits add up; whole states add
+w_i Var(x) w_j'. Here w = 1'W for a component, which is enough for columns that sum over all types of living quarters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from privacy.tables.histogram import Count, mask
 from spine.geography import FloatArray, IntArray
@@ -30,8 +29,8 @@ from spine.top_down.histogram import Product
 class Columns:
     """Sums of cells.
 
-    types: (K, types) the tau of each; parts: (components, K, signs x races) the part of each g in every component, in
-    the sums and contrasts of `grid`; signs: None of housing units.
+    types: (K, types) the tau of each. parts: (components, K, signs x races) the part of each g in every component, in
+    the sums and contrasts of `grid`. signs: None for housing units.
     """
 
     names: tuple[str, ...]
@@ -53,7 +52,7 @@ class Columns:
         return found
 
     def variances(self, variance: FloatArray) -> FloatArray:
-        """Return the (n, K) variances of the columns; variance: of the cells, (n, components, types, types)."""
+        """Return the (n, K) variances of the columns; variance: by cell, (n, components, types, types)."""
         norms = (self.parts**2).sum(axis=2)
         weight = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
         found: FloatArray = variance.reshape(len(variance), len(weight)) @ weight
@@ -61,7 +60,7 @@ class Columns:
 
 
 def columns(product: Product, counts: Sequence[Count]) -> Columns:
-    """Return these counts of a product as columns."""
+    """Return counts of a product as columns."""
     names = tuple(count.name for count in counts)
     if product.cells == 2:  # the one unknown is the number of occupied units: the total is declared
         return Columns(names, np.ones((len(names), 1)), np.ones((1, len(names), 1)))
@@ -80,13 +79,13 @@ def columns(product: Product, counts: Sequence[Count]) -> Columns:
 
 
 def query_errors(sizes: Grid, query: str, variance: FloatArray) -> FloatArray:
-    """Return the (geounits, coordinates) standard errors of the sums that a query group asks.
+    """Return the (geounits, coordinates) standard errors of the sums that a query group asks for.
 
-    variance: of the cells, (geounits, components, slots x types, slots x types). Sums that split every axis alike have
-    the same.
+    variance: by cell, (geounits, components, slots x types, slots x types). Sums that split every axis in the same way
+    have the same error.
     """
     product, asked = sizes.product, sizes.product.asked(query)
-    cell = np.unique(product.partition(query)[0], return_index=True)[1]  # one of each sum
+    cell = np.unique(product.partition(query)[0], return_index=True)[1]  # one cell of each sum
     races, rows = sizes.shape[2], np.zeros(len(cell), np.int64)
     if sizes.last is None or sizes.last in asked:
         last = [np.full((1, 1, 1), 1 / races), np.full((1, 1, 1), 1 - 1 / races)]
@@ -113,14 +112,14 @@ def query_errors(sizes: Grid, query: str, variance: FloatArray) -> FloatArray:
 class Covariances:
     """Covariances of areas on each component, to which `entity_sums` adds geounit by geounit.
 
-    values: (components, areas, areas); or (components, areas), of each area with itself alone.
+    values: (components, areas, areas); or (components, areas) for the variance of each area alone.
     """
 
     values: FloatArray
 
     @classmethod
     def empty(cls, components: int, areas: int, *, between: bool) -> Covariances:
-        """Return 0 everywhere; between: whether covariances between different areas are kept."""
+        """Return zeros; between: whether to keep covariances between different areas."""
         return cls(np.zeros((components, areas, areas) if between else (components, areas)))
 
     def add(self, left: FloatArray, right: FloatArray, area: IntArray, geounit: IntArray) -> None:
@@ -129,6 +128,8 @@ class Covariances:
             for component, products in enumerate((left * right).sum(axis=2).T):
                 self.values[component] += np.bincount(area, products, self.values.shape[1])
             return
+        from scipy.sparse import csr_array
+
         pairs, components, types = left.shape
         if not pairs:
             return
@@ -137,7 +138,7 @@ class Covariances:
         shape = (self.values.shape[1], int(columns.max()) + 1)
         for component in range(components):
             one, other = (
-                sp.csr_array((part[:, component].ravel(), (rows, columns)), shape=shape) for part in (left, right)
+                csr_array((part[:, component].ravel(), (rows, columns)), shape=shape) for part in (left, right)
             )
             self.values[component] += (one @ other.T).toarray()
 

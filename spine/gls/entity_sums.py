@@ -1,8 +1,8 @@
 """Sums of blocks off the spine (places, tabulation tracts): their best linear unbiased estimates and variances.
 
-Level by level, from the blocks up, the count of an entity within a geounit is regressed on the geounit's own: given all
-that is measured below, it is W x + c, known up to an error that is independent of x. A family of entities partitions
-the blocks, so a level has a pair of geounit and entity wherever they meet (`spine.osed`), and no more.
+Level by level, from the blocks up, the count of an entity within a geounit is regressed on the geounit's own count:
+given all measurements below, it is W x + c, with an error that is independent of x. A family of entities partitions the
+blocks, so a level has exactly one pair for each geounit and entity that meet (`spine.osed`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
 
 @dataclass(frozen=True)
 class Regressed:
-    """Counts of entities within geounits of a level, given the geounits' own.
+    """Counts of entities within geounits of a level, given the geounits' own counts.
 
     geounit, entity: (pairs,) sorted by geounit, then entity. weight: (pairs, components, types, types) W. known,
-    spread: (pairs, K) of every column the c, and the variance of its error. whole: (pairs,) whether the entity holds
-    the whole geounit, so that W is 1, c and error 0. cut: (pairs,) how many block groups it holds in part.
+    spread: (pairs, K) c for every column, and the variance of its error. whole: (pairs,) whether the entity contains
+    the whole geounit, so that W is 1, and c and error are 0. cut: (pairs,) the number of block groups that it contains
+    in part.
     """
 
     geounit: IntArray
@@ -37,17 +38,17 @@ class Regressed:
     cut: IntArray
 
     def only(self, first: int, last: int) -> Regressed:
-        """Return those of the geounits first, ..., last - 1."""
+        """Return the counts within the geounits first, ..., last - 1."""
         rows = slice(*np.searchsorted(self.geounit, (first, last)).tolist())
         return Regressed(*(getattr(self, name)[rows] for name in NAMES))
 
 
 def joined(parts: list[Regressed]) -> Regressed:
-    """Join ranges of geounits that follow each other."""
+    """Join consecutive ranges of geounits."""
     return Regressed(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
 
 
-def of_blocks(
+def regress_block_groups(
     columns: Columns,
     given: SiblingSums,
     first: int,
@@ -55,10 +56,10 @@ def of_blocks(
     sums: FloatArray | None = None,
     covariances: Covariances | None = None,
 ) -> Regressed:
-    """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) of each, -1 outside all.
+    """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) the entity of each, -1 outside all.
 
-    first: the number of the first block group. sums: (blocks, K) the columns of given.z, where it is not kept.
-    covariances: to be added to.
+    first: the number of the first block group. sums: (blocks, K) the columns of given.z, if that is not kept.
+    covariances: where to add the covariances.
     """
     inside = np.flatnonzero(entity >= 0)
     pairs = _paired(given, inside, entity[inside], np.ones(len(inside), bool))
@@ -78,7 +79,7 @@ def of_blocks(
     return replace(found, cut=(~found.whole).astype(np.int64))
 
 
-def of_children(
+def regress_parents(
     columns: Columns,
     given: SiblingSums,
     first: int,
@@ -88,7 +89,7 @@ def of_children(
 ) -> Regressed:
     """Regress the pairs of the level above `below`; given: of the geounits of below's level.
 
-    first, child: the numbers of the first geounit of either level. covariances: to be added to.
+    first, child: the numbers of the first geounit of either level. covariances: where to add the covariances.
     """
     pairs = _paired(given, below.geounit - child, below.entity, below.whole)
     at, parts = pairs.child[pairs.parts], pairs.parts
@@ -111,8 +112,8 @@ def of_children(
 class _Pairs(NamedTuple):
     """Pairs of children and entities, and those of their parents.
 
-    child: (children's pairs,) the child; pair: that of its parent. parent, entity, whole: (pairs,) of the parents, and
-    whether the entity holds the whole parent. parts: the children's pairs whose parent is not held whole.
+    child: (children's pairs,) the child. pair: the pair of its parent. parent, entity, whole: (pairs,) those of the
+    parents, and whether the entity contains the whole parent. parts: the children's pairs with a parent that is cut.
     """
 
     child: IntArray
@@ -124,7 +125,7 @@ class _Pairs(NamedTuple):
 
 
 def _paired(given: SiblingSums, child: IntArray, entity: IntArray, whole: BoolArray) -> _Pairs:
-    """Return the pairs of the parents of these; whole: whether the entity holds the whole child."""
+    """Return the pairs of the parents of these; whole: whether the entity contains the whole child."""
     parent = given.parent[child]
     width = int(entity.max(initial=0)) + 1
     key, pair = np.unique(parent * width + entity, return_inverse=True)
@@ -145,10 +146,10 @@ def _regressed(
     spread: FloatArray,
     covariances: Covariances | None,
 ) -> Regressed:
-    """Add up the children's pairs to those of their parents, and regress these; `cut` is left 0.
+    """Add up the children's pairs to those of their parents, and regress these; `cut` remains 0.
 
-    Only what an entity holds in part is worked on. weighted, straight: W V and W of every such child's pair; known,
-    spread: W z + c, and their variances.
+    Only geounits that an entity contains in part are processed. weighted, straight: W V and W of every such child's
+    pair; known, spread: W z + c, and their variances.
     """
     cut = np.flatnonzero(~pairs.whole)
     above, row = pairs.parent[cut], (np.cumsum(~pairs.whole) - 1)[pairs.pair[pairs.parts]]
@@ -166,8 +167,8 @@ def _regressed(
     rest = summed(known) - columns.sums(times(covariance, given.b[above], columns.signs))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
     if covariances is not None:
-        child, of_children = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
-        covariances.add(weighted.sum(axis=-2), straight.sum(axis=-2), of_children, child)
+        child, entity = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
+        covariances.add(weighted.sum(axis=-2), straight.sum(axis=-2), entity, child)
         explained = covariance.sum(axis=-2)[..., None, :] @ given.below[above]
         covariances.add(-explained[..., 0, :], covariance.sum(axis=-2), pairs.entity[cut], above)
     number, width = len(pairs.whole), len(columns)
@@ -190,8 +191,8 @@ def entity_estimates(
 ) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
     """Return the entities, their (entities, K) estimates and standard errors, and how many block groups each cuts.
 
-    top: the pairs of whole states, whose errors are independent: of one, or of its parts where each has a declared
-    total. covariances: to be added to.
+    top: the pairs of whole states or, if each part has a declared total, of the parts, whose errors are independent.
+    covariances: where to add the covariances.
     """
     at = top.geounit - states.first
     weighted = top.weight @ states.variance[at]

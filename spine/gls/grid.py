@@ -1,15 +1,16 @@
-"""The cells of a product as least squares over the tree splits them: types of living quarters, signs, races.
+"""The cells of a product, arranged for least squares over the tree: types of living quarters, signs, races.
 
-The types are the cells of the axes by which counts are declared (`Product.bounded`): geounits may have none of some, so
-a precision is a matrix between types. Every other axis is split into components (`split`), and so is their product: on
-each, the precision is one matrix between its slots and the types, slot by slot, 0 outside those that it has. Of
-redistricting the types are hhgq's, and 8 components, "mean" or "residual" of votingage (2), hispanic (2), cenrace (63),
-have a slot each: component 4 a + 2 b + c is residual on these where a, b, c are 1.
+The types are the cells of the axes by which counts are declared (`Product.bounded`). A geounit may have no records of
+some types, so a precision is a matrix between types. Every other axis is split into components (`split`), and so is
+their product: on each component, the precision is one matrix between its slots and the types, slot by slot, and 0
+outside the slots that it has. For redistricting the types are those of hhgq, and 8 components, "mean" or "residual" of
+votingage (2), hispanic (2), cenrace (63), have a slot each: component 4 a + 2 b + c is residual on the axes for which
+a, b, c are 1.
 
-Arrays over cells are (..., types, signs, races). The last axis is the longest that no recode is asked of (of one cell
-where there is none); its mean and residual, 2 p and 2 p + 1, are found as they are needed. The signs are orthonormal
-sums and contrasts on all other axes. Estimates of geounits, and the sums of siblings that they follow from, are arrays
-over these; of housing units, one unknown a geounit, (geounits, 1, 1, 1). No kernel is compiled here.
+Arrays over cells are (..., types, signs, races). The last axis is the longest one without a recode in a query (with one
+cell if every axis has one); its mean and residual, 2 p and 2 p + 1, are computed as needed. The signs are orthonormal
+sums and contrasts on all other axes. Estimates of geounits, and the sums of siblings from which they follow, are arrays
+over these; for housing units, with one unknown per geounit, (geounits, 1, 1, 1). No kernel is compiled here.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from spine.split import Split, Tables, joint, padded, split
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Plan
 
-MOST_ROWS = 32  # of a matrix between slots and types
-MOST_SIGNS = 4096  # every two of which are compared
+MOST_ROWS = 32  # rows of a matrix between slots and types
+MOST_SIGNS = 4096  # signs: every two are compared
 
 
 class Signs(NamedTuple):
-    """The signs as kernels take them.
+    """The signs in the form that kernels take.
 
-    Nodes are lists of signs that a transform replaces by their sum, in the first, and contrasts: node i is those of
-    `nodes` from node[i], their factors in `factors`; `back` is the order in which they are undone, axis by axis as
-    forward. Copies are lists of the signs in the slots of a component: copy i is those of `copies` from copy[i], and
-    part[i] its component, of 2. slots: (parts,) of each component. cells: (types, signs, races) the product's cell.
+    Nodes are lists of signs that a transform replaces by their sum, in the first, and contrasts: node i has the entries
+    of `nodes` from node[i], and its factors are in `factors`; `back` is the order in which they are undone, axis by
+    axis as forward. Copies are lists of the signs in the slots of a component: copy i has the entries of `copies` from
+    copy[i], and part[i] is its component, divided by 2. slots: (parts,) of each component. cells: (types, signs, races)
+    the product's cell.
     """
 
     nodes: IntArray
@@ -53,7 +55,7 @@ class Signs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The axes of a product in another order: those of the types (closed), the split ones, and the last, if any."""
+    """The axes of a product in another order: those of the types (closed), the split axes, and the last, if any."""
 
     product: Product
     closed: tuple[str, ...]
@@ -82,11 +84,11 @@ class Grid:
 
     @cached_property
     def place(self) -> IntArray:
-        """Return the (cells,) place of each of the product's cells in (types, signs, races)."""
+        """Return the (cells,) position of each of the product's cells in (types, signs, races)."""
         return np.argsort(self.cells, axis=None)
 
     def allowed(self, parts: BoolArray) -> BoolArray:
-        """Return (geounits, types) whether a type may have records; parts: (geounits, parts) by what is declared."""
+        """Return a (geounits, types) mask of types that may have records; parts: (geounits, parts) as declared."""
         possible = self.product.possible[self.cells].any(axis=(1, 2))
         return np.ascontiguousarray(parts[:, self.product.types[self.cells[:, 0, 0]]] & possible)
 
@@ -103,7 +105,7 @@ class Grid:
             for node in own.nodes:
                 order = np.arange(1.0, len(node))
                 factors = 1 / np.sqrt(np.concatenate([[len(node)], order * (order + 1)]))
-                if number in pairs:  # all axes of two points are scaled at once, with the last of them
+                if number in pairs:  # all axes of two points are scaled at once, with the last one
                     factors = np.full(2, 1 / np.sqrt(2.0 ** len(pairs)) if number == pairs[0] else 1.0)
                 nodes += [(line[node], factors) for line in lines]
             back += reversed(range(first, len(nodes)))
@@ -127,7 +129,7 @@ class Grid:
 
     @cached_property
     def slots(self) -> int:
-        """Return the most slots of a component."""
+        """Return the largest number of slots of a component."""
         return int(self.signs.slots.max())
 
     @property
@@ -143,10 +145,10 @@ class Grid:
 
     @cached_property
     def patterns(self) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return the (signs, signs) patterns, their (patterns, components, slots, slots) entries, and which are apart.
+        """Return the (signs, signs) patterns, their (patterns, components, slots, slots) entries, and the mask apart.
 
-        A pattern of cells is 2 p, p that of their signs, and 1 where they agree on the last axis. An entry is the share
-        of a component in an entry of P between two cells. Apart are those that agree nowhere.
+        A pattern of two cells is 2 p, where p is that of their signs, plus 1 if they agree on the last axis. An entry
+        is the share of a component in an entry of P between two cells. Two cells are apart if they agree on no axis.
         """
         pattern, races = np.zeros((1, 1), np.int64), self.shape[2]
         found = [own.patterns for own in self.splits.values()]
@@ -190,13 +192,13 @@ def _starts(lists: list[IntArray]) -> IntArray:
 
 
 def grid(plan: Plan) -> Grid:
-    """Return the grid of a plan. ValueError where its query groups have no small components in common, and why."""
+    """Return the grid of a plan. Raises ValueError, with the reason, if its query groups share no small components."""
     queries = {query for asked in plan.allocation.queries.values() for query in asked}
     return grid_of(plan.product, frozenset(name for query in queries for name in plan.product.asked(query).values()))
 
 
 def hindrance(plan: Plan) -> str:
-    """Return why there is no least squares over the tree of a plan; empty where there is."""
+    """Return the reason why a plan allows no least squares over the tree; empty if it does."""
     try:
         _ = plan.closed_form or grid(plan)
     except ValueError as error:
@@ -206,7 +208,7 @@ def hindrance(plan: Plan) -> str:
 
 @lru_cache
 def grid_of(product: Product, asked: frozenset[str] | None = None) -> Grid:
-    """Return the grid of a product; asked: the recodes that query groups ask, by default all. ValueError as `grid`."""
+    """Return the grid of a product; asked: the recodes in query groups, by default all. Raises ValueError as `grid`."""
     bounded = (product.bounded,) if isinstance(product.bounded, str) else product.bounded
     closed = {axis for name in bounded for axis in product.asked(name)}
     recodes = {
@@ -231,7 +233,7 @@ def grid_of(product: Product, asked: frozenset[str] | None = None) -> Grid:
 
 
 def in_cells(x: FloatArray, signs: Signs) -> FloatArray:
-    """Return the cells of sums and contrasts, (..., signs, races)."""
+    """Return the cells, (..., signs, races), from sums and contrasts."""
     x = np.moveaxis(x, -2, 0).copy()
     for number in reversed(range(len(signs.back))):
         rows = slice(signs.node[number], signs.node[number + 1])
@@ -285,7 +287,7 @@ class Blue:
         return len(self.x)
 
     def only(self, first: int, last: int) -> Blue:
-        """Return those of the geounits first, ..., last - 1."""
+        """Return the estimates of the geounits first, ..., last - 1."""
         rows = slice(first - self.first, last - self.first)
         return Blue(self.level, first, self.x[rows], self.variance[rows])
 
@@ -294,7 +296,7 @@ class Blue:
 class SiblingSums:
     """Estimates of each child alone (z, V), and of each parent's sum of children: b, and B = 1/(sum of V).
 
-    parent: (children,) its parent, counted from the first. is_only_child: (children,).
+    parent: (children,) the number of its parent in the range. is_only_child: (children,).
     """
 
     parent: IntArray
@@ -306,7 +308,7 @@ class SiblingSums:
 
 
 def times(matrix: FloatArray, x: FloatArray, signs: Signs | None) -> FloatArray:
-    """Return matrix times x, geounit by geounit; signs: None of housing units."""
+    """Return matrix times x, geounit by geounit; signs: None for housing units."""
     if signs is None:
         return matrix * x
     n, types, _, races = x.shape

@@ -1,17 +1,17 @@
-"""The information of geounits: what their noisy answers and those of everything below them say, as (h, P).
+"""The information of geounits from their noisy answers and those of everything below them, as (h, P).
 
 Noise is independent between geounits and a parent is the sum of its children, so the measurements of a spine are a
-Gaussian tree. Every subtree is summarized exactly by the information of its top geounit, the pair (h, P): half the
+Gaussian tree. The information of its top geounit summarizes every subtree exactly. It is the pair (h, P): half the
 weighted squares of its measurements, minimized over all geounits below, are x'Px/2 - h'x plus a constant. An only child
 passes its information up unchanged; siblings with estimates z = Vh of variance V = 1/P give their parent B = 1/(sum of
-V) and b = B (sum of z), to which its own answers are added. Measurements above a geounit and of its siblings enter
-through its parent's count alone, so dividing a parent by the children's (h, P) uses every measurement of the spine
+V) and b = B (sum of z), to which its own answers are added. Measurements above a geounit and of its siblings matter
+only through its parent's count, so dividing a parent by the children's (h, P) uses every measurement of the spine
 (generalized least squares), except that a parent is estimated as if its descendants could be negative.
 
 P is small. A geounit without quarters of a type has no person of that type: these are public zeros. P is one symmetric
-matrix between types on each of the components (`grid`; 8 of redistricting), 0 outside the types that the geounit has.
-Other structural zeros, as that under 18 nobody is in nursing homes, are left to the division, and so are bounds: they
-would break the components.
+matrix between types on each of the components (`grid`; 8 for redistricting), and 0 outside the geounit's types. The
+division handles bounds and other structural zeros, such as nobody under 18 in nursing homes: they would break up the
+components.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Information:
     """The information of the geounits first, first + 1, ... of a level, from their answers and all those below them.
 
     Public: a function of noisy answers and declared invariants. linear: (geounits, types, signs, races) h. precision:
-    (geounits, components, slots x types, slots x types) P. Of housing units both are (geounits,): of the number that is
-    occupied.
+    (geounits, components, slots x types, slots x types) P. For housing units both are (geounits,), for the number of
+    occupied units.
     """
 
     level: int
@@ -46,17 +46,17 @@ class Information:
 
     @property
     def last(self) -> int:
-        """Return the geounit after the last one."""
+        """Return the number after that of the last geounit."""
         return self.first + len(self)
 
     def only(self, first: int, last: int) -> Information:
-        """Return those of the geounits first, ..., last - 1."""
+        """Return the information of the geounits first, ..., last - 1."""
         rows = slice(first - self.first, last - self.first)
         return Information(self.level, first, self.linear[rows], self.precision[rows])
 
 
 def information_joined(parts: list[Information]) -> Information:
-    """Join ranges of geounits of one level that follow each other."""
+    """Join consecutive ranges of geounits of one level."""
     linear, precision = (
         np.concatenate(arrays) for arrays in zip(*((p.linear, p.precision) for p in parts), strict=True)
     )
@@ -64,7 +64,7 @@ def information_joined(parts: list[Information]) -> Information:
 
 
 def ready(given: Information) -> Information:
-    """Return arrays as kernels take them: one read from a file may be read-only, which is another type to numba."""
+    """Return arrays in the form that kernels take: arrays from a file may be read-only, another type to numba."""
     linear, precision = (np.require(array, float, ["C", "W"]) for array in (given.linear, given.precision))
     return Information(given.level, given.first, linear, precision)
 
@@ -79,7 +79,7 @@ def own_information(
     weights: FloatArray,
     allowed: BoolArray,
 ) -> Information:
-    """Return the information in the answers of geounits themselves; nothing where the share is 0.
+    """Return the information in the answers of geounits themselves; zeros for a share of 0.
 
     queries, hierarchy: the level's query groups. answers: (geounits, coordinates). weights: (groups, geounits) inverse
     variances. allowed: (geounits, types).
@@ -95,14 +95,14 @@ def own_information(
 
 
 def _masked(precision: FloatArray, allowed: BoolArray, slots: int) -> FloatArray:
-    """Return a precision on the (geounits, types) that are allowed."""
+    """Return a precision with zeros outside the allowed (geounits, types)."""
     rows = np.tile(allowed, (1, slots))
     return precision * (rows[:, None, :, None] & rows[:, None, None, :])
 
 
 @compiled
 def transform(x: FloatArray, signs: Signs, back: bool) -> None:
-    """Put (types, signs, races) into orthonormal sums and contrasts, or back into cells."""
+    """Transform (types, signs, races) into orthonormal sums and contrasts, or back into cells."""
     types, _, races = x.shape
     total = np.empty(races)
     for t in range(types):
@@ -142,7 +142,7 @@ def weighted_sums(
     layout: Signs,
     linear: FloatArray,
 ) -> None:
-    """Write h = sum over query groups of w Q'y, each added to the finer group it is summed from, down to the cells."""
+    """Write h = sum over query groups of w Q'y: each is added to the finer group that it sums, down to the cells."""
     groups = len(queries.finer)
     table = np.empty(queries.offsets[-1])
     signs, races = linear.shape[2:]
@@ -204,7 +204,7 @@ def add_times(matrix: FloatArray, x: FloatArray, signs: Signs, y: FloatArray) ->
     types, number, races = x.shape
     mean = np.zeros((types, number))
     for t in range(types):
-        for r in range(races):  # the signs inside: additions that do not wait for each other
+        for r in range(races):  # the signs inside, so that consecutive additions are independent
             for s in range(number):
                 mean[t, s] += x[t, s, r]
     mean /= races
@@ -243,7 +243,7 @@ def from_children(
 ) -> None:
     """Write b = B (sum of z) and B of each parent's children into (parents, ...) arrays of 0.
 
-    first: (parents + 1,) first child of every parent. allowed: (children, types).
+    first: (parents + 1,) the first child of every parent. allowed: (children, types).
     """
     variance, zs = np.zeros(precision.shape[1:]), np.zeros(linear.shape[1:])
     spread, any_allowed = np.zeros(precision.shape[1:]), np.zeros(allowed.shape[1], np.bool_)
@@ -263,7 +263,7 @@ def from_children(
 
 
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
-    """Return (geounits, types) whether a geounit may have records of a type."""
+    """Return a (geounits, types) mask of the types that may have records."""
     return grid(plan).allowed(plan.bounds.allowed(level)[first:last])
 
 
@@ -277,10 +277,10 @@ def combine_children(plan: Plan, parent: int, first: IntArray, given: Informatio
 
 
 def combine_declared(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:
-    """Return the children's information on their parents, where the totals of groups of children are declared.
+    """Return the children's information on their parents, if the totals of groups of children are declared.
 
-    Such a group (a state of the nation, the sum of its parts) is known to sum to its total: its variance has no part
-    along the total. So B has none either, and the parents' own totals add nothing: they are sums of declared ones.
+    Such a group (a state of the nation, the sum of its parts) has a known total, so its variance has no part along the
+    total. So B has none either, and the parents' own totals add nothing: they are sums of declared ones.
     """
     z, variance, scale = declared_groups(plan, given)
     groups = plan.bounds.totals[given.level]
@@ -291,7 +291,7 @@ def combine_declared(plan: Plan, parent: int, first: IntArray, given: Informatio
     below = inverse_declared(spread, np.maximum.reduceat(scale, at))
     b, signs = np.zeros(zs.shape), grid(plan).signs
     for p, only in enumerate(np.diff(first) == 1):
-        if only and not plan.spine.shares[given.level][given.first + first[p]]:  # it knows what is below it
+        if only and not plan.spine.shares[given.level][given.first + first[p]]:  # its information is that below it
             b[p], below[p] = given.linear[first[p]], given.precision[first[p]]
         else:
             add_times(below[p], zs[p], signs, b[p])
@@ -299,7 +299,7 @@ def combine_declared(plan: Plan, parent: int, first: IntArray, given: Informatio
 
 
 def declared_groups(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return z and V of groups of geounits whose totals are declared, and the scale of V before they are known.
+    """Return z and V of groups of geounits with declared totals, and the scale of V before these are used.
 
     given: of all geounits of these groups.
     """
@@ -314,14 +314,14 @@ def declared_groups(plan: Plan, given: Information) -> tuple[FloatArray, FloatAr
 
 
 def sums(values: FloatArray, first: IntArray) -> FloatArray:
-    """Return the sums of ranges of rows, which begin at `first`."""
+    """Return the sums of ranges of rows that begin at `first`."""
     return np.array([part.sum(axis=0) for part in np.split(values, first[1:])])
 
 
 def inverse_declared(variance: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the (parents, ...) inverse of sums of variances that have no part along the total.
 
-    scale: (parents,) of what they were without the declared totals: what is left of it by rounding is 0.
+    scale: (parents,) of the variances without the declared totals; values that are rounding errors on it become 0.
     """
     largest = np.abs(variance).max(axis=(-2, -1))
     cutoff = 1e-12 * np.maximum(scale[:, None] / np.where(largest > 0, largest, 1.0), 1.0)
@@ -335,7 +335,7 @@ def declared_total(
     along = (variance[:, 0] * sizes.ones).sum(axis=-1)  # V 1 on component 0, without the last axis
     spread = (along * sizes.ones).sum(axis=-1)
     moved, known = z.copy(), variance.copy()
-    some = np.where(spread > 0, spread, 1.0)  # 0 where a geounit has no records
+    some = np.where(spread > 0, spread, 1.0)  # spread is 0 for a geounit without records
     missing = (total - total_of(z, sizes)) / (sizes.shape[2] * some)
     types = z.shape[1]
     for slot, sign in enumerate(sizes.signs.copies[: sizes.signs.copy[1]]):
@@ -345,7 +345,7 @@ def declared_total(
 
 
 def estimates(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray]:
-    """Return z = V h and V of geounits that are measured; 0 of an only child with the share 0."""
+    """Return z = V h and V of measured geounits; 0 for an only child with the share 0."""
     given = ready(given)
     z, variance = np.zeros(given.linear.shape), np.zeros(given.precision.shape)
     allowed = allowed_types(plan, given.level, given.first, given.last)

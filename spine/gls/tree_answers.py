@@ -1,8 +1,8 @@
-"""The children's information as the descent takes it: its objective, and its targets of totals.
+"""The children's information in the form that the descent takes: its objective, and its targets of totals.
 
 The objective of one parent is the sum over children of x'P_c x/2 - h_c'x. The iteration is the program's
-(`top_down.least_squares`): only the product with the Hessian and its majorizer are others, D = the row sums of |P_c|
-over the parent's cells. Blocks have nothing below them, so there the answers are the program's.
+(`top_down.least_squares`); only the product with the Hessian and its majorizer differ: D = the row sums of |P_c| over
+the parent's cells. Blocks have nothing below them, so their answers are the program's.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from spine.top_down.least_squares import Parent, Solution, gradient, minimum
 from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.plan import Plan
 
-LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
+LARGEST_PART = 0.99  # the largest part of the total's precision to take out of P, which must stay positive definite
 
 
 class TreeMisfit(NamedTuple):
     """The children's x'Px/2 - h'x.
 
-    table: (cells, children), see `gradient`. precision: (children, components, slots x types, slots x types), types
-    being those of the parent's cells. linear: (cells, children) h. place: (cells,) of each cell in (types, signs,
-    races). x, image: scratch, (types, signs, races).
+    table: (cells, children), see `gradient`. precision: (children, components, slots x types, slots x types), for the
+    types of the parent's cells. linear: (cells, children) h. place: (cells,) of each cell in (types, signs, races).
+    x, image: scratch, (types, signs, races).
     """
 
     table: FloatArray
@@ -44,7 +44,7 @@ class TreeMisfit(NamedTuple):
 
 @implements(gradient, TreeMisfit)
 def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
-    """Write P x - h for every child: by component, in sums and contrasts, and only the parent's cells of it."""
+    """Write P x - h for every child: by component, in sums and contrasts, for the parent's cells only."""
     table, precision, linear, place = objective.table, objective.precision, objective.linear, objective.place
     signs, x, image, cells = objective.signs, objective.x, objective.image, len(objective.place)
     flat, flat_image = x.reshape(-1), image.reshape(-1)
@@ -64,10 +64,10 @@ def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
 def inverse_row_sums(
     between: FloatArray, kind: IntArray, sign: IntArray, race: IntArray, pattern: IntArray, allowed: BoolArray
 ) -> FloatArray:
-    """Return (cells, children) 1 / D, D = row sums of |P| over the parent's cells; 0 where the cell is not allowed.
+    """Return (cells, children) 1 / D, D = row sums of |P| over the parent's cells; 0 for cells that are not allowed.
 
-    between: (children, patterns, types, types) the entries of P, and pattern: (signs, signs), see `Grid.patterns`.
-    kind, sign, race: (cells,) type of each, its sign, and its cell on the last axis. allowed: (cells, children).
+    between: (children, patterns, types, types) the entries of P. pattern: (signs, signs), see `Grid.patterns`. kind,
+    sign, race: (cells,) the type of each, its sign, and its cell on the last axis. allowed: (cells, children).
     """
     n, patterns, types = len(kind), between.shape[1], between.shape[2]
     inverse, count, agree = np.zeros(allowed.shape), np.zeros((types, patterns)), np.empty(n, np.int64)
@@ -107,18 +107,18 @@ class ChildInformation:
     at: IntArray
 
     def without_total(self, allowed: BoolArray, total: FloatArray) -> ChildInformation:
-        """Take the weight of the totals out of P, as far as it has any.
+        """Subtract the weight of the totals from P, as far as P contains it.
 
-        Subtracts kappa (1'x - total)^2 / 2, all but constant within the bands. With it the majorizer is so large that
-        least squares crawls. kappa: the least entry of P between cells that agree on no axis, as long as P stays
-        positive.
+        Subtracts kappa (1'x - total)^2 / 2, which is nearly constant within the bands. With this term the majorizer is
+        so large that least squares converges slowly. kappa: the least entry of P between cells that agree on no axis,
+        bounded so that P stays positive.
         """
         own = allowed[np.unique(self.kind, return_index=True)[1]].T
         both = own[:, :, None] & own[:, None, :]
         apart = np.where(both[:, None], self.between[:, self.grid.patterns[2]], np.inf).min(
             axis=(1, 2, 3), initial=np.inf
         )
-        kappa = np.clip(np.minimum(apart, LEFT * self.total_weight / self.scale), 0.0, None)
+        kappa = np.clip(np.minimum(apart, LARGEST_PART * self.total_weight / self.scale), 0.0, None)
         precision, out = self.precision.copy(), kappa[:, None, None] * both
         ones = self.grid.ones[:: self.grid.shape[0]]
         precision[:, 0] -= np.kron(self.grid.shape[2] * np.outer(ones, ones)[None], out)
@@ -127,7 +127,7 @@ class ChildInformation:
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """See `top_down.own_answers.Objective`."""
-        # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
+        # One memory layout: numba would compile the whole iteration again for every other layout.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
         (_, number, races), types = self.grid.shape, between.shape[2]
         x, image = np.empty((2, types, number, races))
@@ -153,12 +153,12 @@ class ChildInformation:
 
 
 def informed(plan: Plan, information: Information) -> Siblings:
-    """Return a range of geounits as siblings: of their information, and of their estimates without their parents."""
+    """Return a range of geounits as siblings, from their information and their estimates without their parents."""
     sizes = grid(plan)
     z, variance = estimates(plan, information)
     linear, initial = to_cells(information.linear, sizes), to_cells(z, sizes)
     spread = total_variance(variance, sizes)
-    total_weight = 1 / np.where(spread > 0, spread, 1.0)  # 0 of an only child, which is copied, or of no records
+    total_weight = 1 / np.where(spread > 0, spread, 1.0)  # spread is 0 for a copied only child, or without records
 
     def objective(first: int, last: int, cells: IntArray) -> ChildInformation:
         at = slice(first - information.first, last - information.first)
@@ -178,15 +178,15 @@ def informed(plan: Plan, information: Information) -> Siblings:
             sizes.place[cells] % sizes.by_type,
         )
 
-    earlier = (objective,) * len(plan.earlier_passes[information.level])  # they differ in what they keep in a band
+    earlier = (objective,) * len(plan.earlier_passes[information.level])  # they differ in what they keep within a band
     return Siblings(information.first, total_of(z, sizes), total_weight, objective, earlier)
 
 
 @dataclass(frozen=True)
 class TreeAnswers(OwnAnswers):
-    """The estimator's answers: the information of geounits; of blocks, their own answers.
+    """The estimator's answers: the information of geounits; for blocks, their own answers.
 
-    known: information that passes up found; where it is not among these, it is passed up again.
+    known: information that earlier passes computed; other information is passed up again.
     """
 
     known: tuple[Information, ...] = ()
@@ -198,7 +198,7 @@ class TreeAnswers(OwnAnswers):
         return informed(self.plan, self.information(level, first, last))
 
     def second(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the targets of occupied units and their weights, arbitrary where there are no units."""
+        """Return the targets of occupied units and their weights, arbitrary for geounits without units."""
         information = self.information(level, first, last)
         weight = np.where(information.precision > 0, information.precision, 1.0)
         return information.linear / weight, weight

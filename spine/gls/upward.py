@@ -1,6 +1,6 @@
 """The pass up the tree: the information (h, P) of geounits and of everything below them, a level at a time.
 
-No information of blocks is kept: they are measured a range of parents at a time, and combined at once.
+The information of blocks is not kept: they are measured a range of parents at a time, and combined at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pass_up(
     """Return the information of these geounits, their children, and so on, down to the last level above the lowest.
 
     seen: called from the lowest level up with each range of parents (level, first, last) and the information of exactly
-    their children, that of the lowest level included, which is not kept.
+    their children, including the lowest level, which is not kept.
     """
     lowest = len(plan.spine.levels) - 1
     if level == lowest:
@@ -58,10 +58,10 @@ def pass_up(
 def pass_up_above(
     plan: Plan, measure: Measure, information: Information, seen: Seen = _ignore
 ) -> tuple[Information, ...]:
-    """Return the information of every level down to that of `information`, which is of all its geounits.
+    """Return the information of every level down to that of `information`, which must cover all geounits of its level.
 
-    So a state's pass goes on from its tracts' (`information_joined`), and the nation's from its states' parts. seen: as
-    for `pass_up`.
+    So a state's pass continues from its tracts (`information_joined`), and the nation's from its states' parts. seen:
+    as for `pass_up`.
     """
     passed = [information]
     while passed[0].level > 0:
@@ -88,7 +88,7 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
 
 
 def combine_units(first: IntArray, linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the (children,) h and P of housing units on the parents; first: (parents + 1,) first children."""
+    """Return the (parents,) h and P from the children's, for housing units; first: (parents + 1,) first children."""
     starts, only = first[:-1], np.diff(first) == 1
     z, variance = unit_estimates(linear, precision)
     _, below = unit_estimates(np.zeros(len(starts)), np.add.reduceat(variance, starts))
@@ -104,7 +104,7 @@ def unit_estimates(linear: FloatArray, precision: FloatArray) -> tuple[FloatArra
 
 
 def measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:
-    """Return the information in the own answers of the geounits first, ..., last - 1; 0 of those with the share 0."""
+    """Return the information in the own answers of the geounits first, ..., last - 1; 0 for those with the share 0."""
     batches = [(start, min(start + plan.rows, last)) for start in range(first, last, plan.rows)]
     if level == len(plan.spine.levels) - 1:
         batches = [(first, last)]  # asked a range of parents at a time

@@ -1,4 +1,4 @@
-"""Persons described by hand for the attribute-loss analyses. Nothing is looked up.
+"""Persons described by hand for the attribute-loss analyses. No data is read.
 
 A person is `name=Bob, age=16, relation=biological child, size=3, family=yes`.
 """
@@ -19,7 +19,7 @@ _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 
 
 def descriptions(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return the keys and values of every person. Raises Refused where a text is not of the form key=value."""
+    """Return the keys and values of every person. Raises Refused for text that is not of the form key=value."""
     found = []
     for text in texts:
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
@@ -30,11 +30,9 @@ def descriptions(texts: Iterable[str]) -> list[dict[str, str]]:
 
 
 def person(values: Mapping[str, str]) -> Person:
-    """Return a person for the S-DHC: name, age, relation, size.
+    """Return a person for the S-DHC: name, age, relation, size; family and own_children if the relation allows both.
 
-    Family and own_children where the relation leaves them open.
-
-    Raises Refused where a key is missing or unknown, a value is not valid, or the values contradict each other.
+    Raises Refused if a key is missing or unknown, a value is not valid, or the values contradict each other.
     """
     check_keys(values, required=("name", "age", "relation", "size"), optional=("family", "own_children"))
     age, size = whole(values, "age"), whole(values, "size")
@@ -73,9 +71,9 @@ def flag(values: Mapping[str, str], key: str, default: bool) -> bool:
 def describe(values: Mapping[str, str], level: Level, race_codes: int, iterations: Iterations | None) -> Record:
     """Return a described person or householder at a population group level.
 
-    `races` counts the race codes, or `codes` and `ethnicity` name all of them; race_codes: the most of them.
+    `races` counts the race codes, or `codes` and `ethnicity` name all of them; race_codes: their largest number.
 
-    Raises Refused where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
+    Raises Refused if a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
     """
     check_keys(values, required=("name",), optional=("races", "codes", "ethnicity", "place", "aiannh"))
     name, place, aiannh = values["name"], flag(values, "place", True), flag(values, "aiannh", True)
@@ -90,7 +88,7 @@ def describe(values: Mapping[str, str], level: Level, race_codes: int, iteration
 
 
 def _groups(values: Mapping[str, str], level: Level, iterations: Iterations | None) -> tuple[int, int, int]:
-    """Return the race groups and ethnicity groups of codes, and how many of the former are TotalOnly."""
+    """Return the race groups and ethnicity groups of codes, and the number of race groups that are TotalOnly."""
     if iterations is None:
         raise Refused(f"{values['name']}: codes need the directory with the iteration files, not a config.json alone")
     check_keys(values, required=("name", "codes", "ethnicity"), optional=("place", "aiannh"))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.bottom_up.measure import Design, read_design
-from tasks.bottom_up.release import designed, table_parts, tables_of
+from tasks.bottom_up.release import designed, marginal, table_rows, tables_of
 from tasks.releases.check import Check, NotChecked
+from tasks.releases.published import check_rows
 from tasks.releases.received import NotOfRelease, path_in
-
-NUMBERS = ["COUNT", "MOE"]
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,10 +31,13 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     design = read_design(manifest["design"])
     count, reported = _read(release, design)
     yield _check_cells(design, count, reported)
-    if tables_of(design).keys() == {"histogram"}:
+    if not design.marginals:
         yield NotChecked("parquet/histogram.parquet: COUNT", "the release has no sums of its counts")
+    step = float(design.declared.grid)
     for table, names in tables_of(design).items():
-        yield _check_table(release, design, table, names, count, reported)
+        rows = pq.read_table(path_in(release, f"parquet/{table}.parquet"))
+        made = table_rows(design, names, *marginal(design, names, count, reported))
+        yield check_rows(f"margins of error and sums of {table}", rows, made, clipped=design.clip, step=step)
 
 
 def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -54,30 +56,18 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
     return count, reported
 
 
-def _groups(design: Design) -> NDArray[np.int64]:
-    """Return the group of totals that each possible cell is in; -1 for structural zeros, and without totals."""
-    every = np.arange(design.declared.histogram.cells)
-    possible = design.declared.histogram.possible
-    return np.where(possible, design.totals.grouping.of(every), -1) if design.totals else np.full(len(every), -1)
-
-
 def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
     """Return what was done with each group of totals: one without cells in the release is inconsistent."""
     if design.totals is None:
         return []
-    group, grouping = _groups(design), design.totals.grouping
-    there = set(np.unique(group[reported]).tolist())
-    return [
-        {
-            **grouping.label(number),
-            "case": "unpublished"
-            if number not in design.totals.published
-            else "calibrated"
-            if number in there
-            else "inconsistent",
-        }
-        for number in np.unique(group[group >= 0]).tolist()
-    ]
+    totals, group = design.totals, design.groups_of_totals(np.arange(len(reported)))
+    there = {*group[reported].tolist()}
+
+    def case(number: int) -> str:
+        return "unpublished" if number not in totals.published else "calibrated" if number in there else "inconsistent"
+
+    label = design.declared.histogram.groups(totals.names).label
+    return [{**label(number), "case": case(number)} for number in np.unique(group[group >= 0]).tolist()]
 
 
 def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
@@ -85,41 +75,13 @@ def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.
     histogram, faults = design.declared.histogram, []
     expected = histogram.possible.copy()
     if design.totals is not None:
-        group, published = _groups(design), design.totals.published
+        group, published = design.groups_of_totals(np.arange(len(count))), design.totals.published
         there = np.unique(group[reported])
         expected &= np.isin(group, there) | ~np.isin(group, list(published))
         for number in there.tolist():
             if number in published and not design.clip and count[group == number].sum() != published[number]:
-                faults.append(f"the counts of {design.totals.grouping.label(number)} do not sum to their total")
+                label = histogram.groups(design.totals.names).label(number)
+                faults.append(f"the counts of {label} do not sum to their total")
     if (differ := int((expected != reported).sum())) > 0:
         faults.append(f"{differ:,} declared cells are missing, or not of it")
     return Check("cells of the histogram", f"{histogram.cells:,} cells", tuple(faults))
-
-
-def _check_table(
-    release: Path,
-    design: Design,
-    name: str,
-    names: Sequence[str],
-    count: NDArray[np.int64],
-    reported: NDArray[np.bool_],
-) -> Check:
-    """Compare a table with the sums of the histogram and the margins of their laws.
-
-    Clipped cells sum to a clipped count or more.
-    """
-    table = pd.read_parquet(path_in(release, f"parquet/{name}.parquet"))
-    expected = pa.concat_tables(table_parts(design, names, count, reported)[1]).to_pandas()
-    if not table[list(names)].astype(str).equals(expected[list(names)].astype(str)):
-        return Check(f"sums of {name}", f"{len(table):,} rows", ("its rows are not those of the histogram",))
-    faults = []
-    if not np.allclose(table["MOE"], expected["MOE"], rtol=1e-12, atol=0):
-        faults.append("margins of error are not those of the law")
-    counts, sums, step = table["COUNT"].to_numpy(), expected["COUNT"].to_numpy(), float(design.declared.grid)
-    if not np.allclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6):
-        faults.append(f"counts are not whole steps of {design.declared.grid}")
-    if design.clip and (counts < 0).any():
-        faults.append("counts are negative")
-    if not np.allclose(counts, np.minimum(counts, sums) if design.clip else sums, rtol=1e-12, atol=1e-9):
-        faults.append(f"counts are {'more than the' if design.clip else 'not'} sums of the histogram")
-    return Check(f"margins of error and sums of {name}", f"{len(table):,} rows", tuple(faults))

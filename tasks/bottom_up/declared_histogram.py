@@ -13,12 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.mechanism import BottomUp
@@ -126,16 +122,12 @@ class DeclaredHistogram:
         """SHA-256 of the declaration and its leaves."""
         return sha256(json.dumps([self.declaration, self.leaves], sort_keys=True).encode()).hexdigest()
 
-    def axis_of(self, name: str) -> str:
-        """Return the axis of a name: itself, or the one that it is a coarser form of."""
-        return next((recode.axis for recode in self.histogram.recodes if recode.name == name), name)
-
     def regions(self) -> frozenset[Region]:
         """Return the regions among the codes of an axis, level or recode named as their type, STATE, COUNTY and so on.
 
         None where no states are declared: codes may be those of another country.
         """
-        named = [(name.upper(), self.grouping((name,)).levels[0]) for name in self.region_columns]
+        named = [(name.upper(), self.codes(name)) for name in self.region_columns]
         return frozenset(Region.named(kind, code) for kind, codes in named for code in codes if is_region(kind, code))
 
     @property
@@ -144,76 +136,13 @@ class DeclaredHistogram:
         names = [name for name in self.names if self.form.states and name not in self.form.not_places]
         return [name for name in names if name.upper() in DIGITS]
 
-    def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
-        """Return the groups of cells by some axes, levels or recodes. Raises ValueError for any other name.
-
-        `histogram` is the declared one, or one of its marginals with all the axes needed.
-        """
-        histogram = histogram or self.histogram
-        recodes = {recode.name: recode for recode in self.histogram.recodes}
-        levels, numbers = [], []
-        for name in names:
-            if name not in self.names:
-                raise ValueError(f"there is no axis, level or recode {name!r}: choose from {', '.join(self.names)}")
-            axis, recode = histogram.axis(self.axis_of(name)), recodes.get(name)
-            levels.append(recode.labels if recode else axis.codes)
-            numbers.append((axis.name, np.array(recode.part if recode else range(len(axis)), np.int64)))
-        sizes = {axis.name: len(axis) for axis in histogram.axes}
-        return Grouping(tuple(names), tuple(levels), tuple(numbers), sizes)
+    def codes(self, name: str) -> tuple[str, ...]:
+        """Return the codes of an axis, level or recode."""
+        return self.histogram.groups((name,)).codes[0]
 
     def spelled(self, name: str) -> str:
         """Return the name in any case, as a table may spell it, as it is declared; unchanged if it is not declared."""
         return next((own for own in self.names if own.casefold() == name.casefold()), name)
-
-    def marginal(self, counts: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-        """Return sums of all cells' counts by axes, levels or recodes, in the order of `grouping(names)`."""
-        axes = {self.axis_of(name) for name in names}
-        marginal = self.histogram.marginal(counts, axes)
-        if not axes:
-            return marginal
-        within = Histogram(tuple(axis for axis in self.histogram.axes if axis.name in axes))
-        grouping = self.grouping(names, within)
-        sums = np.zeros(grouping.groups, np.int64)
-        np.add.at(sums, grouping.of(np.arange(within.cells)), marginal)
-        return sums
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Groups of cells by axes, levels or recodes; a group's number is that of its codes in row-major order."""
-
-    names: tuple[str, ...]
-    levels: tuple[tuple[str, ...], ...]
-    _numbers: tuple[tuple[str, NDArray[np.int64]], ...]
-    _sizes: dict[str, int]  # of the histogram's axes, by name
-
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-        return prod(map(len, self.levels))
-
-    def of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of each cell, all zero where there are no names."""
-        at = np.unravel_index(cells, tuple(self._sizes.values()))
-        axes = dict(zip(self._sizes, at, strict=True))
-        group = np.zeros(len(cells), np.int64)
-        for levels, (axis, to_group) in zip(self.levels, self._numbers, strict=True):
-            group = group * len(levels) + to_group[axes[axis]]
-        return group
-
-    def number(self, codes: Sequence[str]) -> int:
-        """Return the number of the group with these codes. Raises ValueError for an unknown code."""
-        number = 0
-        for name, known, code in zip(self.names, self.levels, codes, strict=True):
-            if code not in known:
-                raise ValueError(f"{name} has no value {code!r}")
-            number = number * len(known) + known.index(code)
-        return number
-
-    def label(self, number: int) -> dict[str, str]:
-        """Return the codes of a group, by name."""
-        places = np.unravel_index(number, tuple(map(len, self.levels)))
-        return {name: levels[place] for name, levels, place in zip(self.names, self.levels, places, strict=True)}
 
 
 def is_declaration(path: Path) -> bool:
@@ -301,7 +230,7 @@ def check_marginals(declared: DeclaredHistogram, marginals: Sequence[Sequence[st
     Raises ValueError with the marginal and its fault.
     """
     for marginal in marginals:
-        declared.grouping(marginal)
+        declared.histogram.groups(marginal)
         if len(set(marginal)) < len(marginal) or marginals.count(marginal) > 1:
             raise ValueError(f"marginal {','.join(marginal)} appears twice, or a name in it")
         if len(",".join(marginal)) > LONGEST_MARGINAL:
@@ -316,7 +245,7 @@ def _check_covered(declared: DeclaredHistogram) -> None:
     if not form.states:
         return  # charged everywhere
     for name in sorted(declared.names, key=lambda name: name.upper() != "STATE"):
-        codes = declared.coordinates.get(name) or declared.grouping((name,)).levels[0]  # of a cell all its values
+        codes = declared.coordinates.get(name) or declared.codes(name)  # of a cell all its values
         if name.upper() == "STATE":
             if uncharged := sorted(set(codes) - set(form.states)):
                 raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,8 +43,13 @@ def description(manifest: Mapping[str, Any]) -> Description:
     return Description(tuple(tables), lambda _: [law], required=tuple(_required(manifest)))
 
 
+def table_name(names: Sequence[str]) -> str:
+    """Return the name of the table of a marginal."""
+    return f"by-{'-'.join(names).lower()}" if names else "total"
+
+
 def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield the files that a release of this design has."""
     yield from ("report.html", HISTOGRAM.parquet)
     for names in manifest["design"]["marginals"]:
-        yield f"parquet/by-{'-'.join(names).lower()}.parquet" if names else MARGINALS[0].parquet
+        yield f"parquet/{table_name(names)}.parquet"

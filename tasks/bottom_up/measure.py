@@ -55,6 +55,14 @@ class Design:
         """The number of runs of CELLS_EACH cells."""
         return -(-self.declared.histogram.cells // CELLS_EACH)
 
+    def groups_of_totals(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the group of totals that each cell is in; -1 for structural zeros, and without totals."""
+        histogram = self.declared.histogram
+        if self.totals is None:
+            return np.full(len(cells), -1)
+        groups = histogram.groups(self.totals.names).of(histogram.coordinates_of(cells))
+        return np.where(histogram.are_possible(cells), groups, -1)
+
     def described(self) -> dict[str, Any]:
         """Return the design as a manifest has it; `read_design` reads it."""
         totals = self.totals
@@ -62,8 +70,7 @@ class Design:
             "declaration": dict(self.declared.declaration),
             "leaves": {name: list(codes) for name, codes in self.declared.leaves.items()},
             "epsilon": str(self.epsilon),
-            "totals": totals
-            and {"by": list(totals.grouping.names), "published": sorted(map(list, totals.published.items()))},
+            "totals": totals and {"by": list(totals.names), "published": sorted(map(list, totals.published.items()))},
             "calibration": self.calibration,
             "tolerance": str(self.tolerance),
             "marginals": [list(names) for names in self.marginals],
@@ -75,7 +82,7 @@ class Design:
         options = {
             "declaration": self.declared.digest(),
             "epsilon": str(self.epsilon),
-            "totals": self.totals and [self.totals.grouping.names, sorted(self.totals.published.items())],
+            "totals": self.totals and [self.totals.names, sorted(self.totals.published.items())],
             "calibration": self.calibration,
             "tolerance": str(self.tolerance),
             "marginals": self.marginals,
@@ -94,7 +101,7 @@ def read_design(stated: Mapping[str, Any]) -> Design:
     design = Design(
         declared,
         parse_exact(stated["epsilon"]),
-        totals and Totals(declared.grouping(totals["by"]), published),
+        totals and Totals(declared.histogram.groups(totals["by"]).names, published),
         method,
         parse_exact(stated["tolerance"]),
         marginals,
@@ -146,12 +153,12 @@ def _calibrate(run: RunDirectory) -> None:
     reported = design.declared.histogram.are_possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
     if design.totals is not None:
-        grouping = design.totals.grouping
-        group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
+        group = design.groups_of_totals(np.arange(len(noisy)))
         published, tolerance = design.totals.published, design.tolerance / design.declared.grid
         consistent = agree(noisy, group, published, design.mechanism.law, tolerance)
         done = calibrate(noisy, group, published, consistent, design.calibration)
         noisy, reported = done.counts, reported & done.reported
-        cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
+        label = design.declared.histogram.groups(design.totals.names).label
+        cases = [{**label(number), "case": case} for number, case in done.cases.items()]
     save_object(run / CASES, cases)
     save_arrays(run / FINAL, {"count": noisy, "reported": reported})

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
-from privacy.noise.margins import margin_of_error
-from tasks.bottom_up.description import description
+from privacy.tables.published import margins_of
+from tasks.bottom_up.description import description, table_name
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
 from tasks.geography.public_regions import write_regions
 from tasks.lifecycle.commit import made_by
@@ -26,9 +26,7 @@ from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import write_files
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
-from tasks.releases.pages import number
-from tasks.releases.pages.text_table import TextTable
-from tasks.releases.report import IN_WORDS, InShort, write_report
+from tasks.releases.report import in_short, write_report
 
 TITLE = "Bottom-up histogram by the two-tailed geometric mechanism"  # `release` in manifests
 ROWS_AT_ONCE = 1 << 20
@@ -50,98 +48,75 @@ def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     design = load_object(run / CHOICES, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
-    names = tables_of(design)
-    rows = {table: _write(out, table, design, columns, count, reported) for table, columns in names.items()}
+    for table, names in tables_of(design).items():
+        _write(out, table, design, names, count, reported)
     if regions := design.declared.regions():
         write_regions(run, out, regions.__contains__)
     manifest = _manifest(run, design)
-    short = _short(design, manifest, names, rows)
-    write_report(None, out, manifest, design.mechanism.spend, "Bottom-up histogram", short)
-    write_descriptions(out, description(manifest), manifest)
+    described, spend = description(manifest), design.mechanism.spend
+    changed = (
+        "Calibration and the removal of negative counts change a count afterwards." * described.tables[0].dependent
+    )
+    short = in_short(out, described, manifest, list(_published(manifest)), changed=changed)
+    write_report(None, out, manifest, spend, "Bottom-up histogram", short)
+    write_descriptions(out, described, manifest)
+
+
+def _published(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the counts of a release are of, and how many groups it leaves out."""
+    histogram = manifest["histogram"]
+    yield f"Sums of one histogram of {histogram['cells']:,} cells by {', '.join(histogram['axes'])}."
+    if dropped := sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"]):
+        yield f"{dropped:,} groups whose published total does not agree are left out of every table."
 
 
 def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
     """Return the axes, levels and recodes of every table of a release, by its name."""
-    names = {"histogram": design.declared.histogram.names}
-    return names | {"by-" + "-".join(each).lower() if each else "total": each for each in design.marginals}
+    return {"histogram": design.declared.histogram.names} | {table_name(names): names for names in design.marginals}
 
 
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Write one table by the axes, levels and recodes named; the histogram is the one by all of them.
+) -> None:
+    """Write the table of a marginal."""
+    rows, draws, counts = marginal(design, names, count, reported)
 
-    Return its rows and the most cells that one of them sums.
-    """
-    summed, parts = table_parts(design, names, count, reported)
-    schema = table_part(design, names, np.zeros(0, np.int64), summed, summed).schema
-    write_files(schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
-    return int(np.count_nonzero(summed)), int(summed.max(initial=0))
+    def part(first: int, last: int) -> pa.Table:
+        return table_rows(design, names, rows[first:last], draws[first:last], counts[first:last])
+
+    parts = (part(first, first + ROWS_AT_ONCE) for first in range(0, len(rows), ROWS_AT_ONCE))
+    write_files(part(0, 0).schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
 
 
-def table_parts(
+def marginal(
     design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], Iterator[pa.Table]]:
-    """Return how many cells each possible row of a table sums, and its rows, some at a time.
+) -> tuple[NDArray[np.int64], ...]:
+    """Return the groups by these axes, levels and recodes with a cell of the release, their numbers of cells, and sums.
 
     count: of each cell of the histogram, in steps. reported: the cells that the release has.
     """
-    whole = tuple(names) == design.declared.histogram.names
-    cells = reported.astype(np.int64)
-    sums = count if whole else design.declared.marginal(np.where(reported, count, 0), names)
-    summed = cells if whole else design.declared.marginal(cells, names)
-    rows = np.flatnonzero(summed)
-    margins = _margins(design, summed)
-    starts = range(0, len(rows), ROWS_AT_ONCE)
-    return summed, (table_part(design, names, rows[at : at + ROWS_AT_ONCE], sums, margins) for at in starts)
+    histogram = design.declared.histogram
+    draws, counts = (histogram.marginal(np.where(reported, each, 0), names) for each in (1, count))
+    rows = np.flatnonzero(draws)
+    return rows, draws[rows], counts[rows]
 
 
-def _short(
-    design: Design, manifest: dict[str, Any], names: Mapping[str, Sequence[str]], rows: dict[str, tuple[int, int]]
-) -> InShort:
-    """Return what was published, and by table the margin of the row that sums most cells."""
-    grid = design.declared.grid
-    unit = "records" if design.declared.form.weight is None else "of the weighted total"
-    published = [
-        f"{sum(rows[table][0] for table in names):,} counts in {len(names)} tables, all sums of one histogram of "
-        f"{design.declared.histogram.cells:,} cells by {', '.join(design.declared.histogram.names)}."
-    ]
-    dropped = sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"])
-    if dropped:
-        published.append(f"{dropped:,} groups whose published total does not agree are left out of every table.")
-    shown = []
-    for table, columns in names.items():
-        counts, cells = rows[table]
-        margin = margin_of_error(design.mechanism.law, cells) if cells else 0
-        shown.append([", ".join(columns) or "the total", f"{counts:,}", f"{cells:,}", number(float(margin * grid))])
-    columns = ["by", "counts", "cells in one, at most", "±, at most"]
-    notes = [f"In {unit}. Every cell has noise, also an empty one, so a sum of more cells is less sure."]
-    sure = [IN_WORDS]
-    if design.clip or design.totals is not None:
-        sure.append("Calibration and the removal of negative counts change a count afterwards; ± does not cover that.")
-    return InShort(published, sure, TextTable("In short", columns, shown, notes))
-
-
-def _margins(design: Design, summed: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the 95% margin of error, in steps, of each sum, given its number of cells."""
-    distinct, place = np.unique(summed, return_inverse=True)
-    law = design.mechanism.law
-    return np.array([margin_of_error(law, cells) if cells else 0 for cells in distinct.tolist()], np.int64)[place]
-
-
-def table_part(
-    design: Design, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
+def table_rows(
+    design: Design,
+    names: Sequence[str],
+    rows: NDArray[np.int64],
+    draws: NDArray[np.int64],
+    counts: NDArray[np.int64],
 ) -> pa.Table:
-    """Return some rows of a table with their counts and margins."""
-    grouping = design.declared.grouping(names)
-    shape = tuple(map(len, grouping.levels)) or (1,)
-    columns: dict[str, Any] = {}
-    for name, levels, level in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
-        columns[name] = pa.DictionaryArray.from_arrays(pa.array(level.astype(np.int32)), pa.array(levels)).cast(
-            "string"
-        )
-    counts = sums[rows].clip(min=0) if design.clip else sums[rows]
-    return pa.table({**columns, "COUNT": _in_units(design, counts), "MOE": _in_units(design, margins[rows])})
+    """Return rows of the table of a marginal, as `marginal` has them, as they are published."""
+    groups = design.declared.histogram.groups(names)
+    columns: dict[str, Any] = {
+        name: pa.array(codes, pa.string()).take(pa.array(place))
+        for codes, (name, place) in zip(groups.codes, groups.places(rows).items(), strict=True)
+    }
+    margins = margins_of(design.mechanism.law, draws)
+    counts = counts.clip(min=0) if design.clip else counts
+    return pa.table({**columns, "COUNT": _in_units(design, counts), "MOE": _in_units(design, margins)})
 
 
 def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:

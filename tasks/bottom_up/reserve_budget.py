@@ -1,11 +1,11 @@
-"""Reserve the epsilon of a bottom-up run, and with it make the run's secret. It gates all noise."""
+"""What a bottom-up run asks to be charged."""
 
 from __future__ import annotations
 
 from tasks.bottom_up.measure import CHOICES, Design
 from tasks.bottom_up.tabulate import open_source
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.reservation import Charging, Input, authorize, precheck
+from tasks.lifecycle.reservation import Charging, Claim, Input, precheck
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.records.marks import mark_folder, read_mark
 
@@ -15,20 +15,17 @@ def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Cha
 
     Charges nothing. Marked data needs no account. A run that has tabulated is past this.
 
-    Raises Refused, Failed as `reserve_budget` and `tabulate` do.
+    Raises Refused as `tabulate` does, and Refused, Failed as `authorize` does.
     """
     if (run / VALIDATED).exists():
         return
     open_source(table, design.declared)
     if read_mark(mark_folder(table)) is None:
-        precheck(run, charging, design.declared.charged, design.mechanism.spend)
+        precheck(charging, Claim(run, design.declared.charged, design.mechanism.spend))
 
 
-def reserve_budget(run: RunDirectory, charging: Charging) -> None:
-    """Reserve the run's epsilon and make its secret.
-
-    Raises Refused, Failed as `authorize` does.
-    """
+def claim(run: RunDirectory) -> Claim:
+    """Return the claim of a run that has tabulated."""
     design = load_object(run / CHOICES, Design)
     tabulated = load_object(run / VALIDATED, Input)
-    authorize(run, charging, design.declared.charged, design.mechanism.spend, design.digest(), tabulated)
+    return Claim(run, design.declared.charged, design.mechanism.spend, design.digest(), tabulated)

@@ -12,7 +12,6 @@ from functools import partial
 from hashlib import sha256
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from privacy.noise.exact import exact_number
@@ -24,12 +23,11 @@ from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records import counted_records
-from tasks.records.files import exists, refuse_unreadable, unchanged
+from tasks.records.files import exists, unchanged
 from tasks.records.findings import has_errors, keep_findings, refuse
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
-from tasks.records.records import RecordFile, RowChecks, digest_by_workers, join_reports, read_header
-from tasks.records.tables import STRAY_RETURN
+from tasks.records.records import RecordFile, RowChecks, digest_by_workers, join_reports, open_records
 
 SOURCE = "prepared/source"
 COUNTS = "counts"  # of each partition its cells, and their steps
@@ -79,19 +77,13 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
 
 def open_source(table: str, declared: DeclaredHistogram) -> Source:
     """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
-    try:
-        with refuse_unreadable(table):
-            header = read_header(table, declared.form.delimiter)
-    except ValueError as error:
-        raise Refused(f"{table} {error}") from None
-    if any("\r" in name for name in header):
-        raise Refused(f"{table}: {STRAY_RETURN}")
-    if missing := [name for name in declared.columns if name not in header]:
-        raise Refused(f"{table} has no column {', '.join(missing)}")
-    if doubled := [name for name in declared.columns if header.count(name) > 1]:
-        raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
-    words = tuple((axis.column, words_of(declared.coordinates[axis.name])) for axis in declared.histogram.axes)
-    return Source(table, tuple(header), declared.columns, declared.form.delimiter, words=words, declared=declared)
+    words = {axis.column: words_of(declared.coordinates[axis.name]) for axis in declared.histogram.axes}
+    file, findings = open_records(
+        table, declared.columns, more=True, own=True, delimiter=declared.form.delimiter, words=words
+    )
+    if file is None:
+        raise Refused(f"{table}: {findings[0].rule}")
+    return Source(**vars(file), declared=declared)
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:
@@ -102,17 +94,7 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
 
 def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check records, and return the cells of those without a fault, and their steps."""
-    histogram, weight = declared.histogram, declared.form.weight
-    at = []
-    for axis in histogram.axes:
-        known, of_values = declared.coordinates[axis.name], checks.columns[axis.column]
-        place = pd.Index([*known]).get_indexer(pd.Index(of_values.values))  # -1 for an unknown value
-        number = np.array([*known.values(), -1])[place][of_values.numbers]
-        checks.unknown("values that are not declared", axis.column, number < 0, known)
-        at.append(np.maximum(number, 0))
-    cell = histogram.cell(at)
-    if histogram.zeros:
-        checks.fault("records in a cell that is declared a zero", "", ~histogram.are_possible(cell))
+    weight, cell = declared.form.weight, checks.cells(declared.histogram, declared.coordinates)
     steps = np.ones(len(checks.rows), np.int64)
     if weight:
         steps = checks.columns[weight.column].where(partial(weight_steps, weight), np.int64)

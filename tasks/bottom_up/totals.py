@@ -8,7 +8,7 @@ from itertools import repeat
 from pathlib import Path
 
 from privacy.noise.exact import exact_number
-from tasks.bottom_up.declared_histogram import DeclaredHistogram, Grouping
+from tasks.bottom_up.declared_histogram import DeclaredHistogram
 from tasks.errors import Refused
 from tasks.records.files import refuse_unreadable
 from tasks.records.public_table import open_table
@@ -18,9 +18,12 @@ LARGEST_TOTAL = 1 << 53  # steps
 
 @dataclass(frozen=True)
 class Totals:
-    """Published totals, in steps, of groups of cells; groups that are not in it are unpublished."""
+    """Published totals, in steps, by group of cells; groups that are not in it are unpublished.
 
-    grouping: Grouping
+    names: the axes, levels and recodes that the groups are by.
+    """
+
+    names: tuple[str, ...]
     published: dict[int, int]
 
 
@@ -36,18 +39,18 @@ def read_totals(path: Path, declared: DeclaredHistogram) -> Totals:
     try:
         total = file.columns(["TOTAL"])["TOTAL"]
         names = [name for name in rows.table.column_names if name != total]
-        grouping = declared.grouping([declared.spelled(name) for name in names])
+        groups = declared.histogram.groups(declared.spelled(name) for name in names)
         published = {}
         codes = zip(*(rows.table[name].to_pylist() for name in names), strict=True) if names else repeat(())
-        for line, group, text in zip(rows.lines.tolist(), codes, rows.table[total].to_pylist(), strict=bool(names)):
-            number = grouping.number(group)
+        for line, own, text in zip(rows.lines.tolist(), codes, rows.table[total].to_pylist(), strict=bool(names)):
+            number = groups.number(own)
             if number in published:
                 raise ValueError(f"line {line} repeats a group")
             if text.strip():
                 published[number] = _steps(text, declared.grid, line)
     except ValueError as error:
         raise Refused(f"{path}: {error}") from None
-    return Totals(grouping, published)
+    return Totals(groups.names, published)
 
 
 def _steps(text: str, grid: Fraction, line: int) -> int:

@@ -1,20 +1,16 @@
-"""A point of each region, for maps: public, from the geography of a run, and for the counties of 2020 from here.
+"""A point of each region, for maps: public, of a release, of the counties of 2020, and of block tables.
 
-* A block table with the internal points of its blocks, as GRF-C and the geographic header of the P.L. 94-171 data have
-  them (INTPTLAT, INTPTLON), gives a region the mean of its blocks'.
-* A Gazetteer file has the internal point of each region.
-* `points.csv`, as a release has it and `das synth` writes it.
-
-A value that is no number of degrees is left out: no run depends on a point.
+A block table with the internal points of its blocks, as GRF-C and the geographic header of the P.L. 94-171 data have
+them (INTPTLAT, INTPTLON), gives a region the mean of its blocks'. A value that is not a number of degrees is left out:
+no run depends on a point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +20,6 @@ import pyarrow.compute as pc
 
 from spine.geography import BadGeography
 from tasks.errors import Refused
-from tasks.geography.blocks.files import block_files
 from tasks.geography.blocks.tables import recognize
 from tasks.geography.region_files import RegionFile
 from tasks.geography.regions import Region
@@ -44,23 +39,6 @@ def points_of_2020() -> Points:
     return POINTS.of_2020("points_2020.csv")
 
 
-def points_in(geography: str) -> Points:
-    """Return the points of regions in a geography by path or URL, as far as it has them; files next to it go first."""
-    points: Points = {}
-    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # the stage that needs the file reports its faults
-        for path in block_files(geography):
-            points |= _of_blocks(path)
-    with suppress(Refused):
-        points |= POINTS.in_geography(geography)
-    return points
-
-
-def write_points(out: Path, points: Mapping[Region, Point], regions: Callable[[Region], bool]) -> None:
-    """Write OUT/points.csv: the points of some regions, sorted; no file without a point."""
-    if any(map(regions, points)):
-        POINTS.write_release(out, points, regions)
-
-
 def _degrees(texts: Sequence[str]) -> Point | None:
     try:
         latitude, longitude = map(float, texts)
@@ -74,17 +52,21 @@ POINTS = RegionFile(
     "points.csv",
     ("LATITUDE", "LONGITUDE"),
     ("points", "latitude and longitude"),
-    ("INTPTLAT", "INTPTLONG"),
     _degrees,
     lambda at: f"{at[0]:.5f}|{at[1]:.5f}",
 )
 
 
-# -- block tables -----------------------------------------------------------------------------------------------------
+def points_of_blocks(paths: Iterable[str]) -> Points:
+    """Return for each region of block tables the mean of its blocks' points; none for a table without points."""
+    points: Points = {}
+    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # the stage that needs the file reports its faults
+        for path in paths:
+            points |= _of_blocks(path)
+    return points
 
 
 def _of_blocks(path: str) -> Points:
-    """Return for each region of a block table the mean of its blocks' points; none where the table has no points."""
     table = recognize(path)
     latitude, longitude = (
         next((name for name in known if name in table.names), None) for known in (LATITUDES, LONGITUDES)

@@ -1,19 +1,56 @@
-"""Names and points of the regions of a run: kept with what it prepares, and written into its release. Public."""
+"""Names and points of regions: read once from the geography of a run, kept with what it prepares, and released. Public.
+
+A geography has them in files that lie in it, plain or zipped, as the Census Bureau publishes them:
+
+* A geographic header of the P.L. 94-171 data, `??geo2020.pl` of a state or `usgeo2020.npl` of the nation: 97 fields
+  without a header line; SUMLEV is the type. It has names.
+* A Gazetteer file, `2020_Gaz_*_national.txt`: names and points; the type is in its name.
+  (https://www.census.gov/programs-surveys/geography/technical-documentation/records-layout/gaz-record-layouts.html)
+* `names.csv` and `points.csv`, as a release has them and `das synth` writes them.
+* A block table has points of its blocks (points.py); the other files go first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import IO, Any
 
-from tasks.geography.names import NAMES, Names, write_names
-from tasks.geography.points import POINTS, Points, points_in, write_points
-from tasks.geography.region_files import KEY
+from tasks.errors import Refused
+from tasks.geography.blocks.files import block_tables, list_files
+from tasks.geography.blocks.pl94 import BLOCK, PL94_FIELDS
+from tasks.geography.names import NAMES, Names, names_of_2020
+from tasks.geography.points import POINTS, Points, points_of_blocks
+from tasks.geography.region_files import KEY, RegionFile, Rows, rows_of
 from tasks.geography.regions import Region
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.files import file_name, open_file, why
+from tasks.records.marks import GRF_FILE
 from tasks.releases.description import Column, Table, number
 
 KEPT = "prepared/regions"
+LONGEST_LINE = 1 << 16  # bytes; a longer one has no fact
+HEADER_LEVELS = {
+    "040": "STATE",
+    "050": "COUNTY",
+    "060": "COUSUB",
+    "140": "TRACT",
+    "160": "PLACE",
+    "250": "AIANNH",
+    "280": "AIANNH",
+}
+GAZETTEERS = {
+    "state": "STATE",
+    "count": "COUNTY",
+    "cousub": "COUSUB",
+    "tract": "TRACT",
+    "place": "PLACE",
+    "_aiannh_": "AIANNH",  # not aiannhr, aiannhrt: its reservation or its trust land alone
+}
+GAZETTEER_COLUMNS = dict(zip(("INTPTLAT", "INTPTLONG"), POINTS.columns, strict=True))
 REGION_TYPES = {
     "USA": "nation",
     "STATE": "state",
@@ -64,18 +101,99 @@ POINTS_TABLE = Table(
 )
 
 
-def keep_regions(run: RunDirectory, geography: str) -> None:
-    """Keep the names and points that a geography, by path or URL, has of its regions."""
-    save_object(run / KEPT, (NAMES.in_geography(geography), points_in(geography)))
+def keep_regions(run: RunDirectory, geography: str, others: Sequence[RunDirectory] = ()) -> None:
+    """Keep the names and points of a geography for a run, and for others that read the same; once.
 
-
-def are_kept(run: RunDirectory) -> bool:
-    """Return whether a run has kept names and points already; not of measurements of which only codes are published."""
-    return (run / KEPT).exists()
+    Raises Refused as `read_regions` does.
+    """
+    if lacking := [each / KEPT for each in (run, *others) if not (each / KEPT).exists()]:
+        facts = read_regions(geography)
+        for path in lacking:
+            save_object(path, facts)
 
 
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
-    """Write names.csv and points.csv of some regions into OUT."""
-    names, points = load_object(run / KEPT, tuple[Names, Points]) if are_kept(run) else ({}, {})
-    write_names(out, names, regions)
-    write_points(out, points, regions)
+    """Write names.csv, with names of 2020, and points.csv of some regions into OUT; the latter if any has a point."""
+    names, points = load_object(run / KEPT, tuple[Names, Points]) if (run / KEPT).exists() else ({}, {})
+    NAMES.write_release(out, {**names_of_2020(), **names}, regions)
+    if any(map(regions, points)):
+        POINTS.write_release(out, points, regions)
+
+
+def read_regions(geography: str) -> tuple[Names, Points]:
+    """Return the names and points in a geography by path or URL, as far as it has them.
+
+    geography: a folder, an archive, or a file; next to GRF-C.txt all files are read. Of two files the later by name
+    goes first.
+
+    Raises Refused where a file of names or points cannot be read.
+    """
+    folder, _, file = geography.rstrip("/").rpartition("/")
+    try:
+        listed = list_files(folder if file == GRF_FILE else geography)
+    except OSError:  # a store whose files may be read, not listed
+        listed = []
+    names: Names = {}
+    points = points_of_blocks([geography] if listed is None or file == GRF_FILE else block_tables(listed))
+    for path in sorted([geography] if listed is None else listed):
+        for row in _rows(path):
+            NAMES.take(names, *row)
+            POINTS.take(points, *row)
+    return names, points
+
+
+def _rows(path: str) -> Rows:
+    """Yield the rows of a file, in UTF-8 or, as the Bureau wrote its headers, Latin-1; none of one without facts."""
+    name = file_name(path.partition("::")[0]).lower().removesuffix(".gz")
+    own = next((each for each in (NAMES, POINTS) if name == each.file), None)
+    reader: Callable[[Iterator[str]], Rows]
+    if re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
+        reader = partial(_read_gazetteer, name)
+    elif name.endswith(("geo2020.pl", "geo2020.npl")):
+        reader = _read_header
+    elif own is not None:
+        reader = partial(_read_own, own)
+    else:
+        return
+    try:
+        with open_file(path, compression="infer" if path.lower().endswith(".gz") else None) as stream:
+            yield from reader(_lines(stream))
+    except (OSError, NotImplementedError, RuntimeError) as error:  # also a password, an unknown compression
+        reason = why(error) if isinstance(error, OSError) else str(error)
+        raise Refused(f"{path} cannot be read for names or points: {reason}") from None
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    for line in iter(partial(stream.readline, LONGEST_LINE), b""):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text = line.decode("latin-1")
+        yield text.removeprefix("\ufeff")
+
+
+def _read_own(own: RegionFile[Any], lines: Iterator[str]) -> Rows:
+    """Yield the rows of a file with a release's columns; another file of its name may hold anything."""
+    if next(lines, "").rstrip("\r\n") == own.header:
+        yield from own.rows(lines)
+
+
+def _read_gazetteer(file: str, lines: Iterator[str]) -> Rows:
+    """Yield the rows of a Gazetteer file, a table with a header line; it has bars since 2025."""
+    kind = next((found for word, found in GAZETTEERS.items() if word in file), "")
+    header = next(lines, "")
+    delimiter = "|" if "|" in header else "\t"
+    columns = [GAZETTEER_COLUMNS.get(column.strip(), column.strip()) for column in header.split(delimiter)]
+    for row in rows_of(lines, columns, delimiter):
+        # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
+        yield kind, row.get("GEOID", "").strip().removesuffix("R"), row
+
+
+def _read_header(lines: Iterator[str]) -> Rows:
+    """Yield the rows of a geographic header that are of a whole area."""
+    level = PL94_FIELDS.index("SUMLEV")
+    areas = (line for line in lines if line.split("|", level + 1)[level : level + 1] != [BLOCK])  # few lines are left
+    for row in rows_of(areas, PL94_FIELDS):
+        kind = HEADER_LEVELS.get(row["SUMLEV"], "")
+        if row["GEOCOMP"] in ("", "00"):
+            yield kind, row["AIANHH" if kind == "AIANNH" else "GEOCODE"].strip(), row

@@ -1,1 +1,1 @@
-"""What every run has, whatever it computes: run directory, workers, the confidential wall, secret, commit, manifest."""
+"""The parts common to all runs: directory, workers, the confidential wall, secret, commit, manifest."""

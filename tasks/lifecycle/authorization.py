@@ -1,4 +1,4 @@
-"""A run's permission to draw noise: its secret, made in one act with the ledger's row. Without it no stage can."""
+"""A run's permission to draw noise: its secret, made in one act with the ledger's row. No stage can draw without it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ AUTHORIZATION = "authorization"
 
 @dataclass(frozen=True)
 class Authorization:
-    """Everything besides the secret that a run's noise depends on, fixed by the reservation.
+    """The facts besides the secret on which a run's noise depends, fixed by the reservation.
 
-    journal: the head of the ledger's journal then, the digest of the run's reservation; None for marked data.
+    journal: the digest of the run's reservation, the head of the ledger's journal then; None for marked data.
     """
 
     input_digest: str
@@ -34,7 +34,7 @@ class Authorization:
 
 
 class Drawing(NamedTuple):
-    """What a run's noise is drawn from: its secret, and what it was authorized with."""
+    """The source of a run's noise: its secret, and the facts it was authorized with."""
 
     secret: RunSecret
     authorization: Authorization
@@ -51,13 +51,13 @@ class Drawing(NamedTuple):
 
 
 def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
-    """Write a run's authorization, as JSON: a later version of the code reads it too."""
+    """Write a run's authorization as JSON, which later versions of the code can read."""
     with atomic_path(run / AUTHORIZATION, durable=True) as temporary:
         temporary.write_text(json.dumps(asdict(authorization)), "utf-8")
 
 
 def read_authorization(run: RunDirectory) -> Authorization | None:
-    """Return the run's authorization; None where there is none that can be read: `authorize` then writes it again."""
+    """Return the run's authorization; None if missing or unreadable: `authorize` then writes it again."""
     try:
         return Authorization(**json.loads((run / AUTHORIZATION).read_bytes()))
     except (FileNotFoundError, ValueError, TypeError):
@@ -65,9 +65,9 @@ def read_authorization(run: RunDirectory) -> Authorization | None:
 
 
 def read_secret(run: RunDirectory) -> Drawing:
-    """Return what a run's noise is drawn from.
+    """Return the source of a run's noise.
 
-    Raises Refused where the run has no secret, or not the one it was authorized with: it cannot be resumed.
+    Raises Refused if the run has no secret, or another than it was authorized with: such a run cannot be resumed.
     """
     try:
         secret = RunSecret((run / SECRET).read_bytes())
@@ -82,7 +82,7 @@ def read_secret(run: RunDirectory) -> Drawing:
 
 
 def read_secret_digest(run: RunDirectory) -> str | None:
-    """Return the digest of the secret in the run directory, None where there is none."""
+    """Return the digest of the secret in the run directory, or None."""
     try:
         return RunSecret((run / SECRET).read_bytes()).digest()
     except (FileNotFoundError, ValueError):
@@ -107,7 +107,7 @@ def make_secret(run: RunDirectory) -> str:
 def is_truth(run: RunDirectory) -> bool:
     """Return whether this is a run of `das truth`.
 
-    Such a run is marked from its first moment and can never be released as private.
+    Such a run is marked from the start and can never be released as private.
     """
     return (run / TRUTH).exists()
 
@@ -123,16 +123,16 @@ def is_repetition(run: RunDirectory) -> bool:
 
 
 def mark_repetition(run: RunDirectory) -> None:
-    """Mark a directory of which nothing is released. Raises Refused where its run may draw noise."""
+    """Mark a directory that releases nothing. Raises Refused if its run may draw noise."""
     if may_draw(run):
         raise Refused(f"{run.id} is a run that may draw noise: its errors cannot be measured in its own directory")
     (run / REPETITION).touch()
 
 
 def read_drawing(run: RunDirectory) -> Drawing | None:
-    """Return what a run's noise is drawn from; None for a truth, which draws none.
+    """Return the source of a run's noise; None for a truth, which draws none.
 
-    Raises Failed as `read_secret` does; and for a truth that could draw.
+    Raises Refused as `read_secret` does, and Failed for a truth that could draw.
     """
     if not is_truth(run):
         return read_secret(run)

@@ -3,8 +3,8 @@
     staged, fsync -> row `sealed` -> rename, fsync parent -> row `released` -> secret unlinked -> run directory removed
 
 A run that is killed between any two of these steps can be resumed: each step first checks whether it is done. A sealed
-release is never written again. It is complete, signed where the run has a publisher's key, and flushed in its staging
-folder and is moved from there.
+release is never written again. In its staging folder it is completed, signed if the run has a publisher's key, and
+flushed; then it is moved from there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tasks.releases.signature import signer
 
 
 def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
-    """Return whether an output folder holds anything but what these runs, by the names of their releases, put there."""
+    """Return whether an output folder holds anything that these runs, by release name, did not put there."""
     own: set[Path] = set()
     for folder, run in runs.items():
         staged = staging(run, out, folder)
@@ -52,9 +52,9 @@ def holds_other(out: Path, runs: Mapping[str, RunDirectory]) -> bool:
 
 
 def check_out(run: RunDirectory, out: Path, folder: str) -> None:
-    """Raise Refused for an output folder that cannot be written or that holds something else."""
+    """Raise Refused for an output folder that cannot be written or that holds other files."""
     place = out / folder
-    if out.resolve().is_relative_to(run.path.parent.resolve()):  # a run directory is removed with all that is in it
+    if out.resolve().is_relative_to(run.path.parent.resolve()):  # a run directory is removed with its contents
         raise Refused(f"{out} is among the confidential run directories: choose another output folder")
     check_own(place, *own_folders(staging(run, out, folder)))  # no rename replaces a link at the place itself
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
@@ -79,10 +79,9 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
 
     `charged`: whether the run has a row in the ledger; marked data and truth have none.
 
-    Raises Refused where the run was charged and its row is lost, its release is in place but damaged, or what is staged
-    is not its own; Failed where the staged release is not whole.
-
-    Nothing has moved then, and the secret that can draw the same release again is there.
+    Raises Refused if the run was charged and its row is lost, its release is in place but damaged, or the staged files
+    are not its own; Failed if the staged release is incomplete. After either, nothing has moved, and the secret that
+    can draw the same release again still exists.
     """
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")
@@ -114,7 +113,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     fsync(out)
     if row:
         ledger.release(run.id, digest)
-    with suppress(Refused):  # what another user planted there since is not ours to remove
+    with suppress(Refused):  # another user's files are not ours to remove
         clear_staging(run, out, folder)
     destroy_run(run)
     return place
@@ -140,10 +139,10 @@ def move_into_place(staged: Path, place: Path) -> None:
 
 
 def end_run(run: RunDirectory, *releases: tuple[Path, str]) -> None:
-    """Remove the confidential directory of a run that draws no noise, and what it has staged of OUT/folder.
+    """Remove the confidential directory of a run that draws no noise, and its staged files in OUT/folder.
 
-    releases: OUT and folder of each. Raises Refused, and removes nothing, where the run may draw noise: only a commit
-    or `das runs discard` ends such a run.
+    releases: OUT and folder of each. Raises Refused, and removes nothing, if the run may draw noise: only a commit or
+    `das runs discard` ends such a run.
     """
     if may_draw(run):
         raise Refused(
@@ -158,7 +157,7 @@ def end_run(run: RunDirectory, *releases: tuple[Path, str]) -> None:
 def destroy_run(run: RunDirectory) -> None:
     """Destroy the secret, then the confidential directory; its settings last, so that a killed end can be resumed.
 
-    For a commit and for `das runs discard` alone; whatever else ends a run calls `end_run`.
+    Only a commit and `das runs discard` call it; other ends of a run call `end_run`.
     """
     (run / SECRET).unlink(missing_ok=True)
     if not run.path.exists():
@@ -182,19 +181,19 @@ def finish_released(
 ) -> Path | None:
     """Finish the commit of a run that was sealed or whose release is in place, and return its release; else None.
 
-    `configuration` returns the digest of all that shapes the release asked for, except the data. It is called
-    only where there is a release. The data is not read again. `differences` returns what is other by its manifest.
+    `configuration` returns the digest of everything that shapes the requested release, except the data. It is called
+    only if there is a release. The data is not read again. `differences` compares the request with its manifest.
 
-    Raises Refused where the ledger calls the run released, but its release is not at its place or is not what was
-    sealed; where the run was charged and its row is lost; where another configuration is asked for. Failed where the
-    ledger cannot be read now.
+    Raises Refused if the ledger calls the run released, but its release is not in its place or is not the sealed one;
+    if the run was charged and its row is lost; if another configuration is requested. Failed if the ledger cannot be
+    read now.
     """
     ledger = charging.book
     try:
         row = ledger.row(run.id)
     except LedgerUnusable as error:
         raise Failed(f"commit: {error}") from None
-    except LedgerError as error:  # no ledger: nothing was ever charged
+    except LedgerError as error:  # without a ledger, nothing was ever charged
         if charging.account and may_draw(run):
             raise Failed(f"commit: {error}") from None
         row = None
@@ -209,7 +208,7 @@ def finish_released(
     if not there and not sealed:
         return None
     made = read_any_manifest(out / folder if there else staged)
-    if there:  # finish a run whose release has reached its place, whatever is asked for now
+    if there:  # finish a run whose release has reached its place, whatever is requested now
         commit(run, out, folder, charging, charged=row is not None)
     if configuration() != made.get("configuration_digest"):
         differ = f" ({'; '.join(found)})" if (found := differences(made)) else ""
@@ -218,7 +217,7 @@ def finish_released(
 
 
 def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
-    """Mark a run's directory as a truth's, with where it will release. Raises Refused where the run may draw noise."""
+    """Mark a run's directory as a truth's, and record where it releases. Raises Refused if the run may draw noise."""
     if may_draw(run):
         raise Refused(f"{run.id} is a run that may draw noise: give das truth another run id")
     with atomic_path(run / TRUTH) as temporary:
@@ -226,18 +225,18 @@ def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
 
 
 def end_truth(run: RunDirectory) -> None:
-    """Remove a truth's confidential directory and what it staged in OUT: exact counts stay where they were asked for.
+    """Remove a truth's confidential directory and its staged files in OUT, so that no exact counts remain there.
 
-    Of a directory that is none of a truth's, remove only the directory. Raises Refused as `end_run` does.
+    If the directory is not a truth's, remove only the directory. Raises Refused as `end_run` does.
     """
     noted = json.loads((run / TRUTH).read_text("utf-8") or "{}") if (run / TRUTH).exists() else {}
     end_run(run, *([(Path(noted["out"]), noted["region"])] if noted else []))
 
 
 def made_by(run: RunDirectory) -> dict[str, Any]:
-    """Return what a release was made with, and the head of the ledger's journal at its reservation, if it was charged.
+    """Return what made a release: versions and code and, if it was charged, the journal's head at its reservation.
 
-    That head stays the same however often the run is resumed.
+    Resuming the run does not change that head.
     """
     authorization = read_authorization(run)
     journal = authorization.journal if authorization else None

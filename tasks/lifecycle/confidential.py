@@ -1,7 +1,7 @@
-"""The confidential wall: what an error inside a worker may reveal outside the run's directory.
+"""The confidential wall: how much of a worker's error may leave the run's directory.
 
-Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value,
-so it stays inside: its text goes to the run's `errors/`, and (stage, rule) goes out
+Prefect stores exception messages and a Dask worker sends them over the wire. An exception may hold a person's value, so
+its text stays in the run's `errors/`, and only (stage, rule) leaves
 (docs/decisions.md#confidentiality).
 """
 
@@ -22,13 +22,13 @@ from tasks.lifecycle.run_directory import RunDirectory
 
 
 def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `function(run, *arguments)`; whatever it raises becomes `Failed(stage and rule)`.
+    """Call `function(run, *arguments)`; any exception becomes `Failed(stage and rule)`.
 
-    The arguments are paths and indices, for Dask logs the arguments of a call that fails. `Refused` and `Failed` pass
-    with their messages, which are public by contract. Dask sends an exception together with its context, even a
-    context that `from None` hides. So the exception that goes out is a new one, raised outside of any handler.
+    The arguments are paths and indices, because Dask logs the arguments of a call that fails. `Refused` and `Failed`
+    pass with their messages, which are public by contract. Dask sends an exception together with its context, even a
+    context that `from None` hides. So a new exception is raised, outside of any handler.
 
-    From here on this process leaves no core dump.
+    From this call on, the process leaves no core dump.
     """
     no_core_dumps()
     try:

@@ -1,6 +1,6 @@
-"""Write files of a run's confidential directory atomically, and keep small objects and arrays in such files.
+"""Write files of a run's confidential directory atomically, and store small objects and arrays in such files.
 
-A file or folder is written under a temporary name and renamed when it is complete. So what exists is complete.
+A file or folder is written under a temporary name and renamed when complete. So every file that exists is complete.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tasks.lifecycle.typed_json import Arrays, decode, encode
 
 T = TypeVar("T")
 # numpy reads the header of a .npy file with `ast`, which before Python 3.11.8 raises SystemError ("recursion depth
-# mismatch") where two threads are in it, as stages of a flow are. Reentrant, for a finalizer may read too.
+# mismatch") if two threads use it at once, as stages of a flow do. Reentrant, because a finalizer may read too.
 HEADERS = threading.RLock()
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 
 @contextmanager
 def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; rename it to `path` when the block succeeds, else remove it.
+    """Yield a temporary path next to `path`; rename it to `path` if the block succeeds, else remove it.
 
-    What was at `path` before is replaced. `durable` flushes a file and its entry in the folder, so that it outlives a
-    crash of the machine too. Raises FileExistsError where another folder came to `path` meanwhile.
+    Whatever was at `path` is replaced. `durable` flushes a file and its entry in the folder, so that it survives a
+    crash of the machine too. Raises FileExistsError if another folder appeared at `path` meanwhile.
     """
     _make_folder(path.parent)
     temporary, earlier = path.parent / f".{path.name}.{uuid4().hex}", path.exists()
@@ -48,7 +48,7 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if not _same_files(temporary, path):  # else a duplicate of this task was faster
+            if not _same_files(temporary, path):  # if they are the same, a duplicate of this task was faster
                 if not earlier:
                     raise FileExistsError(errno.EEXIST, "another folder is there", str(path)) from None
                 remove(path)
@@ -83,10 +83,10 @@ def _make_folder(folder: Path) -> None:
 
 
 def remove(*folders: Path) -> None:
-    """Remove folders that are there. Rename each first: a half-deleted folder is never taken for a complete one.
+    """Remove existing folders. Each is renamed first, so a half-deleted folder is never taken for a complete one.
 
-    What cannot be deleted stays under a temporary name, to go with the run directory. Raises OSError where even the
-    name cannot be taken from it.
+    Files that cannot be deleted stay under a temporary name until the run directory is removed. Raises OSError if
+    renaming fails.
     """
     for path in folders:
         aside = path.with_name(f".{path.name}.{uuid4().hex}")
@@ -105,14 +105,14 @@ def fsync(path: Path) -> None:
 
 
 def fsync_up(folder: Path) -> None:
-    """Flush the entries of a folder and of all above it, as some may be new."""
+    """Flush the entries of a folder and of all folders above it, some of which may be new."""
     for above in (folder, *folder.parents):
-        with suppress(PermissionError):  # a folder of another owner was there before
+        with suppress(PermissionError):  # another owner's folder existed before
             fsync(above)
 
 
 def fsync_tree(folder: Path) -> None:
-    """Make a folder and all in it durable."""
+    """Make a folder and its contents durable."""
     for path in [folder, *folder.rglob("*")]:
         fsync(path)
 
@@ -140,7 +140,7 @@ def open_array(folder: Path, name: str) -> NDArray[Any]:
 
 
 def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
-    """Read the elements `start` to `stop` - 1 of such an array of one dimension: less work than to map a small part."""
+    """Read elements `start` to `stop` - 1 of such a one-dimensional array: faster than mapping, for a small part."""
     with HEADERS, open(folder / f"{name}.npy", "rb") as file:
         np.lib.format.read_magic(file)
         _, _, kind = np.lib.format.read_array_header_1_0(file)
@@ -149,7 +149,7 @@ def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
 
 
 def save_object(path: Path, value: Any) -> None:
-    """Write a value for later stages: a line of JSON, then its arrays as .npy, one after the other."""
+    """Write a value for later stages: a line of JSON, then its arrays in .npy format."""
     arrays: Arrays = []
     text = json.dumps(encode(value, arrays), separators=(",", ":"))
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
@@ -159,9 +159,9 @@ def save_object(path: Path, value: Any) -> None:
 
 
 def load_object(path: Path, kind: type[T]) -> T:
-    """Read what `save_object` wrote, as the declared type; nobody may change it, for it is cached.
+    """Read what `save_object` wrote, as the declared type. The result is cached: callers must not change it.
 
-    Raises BadValue where it is no value of that type.
+    Raises BadValue if the file does not hold a value of that type.
     """
     declared: Any = kind
     value: T = _load(path, declared, stamp(path))
@@ -169,7 +169,7 @@ def load_object(path: Path, kind: type[T]) -> T:
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """Return a key that a file does not share with an earlier one at its path: long-lived workers cache by it."""
+    """Return a key that differs from that of an earlier file at the same path: long-lived workers cache by it."""
     status = path.stat()
     return status.st_ino, status.st_mtime_ns
 
@@ -180,7 +180,7 @@ def _load(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
 
 
 def read_object(path: Path, kind: type[T]) -> T:
-    """Read what `save_object` wrote, uncached: for what is large or read once. Raises BadValue as `load_object`."""
+    """Read what `save_object` wrote without caching, for large or rarely read values. Raises BadValue."""
     arrays: Arrays = []
     with HEADERS, open(path, "rb") as file:
         text = file.readline()

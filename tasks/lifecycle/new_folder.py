@@ -1,4 +1,4 @@
-"""The folder of a command that is no run: it appears under its name when it is whole, or nothing is left."""
+"""The output folder of a command that is not a run: it appears when complete, or not at all."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tasks.errors import Failed, Refused
 
 
 def check_empty(place: Path) -> None:
-    """Refuse a place that holds something already."""
+    """Refuse a place that is not empty."""
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} is not empty: choose an empty or a new folder")
 
 
 @contextmanager
 def new_folder(place: Path, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a folder next to `place` that is renamed to `place` when the block succeeds; else nothing is left.
+    """Yield a folder next to `place`; rename it to `place` if the block succeeds, else remove it.
 
-    mode: who may open it.
+    mode: its permissions.
 
-    Raises Refused where `place` holds something or cannot be made; Failed where writing stops.
+    Raises Refused if `place` is not empty or cannot be made; Failed if writing fails.
     """
     from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
 
     check_empty(place)
-    if place.exists() and (os.path.ismount(place) or place.samefile(".")):  # no rename puts a folder there
+    if place.exists() and (os.path.ismount(place) or place.samefile(".")):  # renaming cannot replace it
         raise Refused(f"{place} is a mounted or the working directory: name a new folder in it")
     above = [folder for folder in place.absolute().parents if not folder.exists()]
     made = False
@@ -38,7 +38,7 @@ def new_folder(place: Path, mode: int = 0o777) -> Iterator[Path]:
             yield folder
     except BaseException as error:
         for new in above:
-            with suppress(OSError):  # holds what somebody else put there
+            with suppress(OSError):  # somebody else put files there
                 new.rmdir()
         if not isinstance(error, OSError):
             raise

@@ -1,7 +1,7 @@
-"""Folders that belong to the user who runs das and are open to nobody else (0700): the runs folder and all in it.
+"""Folders that only the user who runs das may open (0700): the runs folder and its contents.
 
-Whoever may write such a folder could replace what a run reads back from it. So one is checked before anything in it is
-read, and is never opened or closed to others after it was made.
+Anybody who may write in such a folder could replace what a run reads back from it. So a folder is checked before it is
+read, and its permissions never change after it is made.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def make_private(folder: Path, *, may_be_link: bool = False) -> None:
 
 
 def check_private(folder: Path, *, may_be_link: bool = False) -> None:
-    """Raise Refused for a folder that another user owns or may open, or that is no folder; accept one not yet there.
+    """Raise Refused for a place that another user owns or may open, or that is not a folder; accept a missing one.
 
-    may_be_link: follow a link, as for a runs folder that a person names.
+    may_be_link: follow a link, as for a runs folder that a user names.
     """
     try:
         status = folder.stat(follow_symlinks=may_be_link)
@@ -38,7 +38,7 @@ def check_private(folder: Path, *, may_be_link: bool = False) -> None:
         raise Refused(f"{folder} is not a folder, or is a link to one: remove it, or choose another runs folder")
     if status.st_uid != os.geteuid():
         raise Refused(
-            f"{folder} belongs to another user (uid {status.st_uid}): run das as that user, or choose another state "
+            f"{folder} belongs to another user (uid {status.st_uid}): run das as that user, or choose another runs "
             f"folder (--runs-folder)"
         )
     if mode & 0o077:
@@ -49,9 +49,10 @@ def check_private(folder: Path, *, may_be_link: bool = False) -> None:
 
 
 def is_own(place: Path) -> bool:
-    """Return whether there is nothing at a place in OUT but what this user made: no link and nothing of another's.
+    """Return whether this user made whatever is at a place in OUT: no link and no other user's file.
 
-    Others may be allowed to write in OUT, as in /tmp. Its owner's is taken for ours: some file systems know one owner.
+    Others may have permission to write in OUT, as in /tmp. The owner of OUT counts as this user, because some file
+    systems have one owner for everything.
     """
     try:
         status = place.lstat()
@@ -61,17 +62,17 @@ def is_own(place: Path) -> bool:
 
 
 def check_own(*places: Path) -> None:
-    """Raise Refused where a place in OUT is not our own: a run would remove what is behind a link, or release it."""
+    """Raise Refused if a place in OUT is not our own: a run would remove, or release, what a link points to."""
     for place in places:
         if not is_own(place):
             raise Refused(f"{place} is a link or another user's: remove it, or choose another output folder")
 
 
 def is_as_safe_as(base: Path, folder: Path) -> bool:
-    """Return whether nobody can have changed what is in a folder who could not change `base`, a folder above it.
+    """Return whether only users who can change `base`, a folder above it, could have changed the contents of a folder.
 
-    Caches with the program are as safe as the program: each file belongs to us or to the owner of `base`, and gives
-    others no right to write that `base` does not. In a folder that only its owner may enter, owners count alone.
+    Caches with the program are as safe as the program if each file belongs to us or to the owner of `base`, and nobody
+    may write to it who may not write to `base`. In a folder that only its owner may enter, only owners matter.
     """
     if not base.exists():
         return True
@@ -84,7 +85,7 @@ def is_as_safe_as(base: Path, folder: Path) -> bool:
             status = path.lstat()
         except FileNotFoundError:
             continue
-        link = stat.S_ISLNK(status.st_mode)  # its mode means nothing, and its target was not examined
+        link = stat.S_ISLNK(status.st_mode)  # its mode has no meaning, and its target was not examined
         if status.st_uid not in owners or link or status.st_mode & 0o022 & ~allowed:
             return False
     return True

@@ -1,6 +1,6 @@
-"""What a process of a run works with: its code, its libraries and its compiled kernels; and it leaves no core dump.
+"""The environment of a run's process: its code, its libraries, its compiled kernels; and no core dumps.
 
-Two checkouts of one version need not have the same code, so the code is known by a digest of its sources.
+Two checkouts of one version may have different code, so a digest of the sources identifies the code.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle.private_folder import check_private, is_as_safe_as, make_private
 from tasks.releases.manifest import LIBRARIES
 
-HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
+HOME = Path(tasks.__file__).resolve().parents[1]  # from the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
-KERNELS = "from spine.compiled import"  # in every file of kernels
+KERNELS = "from spine.compiled import"  # appears in every file with kernels
 CONSTANTS = re.compile(r"^from ((?:spine|tasks)\.\S+) import (?:\([^)]*|.*)\b[A-Z][A-Z0-9_]+\b", re.M)
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 @cache
 def code_digest() -> str:
-    """Return the SHA-256 over the names and SHA-256s of the packages' .py files, once a process.
+    """Return the SHA-256 over the names and SHA-256s of the packages' .py files, computed once per process.
 
-    Raises Failed where a package has no file: a digest of nothing would be the same in every version.
+    Raises Failed if a package has no files: the digest of nothing would be the same in every version.
     """
     files: list[Path] = []
     for package in PACKAGES:
@@ -57,7 +57,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 @cache
 def code_names() -> dict[str, str]:
-    """Return what names this code: its version, `code_digest`, and the git commit of a checkout, `-dirty` if changed.
+    """Return names for this code: its version, `code_digest`, and a checkout's git commit, with `-dirty` if changed.
 
     Raises Failed as `code_digest` does.
     """
@@ -66,45 +66,45 @@ def code_names() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
+    """Return the git commit of this checkout; empty for an installed package, or if git fails."""
     if not (HOME / ".git").exists():
         return ""
     git = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        said = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout
-        return said.strip()
+        done = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean)
+        return done.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of LIBRARIES that this process found first."""
+    """Return the versions of Python and LIBRARIES as this process first found them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def no_core_dumps() -> None:
-    """Forbid core dumps of this process and of those that it starts: its memory holds persons and the run's secret.
+    """Forbid core dumps of this process and of its children: their memory holds persons and the run's secret.
 
-    The kernel then writes none. A handler that it pipes dumps to is not bound by the limit (core(5)): systemd-coredump
-    heeds it, others may not, and are to be switched off where real persons are (docs/privacy.md).
+    The kernel then writes none. The limit does not bind a handler to which it pipes dumps (core(5)): systemd-coredump
+    respects it; other handlers may not, and must be switched off where real data is processed (docs/privacy.md).
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def end_with_parent(number: int) -> None:
-    """Have the kernel send this process a signal when the process that started it has ended, however that ended."""
+    """Make the kernel send this process a signal when its parent process ends, for any reason."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def cache_folders(name: str, state: Path) -> list[Path]:
-    """Return the folders of a cache, with the installation and below `state`, that nobody else can have changed.
+    """Return the folders of a cache, in the installation and below `state`, that no other user can have changed.
 
-    What numba caches is code: it unpickles its index and runs what that names.
+    numba's cache is code: numba unpickles its index and runs the functions that this names.
     """
     folders, environment = list[Path](), Path(sys.prefix)
-    installed = environment / ENVIRONMENT_FOLDER / name  # perhaps not yet there; for every user of the environment
+    installed = environment / ENVIRONMENT_FOLDER / name  # may not exist yet; shared by all users of the environment
     if sys.prefix != sys.base_prefix and is_as_safe_as(environment, installed):
         folders.append(installed)
     with suppress(Refused):
@@ -115,19 +115,19 @@ def cache_folders(name: str, state: Path) -> list[Path]:
 
 
 def kernels_loaded() -> bool:
-    """Return whether this process has loaded kernels: then another costs little."""
+    """Return whether this process has loaded kernels; if so, loading another one is cheap."""
     return "spine.compiled" in sys.modules
 
 
 def keep_kernels(state: Path) -> Path:
-    """Set the folder where numba caches the kernels of this process and of those it starts; return it.
+    """Set the folder where numba caches the kernels of this process and its children; return it.
 
-    The folder is in the virtual environment, for every run from there. Where that may not be written, or others can
-    have changed its kernels, it is below `state`, and begins as a copy of the environment's: numba uses no folder that
-    it cannot write. numba compares a kernel's cache with the kernel's own file only, not with other files whose
-    functions are compiled into it; so each version of the kernels' sources has a folder of its own. Call it before
-    anything imports a kernel: RuntimeError after that, for numba reads the setting once. Raises Refused where others
-    could have changed what is below `state`.
+    The folder is in the virtual environment, shared by every run from there. If the environment is read-only, or others
+    can have changed its kernels, the folder is below `state` and starts as a copy of the environment's: numba does not
+    use a folder that it cannot write. numba compares a kernel's cache with the kernel's own file only, not with other
+    files whose functions are compiled into it, so each version of the kernels' sources has its own folder. Call this
+    before any kernel is imported, because numba reads the setting once; later calls raise RuntimeError. Raises Refused
+    if others could have changed the folder below `state`.
     """
     if kernels_loaded():
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
@@ -151,7 +151,7 @@ def keep_kernels(state: Path) -> Path:
 
 
 def use_kernels(state: Path) -> None:
-    """Do what `keep_kernels` does, unless this process or its parent has: for stages, before they import any."""
+    """Call `keep_kernels`, unless this process or its parent has: for stages, before they import kernels."""
     if not kernels_loaded() and Path(os.environ.get(CACHE_VARIABLE, "")).name != _kernels_version():
         keep_kernels(state)
 
@@ -160,7 +160,7 @@ def use_kernels(state: Path) -> None:
 def _kernels_version() -> str:
     """Return a short digest of the files with kernels, and of those whose constants are compiled into them.
 
-    Once a process: every piece of work asks for it.
+    Computed once per process, because every piece of work needs it.
     """
     sources = {
         path: path.read_text("utf-8") for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]

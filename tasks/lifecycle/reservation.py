@@ -1,12 +1,12 @@
 """The reservation of a run's whole spend in the ledger, and with it the run's secret, in one act.
 
-A run that has a row goes on only with that row's secret, inputs, configuration and noise scheme. Anything else is a
-new run and a new spend. Marked data is charged nothing: `register_if_marked` alone decides what a mark is worth.
+A run with a row continues only with that row's secret, inputs, configuration and noise scheme. Anything else is a new
+run and a new spend. Marked data is charged nothing; `register_if_marked` alone decides whether a mark holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,7 +38,7 @@ NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open N
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and paths; no account for marked data, which is exempt.
+    """The account to which a run's spend is charged. Public: a name and paths; no account for marked data.
 
     `second_account`: charge persons even if another account was charged for them. `sign`: the publisher's private key,
     which signs the run's acts and its release.
@@ -51,22 +51,13 @@ class Charging:
 
     @property
     def book(self) -> Ledger:
-        """The ledger; its journal will name this code, and be signed. Raises Refused where the key is none."""
+        """The ledger, with this code and signature for its journal. Raises Refused if the key cannot be used."""
         return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a run asks of the ledger, and the mark of its data."""
-
-    run: RunDirectory
-    request: Request
-    mark: MarkName | None
 
 
 @contextmanager
 def ledger_errors(stage: str) -> Iterator[None]:
-    """Have what the ledger refuses raise Refused, and a ledger that cannot be read or written now Failed."""
+    """Turn refusals by the ledger into Refused, and a ledger that cannot be read or written now into Failed."""
     try:
         yield
     except LedgerUnusable as error:
@@ -77,11 +68,11 @@ def ledger_errors(stage: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Input:
-    """What every system's validation returns about the input of a run; a system may add to it.
+    """The facts that every system's validation returns about the input of a run; a system may add to them.
 
-    `input_digest` (of all that was read) and `records_digests` (of the files of records alone, and of each state's
-    records) are confidential: they go to the ledger, the first into key derivation too, and are never shown or stored
-    outside the confidential directory. mark: the one that covers the files, None where there is none.
+    `input_digest` (of everything read) and `records_digests` (of each file of records and of each state's records) are
+    confidential: they go to the ledger, the first also into key derivation, and are never shown or stored outside the
+    confidential directory. mark: the mark that covers the files, or None.
     """
 
     input_digest: str
@@ -89,36 +80,64 @@ class Input:
     mark: MarkName | None
 
 
-def precheck(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    given: Input | None = None,
-) -> Fraction:
+@dataclass(frozen=True)
+class Claim:
+    """What a run asks to be charged.
+
+    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
+    given: what validation returned; None before the data is read. entered_as: the run that the ledger knows, where this
+    is one of its repetitions on marked data.
+    """
+
+    run: RunDirectory
+    states: tuple[str, ...]
+    spend: Spend
+    configuration_digest: str = ""
+    given: Input | None = None
+    entered_as: str | None = None
+
+    @property
+    def mark(self) -> MarkName | None:
+        """The mark of its data."""
+        return self.given.mark if self.given else None
+
+    def request(self, charging: Charging) -> Request:
+        """Return it as a request to the ledger; before the data is read, without digests."""
+        return Request(
+            run=self.entered_as or self.run.id,
+            account=charging.account or "",
+            states=self.states,
+            spend=self.spend,
+            input_digest=self.given.input_digest if self.given else "",
+            configuration_digest=self.configuration_digest,
+            noise_scheme=NOISE_SCHEME_VERSION,
+            records_digests=self.given.records_digests if self.given else (),
+            second_account=charging.second_account,
+        )
+
+
+def precheck(charging: Charging, claim: Claim) -> Fraction:
     """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
 
-    given: what validation returned; None before the data is read. Returns what is, or would be, charged to each state,
-    in the account's currency.
-
-    Raises Refused, Failed as `authorize` does.
+    Returns what is, or would be, charged to each state, in the account's currency. Raises Refused, Failed as
+    `authorize` does.
     """
-    request = _request(run.id, charging, states, spend, given=given)
-    ledger = charging.book
+    request, ledger = claim.request(charging), charging.book
     with ledger_errors("reserve budget"):
-        if given is not None and given.mark:
+        if claim.mark:
             if ledger.exists():
                 ledger.check_marked(request.digests)
             return Fraction(0)
         check_named(request)
-        row = ledger.row(run.id)
+        row = ledger.row(request.run)
         return row.amount if row else ledger.precheck(request)
 
 
 def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend], states: tuple[str, ...] = ()) -> None:
     """Refuse a run that its account cannot pay, before its data is read. Charges nothing.
 
-    spends: what it may spend, which its data decides. states: those that it charges; none where its data decides.
+    spends: the possible spends, between which the data decides. states: those that are charged; empty if the data
+    decides.
 
     Raises Refused, Failed as `authorize` does.
     """
@@ -127,113 +146,51 @@ def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend]
     with ledger_errors("reserve budget"):
         spent = charging.book.books().spent(charging.account)
     somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # what no state can pay, the run's cannot
-    precheck(run, charging, states or (somewhere,), min(spends, key=lambda spend: spend.charged))
+    precheck(charging, Claim(run, states or (somewhere,), min(spends, key=lambda spend: spend.charged)))
 
 
-def authorize(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str,
-    given: Input,
-    *,
-    entered_as: str | None = None,
-) -> None:
-    """Charge the run's whole spend and make its secret, as `authorize_together` does.
-
-    The arguments are those of `claim`.
-    """
-    authorize_together(
-        charging, [claim(run, charging, states, spend, configuration_digest, given, entered_as=entered_as)]
-    )
-
-
-def claim(
-    run: RunDirectory,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str,
-    given: Input,
-    *,
-    entered_as: str | None = None,
-) -> Claim:
-    """Return what a run asks of the ledger.
-
-    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
-    entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
-    """
-    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
-    return Claim(run, request, given.mark)
-
-
-def authorize_together(charging: Charging, claims: Sequence[Claim]) -> None:
+def authorize(charging: Charging, *claims: Claim) -> None:
     """Charge the whole spend of all these runs or of none, and make their secrets; marked data is charged nothing.
 
-    Called again for runs that have both, it changes nothing and checks everything.
+    The input of each was validated. Called again for runs that have both, it changes nothing and checks everything.
 
-    Raises Refused where the account is missing or has too little left; the run's row has other inputs, another
-    configuration or noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark. Failed
-    where the ledger cannot be read or written now.
+    Raises Refused if the account is missing or has too little budget remaining; if a run's row has other inputs,
+    another configuration or noise scheme, or was abandoned, or its secret is gone; if the ledger contradicts the mark.
+    Failed if the ledger cannot be read or written now.
     """
+    requests = {claim.run: claim.request(charging) for claim in claims}
+    secrets: dict[RunDirectory, tuple[str, str | None]]
     try:
-        marked = [each for each in claims if _is_marked(each, charging.ledger)]
-        secrets: dict[RunDirectory, tuple[str, str | None]]
-        secrets = {each.run: (_marked_secret(each.run, each.request), None) for each in marked}
-        rows = _reserve(charging, [each for each in claims if each not in marked])
+        marked = [claim.run for claim in claims if _is_marked(claim, requests[claim.run], charging.ledger)]
+        secrets = {run: (_marked_secret(run, requests[run]), None) for run in marked}
+        rows = _reserve(charging, {run: request for run, request in requests.items() if run not in secrets})
         secrets |= {run: (row.secret_digest, row.journal) for run, row in rows.items()}
     except Refused:
-        for each in claims:  # else, with its own input and configuration put back, it would go on from these stages
-            if may_draw(each.run):
-                each.run.drop_stages()
+        for run in requests:  # else, with its own input and configuration put back, it would go on from these stages
+            if may_draw(run):
+                run.drop_stages()
         raise
-    for each in claims:
-        request, (secret_digest, journal) = each.request, secrets[each.run]
-        save_authorization(
-            each.run, Authorization(request.input_digest, request.configuration_digest, secret_digest, journal)
-        )
+    for run, request in requests.items():
+        save_authorization(run, Authorization(request.input_digest, request.configuration_digest, *secrets[run]))
 
 
-def _is_marked(claim: Claim, ledger: Path) -> bool:
-    return register_if_marked(claim.request.run, ledger, claim.request.digests, claim.mark)
-
-
-def _request(
-    run_id: str,
-    charging: Charging,
-    states: tuple[str, ...],
-    spend: Spend,
-    configuration_digest: str = "",
-    given: Input | None = None,
-) -> Request:
-    """Return a run's request to the ledger; before its data is read, without digests."""
-    return Request(
-        run=run_id,
-        account=charging.account or "",
-        states=states,
-        spend=spend,
-        input_digest=given.input_digest if given else "",
-        configuration_digest=configuration_digest,
-        noise_scheme=NOISE_SCHEME_VERSION,
-        records_digests=given.records_digests if given else (),
-        second_account=charging.second_account,
-    )
+def _is_marked(claim: Claim, request: Request, ledger: Path) -> bool:
+    return register_if_marked(request.run, ledger, request.digests, claim.mark)
 
 
 def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkName | None) -> bool:
-    """Return whether a run's data is marked, so that nothing of it is charged or secret; if so, enter it as such.
+    """Enter a run whose data is marked in the ledger, if there is a mark; return whether there is one.
 
-    A mark is a claim of whoever wrote it. It holds as long as the ledger does not contradict it: data that was charged
-    for is never synthetic or public, and data that was treated as either, for which noise was drawn or exact counts
-    were shown at no charge, is never confidential again.
+    Marked data is neither charged nor secret. A mark is a claim of whoever wrote it. It holds unless the ledger
+    contradicts it: data that was charged for is never synthetic or public, and data that was treated as either, so that
+    noise was drawn or exact counts were shown without a charge, is never confidential again.
 
-    `mark` is that of a file next to the data which covers these very files (tasks/records/marks.py); `digests` are
-    those of all that was read, of each file of records alone and of each state's records. A ledger is made where
-    marked data finds none.
+    `mark` is from a file next to the data that covers exactly these files (tasks/records/marks.py). `digests` are those
+    of everything read, of each file of records and of each state's records. If marked data finds no ledger, one is
+    made.
 
-    Raises Refused where the ledger contradicts the mark, or its absence. Failed where the ledger cannot be read or
-    written now.
+    Raises Refused if the ledger contradicts the mark, or its absence. Failed if the ledger cannot be read or written
+    now.
     """
     book = Ledger(ledger, code_names())
     with ledger_errors("reserve budget"):
@@ -250,38 +207,35 @@ def check_named(request: Request) -> None:
         raise Refused(NO_ACCOUNT)
 
 
-def _reserve(charging: Charging, claims: Sequence[Claim]) -> dict[RunDirectory, Row]:
+def _reserve(charging: Charging, requests: Mapping[RunDirectory, Request]) -> dict[RunDirectory, Row]:
     """Return the rows of runs; those that have none are charged together."""
-    if not claims:
-        return {}
-    ledger, rows = charging.book, dict[RunDirectory, Row]()
-    for each in claims:
-        check_named(each.request)
-        if is_repetition(each.run):
+    for run, request in requests.items():
+        check_named(request)
+        if is_repetition(run):
             raise Refused(
-                f"{each.run.id} is the directory of a measurement of errors and is never charged: give another run id"
+                f"{run.id} is the directory of a measurement of errors and is never charged: give another run id"
             )
+    if not requests:
+        return {}
+    ledger = charging.book
     with ledger_errors("reserve budget"):
-        for each in claims:
-            if row := ledger.row(each.request.run):
-                rows[each.run] = row
-            elif (each.run / AUTHORIZATION).exists():
+        rows = {run: row for run, request in requests.items() if (row := ledger.row(request.run))}
+        new = [run for run in requests if run not in rows]
+        for run in new:
+            if (run / AUTHORIZATION).exists():
                 raise Refused(
-                    f"run {each.run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may "
-                    "have been drawn: put back the ledger that has the row, or start a new run, which spends budget "
-                    "again"
+                    f"run {run.id} was authorized, but the ledger {ledger.path} has no row of it. Its noise may have "
+                    "been drawn: put back the ledger that has the row, or start a new run, which spends budget again"
                 )
-        new = [each for each in claims if each.run not in rows]
-        if new:
-            reserved = ledger.reserve_together(*((each.request, partial(make_secret, each.run)) for each in new))
-            rows |= {each.run: row for each, row in zip(new, reserved, strict=True)}
-    for each in claims:
-        check_row(each.run, rows[each.run], each.request)
+        reserved = ledger.reserve_together(*((requests[run], partial(make_secret, run)) for run in new)) if new else ()
+        rows |= dict(zip(new, reserved, strict=True))
+    for run, request in requests.items():
+        check_row(run, rows[run], request)
     return rows
 
 
 def check_row(run: RunDirectory, row: Row, request: Request) -> None:
-    """Refuse a run that is not the one its row was reserved for."""
+    """Refuse a run that differs from the one that its row was reserved for."""
     if row.status == "abandoned":
         raise Refused(f"run {run.id} was abandoned; a new run spends budget again")
     differs = [
@@ -299,9 +253,9 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 
 
 def _marked_secret(run: RunDirectory, request: Request) -> str:
-    """Return the secret of a run on marked data: the one that a prepared directory holds, or a fresh one.
+    """Return the secret of a run on marked data: that of a prepared directory, or a new one.
 
-    It protects nobody, yet a run id stays bound to its inputs as everywhere.
+    It protects nobody, but a run id is bound to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

@@ -3,18 +3,19 @@
 ```
 RUN/            0700
   settings.json   its system, and the settings it was started with
-  secret          0600, made with the ledger's row, gone when the release is committed
+  secret          0600, made with the ledger's row, removed when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
-  lock            one process a run
-  boot, code, libraries   the boot of the machine, the code and its libraries (process.py) that wrote what follows
-  prepared/       what validation made for the stages: parameters, geography, the digest of the input
+  lock            allows one process per run
+  boot, code, libraries   the boot of the machine, the code and its libraries (process.py) that wrote the following
+  prepared/       the output of validation for the stages: parameters, geography, the digest of the input
   records/        encoded records                  confidential
   counts/         exact counts                     confidential
   noisy/          noisy counts of each level, before and after suppression
   findings.json   the curator's report             confidential
-  errors/         what went wrong inside a stage   confidential
+  errors/         error texts of stages            confidential
 ```
-Files get there whole (tasks/lifecycle/files.py), so a resumed run may skip what exists. Reading them runs no code.
+Files appear there whole (tasks/lifecycle/files.py), so a resumed run may skip those that exist. Reading them runs no
+code.
 """
 
 from __future__ import annotations
@@ -33,19 +34,21 @@ from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
-VALIDATED = "prepared/validated"  # what validation found, or counting with it; written once the whole input passed
-STAGES = ("prepared", "records", "counts", "noisy")  # what stages write, and can write again
+VALIDATED = (
+    "prepared/validated"  # the result of validation, or of counting with it; written once the whole input passed
+)
+STAGES = ("prepared", "records", "counts", "noisy")  # folders that stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def state_home() -> Path:
-    """Return `$XDG_STATE_HOME/das-flows`, where runs and the ledger are kept unless a command names another folder."""
+    """Return `$XDG_STATE_HOME/das-flows`, the default place of runs and of the ledger."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "das-flows"
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """A handle on a run's confidential directory: only its path, so that it may be shown and stored."""
+    """A handle on a run's confidential directory. It is only a path, so it may be shown and stored."""
 
     path: Path
 
@@ -59,7 +62,7 @@ class RunDirectory:
 
     @property
     def runs_folder(self) -> Path:
-        """The folder that holds the run directories, and what runs share."""
+        """The folder that holds the run directories, and files that runs share."""
         return self.path.parent.parent
 
     def create(self) -> None:
@@ -71,17 +74,17 @@ class RunDirectory:
         make_private(self.path)
 
     def check(self) -> None:
-        """Raise Refused where another user owns or may open the directory or those above it. Call it before reading."""
+        """Raise Refused if another user owns or may open the directory or those above it. Call it before reading."""
         check_private(self.runs_folder, may_be_link=True)
         check_private(self.path.parent)
         check_private(self.path)
 
     def drop_stale(self) -> None:
-        """Remove what stages have written, unless it is known to be of this boot of the machine and of this code.
+        """Remove the stages' output, unless it is known to come from this boot of the machine and this code.
 
-        What stages have written is renamed but not flushed, so it outlives a killed process but not a crashed machine;
-        and two versions of the code, or of the libraries, may understand it differently. It is made again, with the
-        same secret. Call it under the run's lock.
+        Stages rename their output but do not flush it, so it survives a killed process but not a crashed machine; and
+        two versions of the code, or of the libraries, may interpret it differently. It is made again, with the same
+        secret. Call this under the run's lock.
         """
         boot = BOOT_ID.read_text("utf-8") if BOOT_ID.exists() else ""
         now = {"boot": boot, "code": code_digest(), "libraries": json.dumps(versions())}
@@ -91,13 +94,13 @@ class RunDirectory:
             (self / name).write_text(text, "utf-8")
 
     def drop_stages(self) -> None:
-        """Remove what stages have written; they write it again."""
+        """Remove the stages' output; they write it again."""
         remove(*(self / name for name in STAGES))
 
 
 @contextmanager
 def locked(run: RunDirectory) -> Iterator[None]:
-    """Hold the run's lock, making its directory first. Raises Refused where another process holds it."""
+    """Hold the run's lock; make its directory first. Raises Refused if another process holds the lock."""
     run.create()
     with open(run / "lock", "w", encoding="utf-8") as lock:
         try:

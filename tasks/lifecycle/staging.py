@@ -1,4 +1,4 @@
-"""The staging folder of a run: a temporary sibling of its release, where the release is made until it is whole."""
+"""The staging folder of a run: a temporary sibling of its release, where the release is made until it is complete."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tasks.lifecycle.private_folder import check_own
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-SPINE, SEE_SPINE = "spine", "see spine/"  # the spine branch's folder, and how its line ends where it holds a spine
-PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # of released text
+SPINE, SEE_SPINE = "spine", "see spine/"  # the folder of the spine, and the end of its line if it was made
+PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # format of released text
 
 
 def staging(run: RunDirectory, out: Path, folder: str) -> Path:
@@ -30,15 +30,15 @@ def staging(run: RunDirectory, out: Path, folder: str) -> Path:
 
 
 def drafts(staged: Path) -> Path:
-    """Return where files of a staged release are written before they are whole."""
+    """Return the folder where files of a staged release are written until they are complete."""
     return staged.with_name(f"{staged.name}.drafts")
 
 
 @contextmanager
-def seen_elsewhere(staged: Path) -> Iterator[Path]:
-    """Make a folder next to a staged release by which other machines know that their OUT is this one, and remove it.
+def marker_folder(staged: Path) -> Iterator[Path]:
+    """Make a folder next to a staged release, by which other machines recognize their OUT as this one; then remove it.
 
-    An empty folder under OUT's path, where nothing is mounted, does not have it. OUT is made where it is not there.
+    An empty folder under OUT's path on a machine that does not mount it lacks this folder. OUT is made if missing.
     """
     mark = _mark(staged)
     new = [folder for folder in (mark, *mark.parents) if not folder.exists()]
@@ -47,7 +47,7 @@ def seen_elsewhere(staged: Path) -> Iterator[Path]:
         yield mark
     finally:
         for folder in {mark: None, **dict.fromkeys(new)}:
-            with suppress(OSError):  # it holds a release
+            with suppress(OSError):  # a folder with a release stays
                 folder.rmdir()
 
 
@@ -56,7 +56,7 @@ def _mark(staged: Path) -> Path:
 
 
 def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> None:
-    """Remove what a run has staged and not released, except for these files and folders.
+    """Remove what a run has staged but not released, except for these files and folders.
 
     Raises Refused as `check_own`.
     """
@@ -73,7 +73,7 @@ def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Coll
 
 
 def open_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> Path:
-    """Return the folder to stage a release in, without what an earlier try left there; of exact counts its owner's."""
+    """Return an empty staging folder, except for `except_for`; only its owner may open a truth's."""
     staged = staging(run, out, folder)
     clear_staging(run, out, folder, except_for=except_for)
     if is_truth(run):
@@ -86,11 +86,11 @@ def open_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Colle
 def stage_in_one_piece(
     run: RunDirectory, workers: Workers, staged: Path, write: Callable[[RunDirectory, Path], None]
 ) -> None:
-    """Have one worker write a release into its staging folder, whole or not at all; `write(run, folder)` writes it.
+    """Have one worker write a complete release into its staging folder; `write(run, folder)` writes it.
 
-    A worker that was lost writes into a folder of its own and cannot touch it.
+    A lost worker writes into a folder of its own and cannot change this one.
     """
-    remove(staged)  # of a try that was killed; nothing sealed
+    remove(staged)  # from a killed attempt, which sealed nothing
     for left in staged.parent.glob(f".{staged.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     workers.map("release", run, _write_whole, [(staged, write)])
@@ -103,15 +103,15 @@ def _write_whole(run: RunDirectory, staged: Path, write: Callable[[RunDirectory,
 
 
 def own_folders(staged: Path) -> set[Path]:
-    """Return what a run may have in OUT before its release is there."""
+    """Return the folders that a run may have in OUT before its release is there."""
     return {staged, drafts(staged), _mark(staged)}
 
 
 @contextmanager
 def release_file(out: Path, name: str) -> Iterator[Path]:
-    """Give a path outside of OUT for a file that is moved to OUT/name when it is complete.
+    """Yield a path outside of OUT for a file, and move it to OUT/name when it is complete.
 
-    A worker that the cluster has lost may still be writing when the retry of its piece is done. What it writes never
+    A worker that the cluster has lost may still be writing when the retry of its piece is done. Its output never
     becomes part of the release.
     """
     path, draft = out / name, drafts(out) / uuid4().hex
@@ -130,9 +130,9 @@ def write_table(staged: Path, name: str, table: pa.Table) -> None:
 def write_tables(
     staged: Path, tables: Iterable[pa.Table], parquet: str, text: str = "", *, left_out: Collection[str] = ()
 ) -> None:
-    """Write tables of one schema, one at least, as one Parquet file of the release and, by its name, as one of text.
+    """Write one or more tables of one schema as a Parquet file of the release and, if `text` is given, as a text file.
 
-    left_out: columns that the text does not have.
+    left_out: columns that the text lacks.
     """
     rest = iter(tables)
     first = next(rest)
@@ -144,7 +144,7 @@ def write_tables(
 def write_files(
     schema: pa.Schema, tables: Iterable[pa.Table], parquet: Path, *text: Path, left_out: Collection[str] = ()
 ) -> None:
-    """Write tables of a schema as one Parquet file and as one of text, in folders that are made."""
+    """Write tables of a schema as one Parquet file and as text files; missing folders are made."""
     in_text = pa.schema([field for field in schema if field.name not in left_out])
     for path in (parquet, *text):
         path.parent.mkdir(parents=True, exist_ok=True)

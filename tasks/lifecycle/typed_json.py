@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Arrays = list[NDArray[Any]]
 Decoder = Callable[[Any, Arrays], Any]
 FAULTS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)  # of values of another type
-PLAIN = frozenset({str, int, float, bool, type(None)})  # JSON has them as they are
+PLAIN = frozenset({str, int, float, bool, type(None)})  # JSON has these types itself
 
 
 class BadValue(ValueError):
@@ -29,9 +29,9 @@ class BadValue(ValueError):
 
 
 def encode(value: Any, arrays: Arrays) -> Any:
-    """Return what JSON holds of a value. Its arrays are appended to `arrays`, and named by their numbers there.
+    """Return a value in a form that JSON can hold. Its arrays are appended to `arrays`, and replaced by their indices.
 
-    Raises TypeError for a value of another kind.
+    Raises TypeError for a value of another type.
     """
     kind: Any = type(value)
     if kind in PLAIN:
@@ -57,14 +57,14 @@ def encode(value: Any, arrays: Arrays) -> Any:
 
 @cache
 def _fields_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or a pydantic model; none of another type."""
+    """Return the names of the fields of a dataclass or a pydantic model; empty for another type."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return tuple(getattr(kind, "model_fields", ()))
 
 
 def decode(kind: Any, value: Any, arrays: Arrays) -> Any:
-    """Return the value of a declared type that JSON and arrays hold. Raises BadValue."""
+    """Return the value of a declared type from JSON and arrays. Raises BadValue."""
     try:
         return _decoder(kind)(value, arrays)
     except BadValue:
@@ -83,7 +83,7 @@ def _refuse(kind: Any, value: Any) -> NoReturn:
 
 @cache
 def _decoder(kind: Any) -> Decoder:
-    """Return what decodes values of a type. Raises TypeError for a type that no value is kept of."""
+    """Return the decoder of a type. Raises TypeError for a type that `encode` does not take."""
     origin, of = get_origin(kind) or kind, get_args(kind)
     if kind is Any:
         return lambda value, _: value
@@ -125,7 +125,7 @@ def _first_of(kind: Any, alternatives: Sequence[Any]) -> Decoder:
 
 
 def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
-    decoder, plain = _decoder(item), PLAIN & {item}  # what needs no decoding
+    decoder, plain = _decoder(item), PLAIN & {item}  # plain values need no decoding
 
     def sequence(value: Any, arrays: Arrays) -> Any:
         if type(value) is not list:
@@ -136,7 +136,7 @@ def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
 
 
 def _tuple(make: Callable[[Any], Any], items: tuple[Any, ...]) -> Decoder:
-    """Decode a tuple of so many items, or a named tuple."""
+    """Decode a tuple with this many items, or a named tuple."""
     decoders = [_decoder(item) for item in items]
 
     def fixed(value: Any, arrays: Arrays) -> Any:
@@ -158,13 +158,13 @@ def _mapping(key: Any, item: Any) -> Decoder:
 
 
 def _record(kind: Any, given: Mapping[Any, Any]) -> Decoder:
-    """Decode a dataclass or a pydantic model; given: the types that stand for its type variables."""
+    """Decode a dataclass or a pydantic model; given: the types of its type variables."""
     names = _fields_of(kind)
     if not names:
         raise TypeError(f"no value of type {_name(kind)} is kept")
     if hasattr(kind, "model_construct"):
         hints = {name: kind.model_fields[name].annotation for name in names}
-        make = kind.model_construct  # it was validated when it was made
+        make = kind.model_construct  # the value was validated before it was written
     else:
         hints, make = get_type_hints(kind), kind
     decoders = {

@@ -7,26 +7,27 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
-
-from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
 
+if TYPE_CHECKING:  # a command that needs no workers does not wait for Dask
+    from distributed import Client, Future, Worker
+
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
-PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, unless its settings say otherwise
+PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, by default
 SAME_CODE = "install the same das-flows everywhere"
-Progress = Callable[[str, int, int], None]  # of a stage, so many pieces done of all; never persons
-Paths = tuple[tuple[str, int], ...]  # each with what it is needed for: os.R_OK, or os.R_OK | os.W_OK
+Progress = Callable[[str, int, int], None]  # stage, pieces done, all pieces; never persons
+Paths = tuple[tuple[str, int], ...]  # each with the access it needs: os.R_OK, or os.R_OK | os.W_OK
 
 
 class Workers:
     """Dask workers that see the run's confidential directory by the same path.
 
-    paths: what every worker must see, where they are not this machine's; looked for before its first piece.
+    paths: paths that every worker must see, if workers are on other machines; checked before a worker's first piece.
     patience: seconds without a worker after which the cluster counts as lost.
     """
 
@@ -54,10 +55,10 @@ class Workers:
         Raises
         ------
         Failed
-            with stage and rule, where a piece fails or the cluster is lost.
+            with stage and rule, if a piece fails or the cluster is lost.
         Refused
             as the function raised it.
-        Either only when every other piece has come to its end as well, so that a retry meets none of an earlier try.
+        Either is raised only after every other piece has ended, so that a retry meets no piece of an earlier try.
         """
         calls = list(arguments)
         results: list[Any] = [None] * len(calls)
@@ -86,7 +87,7 @@ class Workers:
         return self.client.submit(on_worker, code_digest(), self.paths, function, *arguments, pure=False)
 
     def check(self) -> None:
-        """Look for the code and the paths on every worker that there is now, also on one that has had no piece yet.
+        """Check the code and the paths of every worker that is connected now, even before its first piece.
 
         Raises Failed with the worker, its host, and what it lacks.
         """
@@ -94,7 +95,7 @@ class Workers:
         for address, problem in found.items():
             if isinstance(problem, Failed):
                 raise Failed(f"cluster: {problem}")
-            if problem is not None:  # Dask wraps the error, and has its type in the text
+            if problem is not None:  # Dask wraps the error, and puts its type in the text
                 how = f"could not look for its code ({problem!s:.200})"
                 raise Failed(f"cluster: the worker {address} {how}: {SAME_CODE}, then resume")
 
@@ -106,14 +107,16 @@ def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> 
             raise Failed(f"runs different code: {SAME_CODE}")
         _see(paths)
     except Failed as lacking:
+        from distributed import get_worker
+
         worker = dask_worker or get_worker()
         problem = f"the worker {worker.address} on host {socket.gethostname()} {lacking}, then resume"
     else:
         return
-    raise Failed(problem)  # with no other as its context
+    raise Failed(problem)  # outside the handler, so that it has no other error as its context
 
 
-@cache  # what was seen once: a network's file system takes a while to say so
+@cache  # each result is kept: a network file system can be slow to answer
 def _see(paths: Paths) -> None:
     for path, mode in paths:
         if not os.access(path, mode):
@@ -128,7 +131,9 @@ def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments:
 
 
 def lost(stage: str, problem: BaseException) -> Failed:
-    """Return the failure of a stage whose workers were lost, by a problem of Dask's or the system's."""
+    """Return the failure of a stage whose workers were lost, from an error of Dask's or of the system's."""
+    from distributed import KilledWorker
+
     if isinstance(problem, KilledWorker):
         count = problem.allowed_failures + 1
         return Failed(f"{stage}: {count} workers died at the same piece; --memory-limit gives each more memory")
@@ -140,9 +145,11 @@ def ended(
 ) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
     """Yield futures of `Workers.submit` as they end, each with its result and its exception.
 
-    A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures: so this asks
-    from time to time. Raises ConnectionError where the cluster is lost, also after `patience` seconds without a worker.
+    A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures, so this asks
+    from time to time. Raises ConnectionError if the cluster is lost, also after `patience` seconds without a worker.
     """
+    from distributed import as_completed
+
     done = as_completed(futures, loop=client.loop, with_results=True, raise_errors=False)
     asked = alive = time.monotonic()
     while not done.is_empty():
@@ -151,7 +158,7 @@ def ended(
             future, result = next(done)
             if future.status == "finished":
                 yield future, result, None
-            else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
+            else:  # an error comes as from sys.exc_info, a cancelled future as the exception itself
                 yield future, None, result[1] if future.status == "error" else result
             alive = now
         elif client.status == "closed":

@@ -27,7 +27,7 @@ from spine.geography import BoolArray, IntArray
 from tasks.errors import Refused
 from tasks.records.files import count_newlines, file_name, open_file, why
 from tasks.records.findings import MISSING, Finding
-from tasks.records.parquet import NEITHER, NOT_PARQUET, as_text
+from tasks.records.parquet import NOT_PARQUET, as_text
 from tasks.records.tables import BYTE_ORDER_MARK, HEADER_BYTES, LONG_HEADER, check_header, empty, is_utf8
 
 DELIMITERS = "|\t;,"
@@ -199,7 +199,7 @@ class PublicTable:
                 table = pq.read_table(stream)
             return pa.table({name: as_text(table[name]) for name in columns})
         except (pa.ArrowException, UnicodeDecodeError):
-            raise self.fault(f"{NEITHER}, or it is damaged") from None
+            raise self.fault(f"{NOT_PARQUET} of text and numbers") from None
         except OSError as error:
             raise self.fault(NOT_PARQUET) if error.errno is None else error from None
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from privacy.tables.histogram import Histogram
 from tasks.lifecycle.files import atomic_path, read_object, remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.block_codes import has_digits
@@ -27,6 +28,7 @@ from tasks.records.files import LONGEST_LINE, file_name, identity, open_file, re
 from tasks.records.findings import KEPT_LINES, MISSING, Finding, kept
 from tasks.records.parquet import NO_WORDS, NOT_PARQUET, Words, read_row_group
 from tasks.records.record_digests import Sums
+from tasks.records.record_fields import Field
 from tasks.records.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.releases.digests import CHUNK_BYTES, chunk_digest, combine
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
 STATE = "TABBLKST"
+FEW = 8  # values of an axis that a finding names
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,43 @@ class RowChecks:
             lines = tuple(self.rows[np.flatnonzero(bad)[:KEPT_LINES]].tolist())
             self.findings.append(Finding(self._file, rule, name, int(bad.sum()), lines, values))
             np.logical_and(self.good, ~bad, out=self.good)
+
+    def numbers(
+        self, fields: Mapping[str, Field], hidden: Collection[str] = ()
+    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.bool_]]]:
+        """Find invalid values; return the numbers of each row, places x rows, and by column which values are valid.
+
+        hidden: columns of which findings keep no value.
+        """
+        places = 1 + max(each.place for each in fields.values() if not each.is_code)
+        numbers, valid = np.zeros((places, len(self.rows)), np.int64), {}
+        for name, each in fields.items():
+            column = self.columns[name]
+            counted = [each.number(value) for value in column.values]
+            valid[name] = column.spread([number is not None for number in counted])
+            rule = f"Invalid values found; valid are {each.words}"
+            self.fault(*((f"{name}: {rule}", "") if name in hidden else (rule, name)), ~valid[name])
+            if not each.is_code:
+                numbers[each.place] += column.spread([number or 0 for number in counted], np.int64)
+        return numbers, valid
+
+    def cells(self, histogram: Histogram, values: Mapping[str, Mapping[str, int]]) -> NDArray[np.int64]:
+        """Find values that an axis does not have, and declared zeros; return the cell of each row.
+
+        values: the coordinate of each value that a column may have, by axis.
+        """
+        at = []
+        for axis in histogram.axes:
+            known, column = values[axis.name], self.columns[axis.column]
+            own = column.spread([known.get(value, -1) for value in column.values], np.int64)
+            listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
+            self.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, known)
+            at.append(np.maximum(own, 0))
+        cell = histogram.cell(at)
+        if histogram.zeros:
+            possible = histogram.possible[cell] if histogram.cells <= len(cell) else histogram.are_possible(cell)
+            self.fault("records in a cell that is declared a zero", "", ~possible)
+        return cell
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
         """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""

@@ -68,7 +68,8 @@ def check_header(
     unknown = [] if more else [name for name in header if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
-            named = f"{rule}: {shown(names)}" if show else rule
+            public = [name for name in names if show or name in columns]
+            named = f"{rule}: {shown(public)}" if public else rule
             findings.append(Finding(file, named, lines=(1,), values=kept(names)))
     return findings
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tasks.releases.check import Check
 from tasks.releases.datapackage import (
@@ -22,7 +25,8 @@ from tasks.releases.datapackage import (
 )
 from tasks.releases.description import Column, Description, fill
 from tasks.releases.received import path_in, read_in, read_json
-from tasks.releases.release_database import ReleaseDatabase, differing, identifier
+from tasks.releases.release_database import ReleaseDatabase, identifier
+from tasks.releases.text_twin import differing_rows
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
 TYPES = {  # of Table Schema, by Arrow's
@@ -34,31 +38,35 @@ TYPES = {  # of Table Schema, by Arrow's
 }
 
 
-def check_tables(release: Path, manifest: Mapping[str, Any], description: Description) -> Generator[Check, None, bool]:
-    """Check files, columns, types and codes by the system's description, and text by its Parquet.
+def check_forms(
+    release: Path, manifest: Mapping[str, Any], description: Description
+) -> Generator[Check, None, list[Resource]]:
+    """Check files, columns and types by the system's description.
 
-    Return whether the tables are there with their columns; else nothing can be checked of what they hold.
+    Return the tables; none unless all are there with their columns, for then nothing can be checked of what they hold.
     """
     files = _check_names(manifest["files"], description)
     yield files
     if files.faults:
-        return False
+        return []
     tables = resources_of(release, description, manifest["files"])
     columns = Check("columns", f"{len(tables)} tables", tuple(_faults_of_columns(release, tables, description)))
     yield columns
     if columns.faults:
-        return False
+        return []
     yield _check_package(release, manifest, tables)
     yield _check_dictionary(release, manifest, description)
+    return tables
+
+
+def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
+    """Check codes, keys and references of tables, and text by its Parquet."""
     by_name = {table.name: table for table in tables}
     with ReleaseDatabase(release) as database:
-        yield _check_codes(database, release, tables)
-        yield _check_keys(database, release, tables)
-        yield _check_references(database, release, by_name)
-        for table in tables:
-            if table.twin:
-                yield _check_text(database, release, table, by_name[table.twin])
-    return True
+        yield from _check_contents(database, release, by_name)
+    for table in tables:
+        if table.twin:
+            yield _check_text(release, table, by_name[table.twin])
 
 
 def _check_names(files: Mapping[str, str], description: Description) -> Check:
@@ -128,67 +136,98 @@ def _form(value: Any) -> Any:
     return [_form(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_codes(database: ReleaseDatabase, release: Path, tables: Sequence[Resource]) -> Check:
-    """Find values that are no codes of their column."""
-    faults, columns = [], 0
-    for table in tables:
-        for column in table.columns:
-            if column.codes:
-                columns += 1
-                name = identifier(column.name, table.column_names)
-                values = database.execute(f"SELECT DISTINCT {name} FROM {_rows(database, release, table)}").fetchall()
-                wrong = sorted(str(value) for (value,) in values if value is not None and value not in column.codes)
-                faults += [f"{table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
-    return Check("codes", f"{columns} columns", tuple(faults))
+def _check_contents(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Iterator[Check]:
+    """Find values that are no codes, rows without a key of their own, and rows that name one that is not there.
+
+    A text has the rows of its Parquet, or `_check_text` finds a fault.
+    """
+    named = _name_keys(database, release, tables)
+    asked = [_Contents(database, release, table, named) for table in tables.values() if not table.twin]
+    codes, keys, references = zip(*(each.faults() for each in asked), strict=True) if asked else ((), (), ())
+    for what, found, over in (
+        ("codes", codes, f"{sum(len(each.coded) for each in asked)} columns"),
+        ("keys", keys, f"{sum(bool(each.table.key) for each in asked)} tables"),
+        ("references between tables", references, f"{sum(len(each.table.references) for each in asked)} references"),
+    ):
+        yield Check(what, over, tuple(chain.from_iterable(found)))
 
 
-def _check_keys(database: ReleaseDatabase, release: Path, tables: Sequence[Resource]) -> Check:
-    """Find rows that share their key with another, or lack it."""
-    faults = []
-    keyed = [table for table in tables if table.key]
-    for table in keyed:
-        names, rows = [identifier(name, table.column_names) for name in table.key], _rows(database, release, table)
-        lacking = " OR ".join(f"{name} IS NULL" for name in names)
-        of_key = f"SELECT count(*) - 1 AS more, count_if({lacking}) AS bare FROM {rows} GROUP BY {', '.join(names)}"
-        sums = f"SELECT coalesce(sum(more), 0), coalesce(sum(bare), 0) FROM ({of_key})"
-        ((more, bare),) = database.execute(sums).fetchall()
-        faults += [f"{table.name}: {more:,} rows have the key of another row"] * bool(more)
-        faults += [f"{table.name}: {bare:,} rows lack their key"] * bool(bare)
-    return Check("keys", f"{len(keyed)} tables", tuple(faults))
+def _name_keys(
+    database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]
+) -> dict[tuple[str, tuple[str, ...]], str]:
+    """Make a table of the keys of each table that others refer to; return their names by table and columns."""
+    found: dict[tuple[str, tuple[str, ...]], str] = {}
+    for each in (each for table in tables.values() if not table.twin for each in table.references):
+        if (each.table, each.key) not in found:
+            of, name = tables[each.table], f"keys{len(found)}"
+            columns = ", ".join(f"{identifier(key, of.column_names)}::VARCHAR" for key in each.key)
+            rows = _rows(database, release, of)
+            database.execute(f"CREATE TABLE {name} AS SELECT DISTINCT {columns} FROM {rows}")
+            found[each.table, each.key] = name
+    return found
 
 
-def _check_references(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Check:
-    """Find rows that name a row of another table which is not there."""
-    faults, references = [], 0
-    for table in tables.values():
-        for each in table.references:
-            sides = []
-            for of, columns in ((table, each.columns), (tables[each.table], each.key)):
-                names = ", ".join(f"{identifier(name, of.column_names)}::VARCHAR" for name in columns)
-                sides.append(f"SELECT {names} FROM {_rows(database, release, of)}")
-            ((strange,),) = database.execute(f"SELECT count(*) FROM ({' EXCEPT '.join(sides)})").fetchall()
-            references += 1
-            faults += [f"{table.name}: {strange:,} keys are not in {each.table}"] * bool(strange)
-    return Check("references between tables", f"{references} references", tuple(faults))
+@dataclass(frozen=True)
+class _Contents:
+    """The rows of a table, which one query reads. keys: the tables of `_name_keys`."""
+
+    database: ReleaseDatabase
+    release: Path
+    table: Resource
+    keys: Mapping[tuple[str, tuple[str, ...]], str]
+
+    @property
+    def coded(self) -> list[Column]:
+        """Return its columns with codes."""
+        return [column for column in self.table.columns if column.codes]
+
+    def faults(self) -> tuple[list[str], list[str], list[str]]:
+        """Return the faults of its codes, of its keys and of its references."""
+        rows = _rows(self.database, self.release, self.table)
+        name = {column: identifier(column, self.table.column_names) for column in self.table.column_names}
+        select = [f"list(DISTINCT {name[column.name]})" for column in self.coded]
+        if key := [name[column] for column in self.table.key]:
+            select.append(f"count(*) - (SELECT count(*) FROM (SELECT DISTINCT {', '.join(key)} FROM {rows}))")
+            select.append(f"count(*) FILTER ({' OR '.join(f'{column} IS NULL' for column in key)})")
+        for each in self.table.references:
+            own = f"SELECT DISTINCT {', '.join(f'{name[column]}::VARCHAR' for column in each.columns)} FROM {rows}"
+            select.append(f"(SELECT count(*) FROM ({own} EXCEPT FROM {self.keys[each.table, each.key]}))")
+        found = list(self.database.execute(f"SELECT {', '.join(select)} FROM {rows}").fetchall()[0] if select else ())
+        codes, found = found[: len(self.coded)], found[len(self.coded) :]
+        (more, bare), strange = (found[:2], found[2:]) if key else ((0, 0), found)
+        return (
+            [
+                fault
+                for column, values in zip(self.coded, codes, strict=True)
+                for fault in self._no_codes(column, values)
+            ],
+            [f"{self.table.name}: {more:,} rows have the key of another row"] * bool(more)
+            + [f"{self.table.name}: {bare:,} rows lack their key"] * bool(bare),
+            [
+                f"{self.table.name}: {keys:,} keys are not in {each.table}"
+                for keys, each in zip(strange, self.table.references, strict=True)
+                if keys
+            ],
+        )
+
+    def _no_codes(self, column: Column, values: Sequence[Any] | None) -> list[str]:
+        wrong = sorted(str(value) for value in values or () if value is not None and value not in column.codes)
+        return [f"{self.table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
 
 
-def _check_text(database: ReleaseDatabase, release: Path, text: Resource, twin: Resource) -> Check:
+def _check_text(release: Path, text: Resource, twin: Resource) -> Check:
     """Compare the rows of a text with those of its Parquet, which may have more columns."""
-    selects = []
-    for table in (text, twin):
-        names = [(identifier(column.name, table.column_names), _sql_type(column)) for column in text.columns]
-        columns = ", ".join(f"TRY_CAST({name} AS {kind})" for name, kind in names)
-        selects.append(f"SELECT {columns} FROM {_rows(database, release, table)}")
-    differ = differing(database, *selects)
-    count = database.execute(f"SELECT count(*) FROM {_rows(database, release, twin)}").fetchall()[0][0]
-    faults = (f"{differ:,} rows differ",) if differ else ()
-    return Check(f"{text.name}, text and Parquet", f"{count:,} rows", faults)
+    rows, differ, faults = 0, 0, []
+    for path, of in zip(text.paths, twin.paths, strict=True):
+        rows += pq.read_metadata(path_in(release, of)).num_rows
+        try:
+            differ += differing_rows(path_in(release, path), path_in(release, of), text.columns, text.delimiter)
+        except pa.ArrowInvalid:
+            faults.append(f"{path} has a value that is not of its column's type, or a line with another number of them")
+    faults += [f"{differ:,} rows differ"] * bool(differ)
+    return Check(f"{text.name}, text and Parquet", f"{rows:,} rows", tuple(faults))
 
 
 def _rows(database: ReleaseDatabase, release: Path, table: Resource) -> str:
     paths = [path_in(release, path) for path in table.paths]
     return database.text_table(*paths, delimiter=table.delimiter) if table.is_text else database.parquet(*paths)
-
-
-def _sql_type(column: Column) -> str:
-    return {"integer": "BIGINT", "number": "DOUBLE"}.get(column.type, "VARCHAR") if not column.missing else "VARCHAR"

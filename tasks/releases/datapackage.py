@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -200,13 +201,27 @@ def slug(text: str) -> str:
 
 
 def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
-    """Return the columns of a file with their types in Parquet; text has none."""
-    if path.suffix == ".parquet":
-        return {column.name: column.type for column in pq.read_schema(path)}
+    """Return the columns of a file with their types in Parquet; text has none.
+
+    Raises NotOfRelease where two have one name: readers differ in which they take.
+    """
+    names, types = _columns_of_parquet(path) if path.suffix == ".parquet" else _columns_of_text(path, delimiter)
+    if twice := [name for name, number in Counter(names).items() if number > 1]:
+        raise NotOfRelease(f"{path.name} has the column {twice[0]!a:.80} twice")
+    return dict(zip(names, types, strict=True))
+
+
+def _columns_of_parquet(path: Path) -> tuple[list[str], list[pa.DataType]]:
+    schema = pq.read_schema(path)
+    return schema.names, schema.types
+
+
+def _columns_of_text(path: Path, delimiter: str) -> tuple[list[str], list[None]]:
     with path.open(encoding="utf-8") as file:
         header = file.readline(LONGEST_HEADER).rstrip("\n")
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "|" else csv.QUOTE_MINIMAL
-    return dict.fromkeys(next(csv.reader([header], delimiter=delimiter, quoting=quoting), ()))
+    names = next(csv.reader([header], delimiter=delimiter, quoting=quoting), [])
+    return names, [None] * len(names)
 
 
 def heading(name: str) -> str:

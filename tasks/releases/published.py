@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.noise.laws import Law
@@ -23,6 +23,7 @@ from tasks.releases.manifest import noise_law
 
 Keys = Mapping[str, pa.Array]  # by column its value for each key
 ROUNDING = 1e-12  # of a variance
+NO_ROW = np.iinfo(np.int64).max
 
 
 def row_column(table: Published) -> Column:
@@ -82,30 +83,48 @@ def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
     return [found[margin][1] for margin in sorted(found)]
 
 
-def numbers_in(rows: pd.DataFrame, table: Published, keys: Keys, column: str) -> NDArray[Any]:
+def numbers_in(rows: pa.Table, table: Published, keys: Keys, column: str) -> NDArray[Any]:
     """Return (keys, rows) the numbers of a column of a release's table; 0 for a row that it lacks."""
-    form = rows_of(table, keys, {}).to_pandas()
-    found = rows[column]
-    same = len(rows) == len(form) and all((rows[name].to_numpy() == form[name].to_numpy()).all() for name in form)
-    if not same:  # as where it has other keys too
-        found = rows.set_index([*form])[column]
-        found = found[~found.index.duplicated()].reindex(pd.MultiIndex.from_frame(form), fill_value=0)
-    return found.to_numpy().reshape(-1, len(table.rows))
+    numbers = np.append(rows[column].to_numpy(), 0)
+    return numbers[_places(rows, rows_of(table, keys, {}))].reshape(-1, len(table.rows))
 
 
-def check_rows(what: str, rows: pd.DataFrame, expected: pa.Table, *, rounding: int = 0, clipped: bool = False) -> Check:
+def _places(rows: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
+    """Return the place of the first row with the values of each wanted row; the number of rows where there is none."""
+    own, others = (np.zeros(len(each), np.int64) for each in (wanted, rows))
+    for name in wanted.column_names:
+        values = wanted[name].unique()
+        own, others = (
+            code * (len(values) + 1) + pc.fill_null(pc.index_in(column, values), len(values)).to_numpy()
+            for code, column in ((own, wanted[name]), (others, rows[name].cast(values.type)))
+        )
+    codes, first = np.unique(np.append(others, NO_ROW), return_index=True)
+    at = np.searchsorted(codes, own)
+    return np.where(codes[at] == own, first[at], len(rows))
+
+
+def check_rows(
+    what: str, rows: pa.Table, expected: pa.Table, *, rounding: int = 0, clipped: bool = False, step: float = 1
+) -> Check:
     """Compare the rows of a release's table with what they must be, in this order.
 
-    rounding: the most by which counts may differ. clipped: whether a count below the sum of its cells is right.
+    rounding: the most by which counts may differ. clipped: whether negative counts were set to 0 after all sums, so
+    that a count below the sum of its cells is right. step: what such a count is a multiple of.
     """
-    made, faults = expected.to_pandas(), []
-    if len(rows) != len(made):
-        faults.append(f"it has {len(rows):,} rows, not {len(made):,}")
-    for name in () if faults else made.columns:
-        if pd.api.types.is_numeric_dtype(made[name]):
-            same = np.isclose(rows[name], made[name], rtol=ROUNDING, atol=rounding * (name == "COUNT"))
-            same |= clipped & (name == "COUNT") & (rows[name] < made[name])
+    faults = []
+    if len(rows) != len(expected):
+        faults.append(f"it has {len(rows):,} rows, not {len(expected):,}")
+    for name in () if faults else expected.column_names:
+        found, made = rows[name], expected[name]
+        if pa.types.is_string(made.type):
+            same = pc.fill_null(pc.equal(found.cast(made.type), made), False).to_numpy()
         else:
-            same = rows[name].to_numpy() == made[name].to_numpy()
+            numbers, sums = found.to_numpy(), made.to_numpy()
+            same = np.isclose(numbers, sums, rtol=ROUNDING, atol=rounding * (name == "COUNT"))
+            same |= clipped & (name == "COUNT") & (numbers < sums)
         faults += [f"{name} is another in {int((~same).sum()):,} rows"] * (not same.all())
-    return Check(what, f"{len(made):,} rows", tuple(faults))
+    if clipped and len(rows) == len(expected):
+        counts = rows["COUNT"].to_numpy()
+        broken = (counts < 0) | ~np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)
+        faults += [f"{int(broken.sum()):,} counts are negative, or not whole steps"] * bool(broken.any())
+    return Check(what, f"{len(expected):,} rows", tuple(faults))

@@ -117,9 +117,10 @@ def identifier(column: str, found: Collection[str]) -> str:
 
 def differing(database: ReleaseDatabase, one: str, other: str) -> int:
     """Return the number of rows of one SELECT that the other lacks, or the other way, whichever is larger."""
-    pairs = ((one, other), (other, one))
-    found = [database.execute(f"SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))").fetchall()[0][0] for a, b in pairs]
-    return int(max(found))
+    rows = f"SELECT *, 1 AS side FROM ({one}) UNION ALL SELECT *, -1 AS side FROM ({other})"
+    more = f"SELECT * EXCLUDE (side), sum(side) AS more FROM ({rows}) GROUP BY ALL HAVING more <> 0"
+    sums = "coalesce(sum(more) FILTER (more > 0), 0), coalesce(-sum(more) FILTER (more < 0), 0)"
+    return int(max(database.execute(f"SELECT {sums} FROM ({more})").fetchall()[0]))
 
 
 def _bare_words(query: str) -> set[str]:

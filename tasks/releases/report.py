@@ -1,7 +1,7 @@
 """report.html of a release: one frame for all systems, which opens with what it is in short.
 
 A system extends `release.html` by sections of its own, or gives them as tables; marks, the answer, the privacy-loss
-budget and the statements are here.
+budget and the statements are here. The answer follows from the released tables (`in_short`), or is a system's own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from privacy.accounting.composition import Spend, read_spend
 from tasks.releases.check import Check
-from tasks.releases.pages import render
+from tasks.releases.datapackage import resources_of
+from tasks.releases.description import Description
+from tasks.releases.manifest import file_names
+from tasks.releases.pages import number, render
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.received import read_in
 
@@ -43,6 +48,50 @@ class InShort:
     published: Sequence[str]
     sure: Sequence[str]
     table: TextTable | None = None
+
+
+def in_short(
+    out: Path,
+    description: Description,
+    manifest: Mapping[str, Any],
+    published: Sequence[str],
+    *,
+    changed: str = "",
+    notes: Sequence[str] = (),
+) -> InShort:
+    """Return the answer of a release whose tables are in OUT: how many counts it has, and their margins, by place.
+
+    published: what the counts are of. changed: what else than noise makes counts differ from the records, if anything.
+    """
+    resources = resources_of(out, description, file_names(out))
+    tables = [table for table in resources if table.with_role("count") and not table.twin]
+    found = [
+        (table.level or table.title, *_extent(out / path, margin.name))
+        for table in tables
+        for margin in table.with_role("margin")
+        for path in table.paths
+    ]
+    counts = f"{sum(rows for _, rows, *_ in found):,} counts in {len(tables):,} table{'s' * (len(tables) != 1)}."
+    if "NOT_PRIVATE" in manifest:
+        return InShort([*published, counts], [f"The counts are exact. {changed}".strip()])
+    rows = []
+    for place in dict.fromkeys(place for place, *_ in found):
+        own, least, most = zip(*(ends for name, *ends in found if name == place), strict=True)
+        rows.append([place, f"{sum(own):,}", number(min(least)), number(max(most))])
+    sums = "A count that sums more measured cells has a larger margin."
+    margins = TextTable("In short", ["table", "counts", "±, at least", "at most"], rows, [sums, *notes])
+    sure = [IN_WORDS, *([f"{changed} ± does not cover that."] if changed else [])]
+    return InShort([*published, counts], sure, margins)
+
+
+def _extent(path: Path, column: str) -> tuple[int, float, float]:
+    """Return the number of rows of a Parquet file, and the least and the largest value of a column; 0 without rows."""
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    at = metadata.schema.names.index(column)
+    ends = [group.column(at).statistics for group in groups if group.num_rows]
+    least, most = min((each.min for each in ends), default=0), max((each.max for each in ends), default=0)
+    return metadata.num_rows, least, most
 
 
 def write_report(

@@ -76,7 +76,7 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
             interval = noisy.interval(alpha)
             columns[f"LOW{level}"].append(float(interval.low))
             columns[f"HIGH{level}"].append(float(interval.high))
-            columns[f"SAID{level}"].append(interval.said)
+            columns[f"SAID{level}"].append(interval.extent)
     return dict(columns)
 
 

@@ -107,7 +107,7 @@ def query_facts(query: Query, definition: Definition, stability: Stability) -> d
     }
 
 
-def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
+def tables_of(budgets: Budgets) -> tuple[attribute_loss.TableSpend, ...]:
     """Return the bounded rho of each table: twice the budgets of its person counts, and once those of its unit counts.
 
     A unit count's stability of 2 covers the old and the new row of a unit already, so its budget is not doubled. Of
@@ -129,4 +129,4 @@ def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
         else:
             join[name] += 2 * same_noise
             tau[name] = query.tau
-    return tuple(attribute_loss.Table(name, join[name], unit[name], tau[name]) for name in names)
+    return tuple(attribute_loss.TableSpend(name, join[name], unit[name], tau[name]) for name in names)

@@ -7,8 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from privacy.tables.histogram import IntArray
 from tasks.releases.check import Check, NotChecked
@@ -43,7 +44,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     counts: dict[str, IntArray] = {}
     for name, table in PUBLISHED.items():
         if queries := list(queries_of(plan, table)):
-            rows = pd.read_parquet(path_in(release, f"{name}/{name}.parquet"))
+            rows = pq.read_table(path_in(release, f"{name}/{name}.parquet"))
             for query in queries:
                 if query.query.name not in counts:
                     numbers = numbers_in(rows, table, keys_of(plan, query), "COUNT")
@@ -52,7 +53,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     if plan.estimates and not truth:
         yield from (NotChecked(f"averages/*: {column}", "it is not computed again") for column in NOT_MADE_AGAIN)
         for name, made in estimate_tables(plan, estimate_all(plan, counts)).items():
-            rows = pd.read_parquet(path_in(release, f"estimates/{name}.parquet"))
+            rows = pq.read_table(path_in(release, f"estimates/{name}.parquet"))
             yield check_rows(f"estimates/{name}", rows, made, rounding=1)
         yield from _check_averages(release, plan, counts)
 
@@ -68,15 +69,17 @@ def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -
                 for column, value in zip(columns.values(), (above, below, ratio), strict=True):
                     column.append(value)
             made.append(average_rows(plan, average, queries[0], columns))
-        rows = pd.read_parquet(path_in(release, f"averages/{average.name}.parquet"))
+        rows = pq.read_table(path_in(release, f"averages/{average.name}.parquet"))
         yield check_rows(f"averages/{average.name}", rows, pa.concat_tables(made))
         yield _check_intervals(average.name, rows)
 
 
-def _check_intervals(name: str, rows: pd.DataFrame) -> Check:
+def _check_intervals(name: str, rows: pa.Table) -> Check:
     """Check that intervals hold their ratio, and the wider ones the narrower."""
-    ordered = (rows["LOW"] <= rows["LOW90"]) & (rows["HIGH90"] <= rows["HIGH"]) | (rows["SAID90"] == "none")
-    possible = (rows["RATIO"] - rows["NUMERATOR"] / rows["DENOMINATOR"].clip(lower=1)).abs() < 0.001
-    inside = rows["RATIO"].between(rows["LOW"], rows["HIGH"]) | ~possible | (rows["DENOMINATOR"] <= 0)
+    column = {name: rows[name].to_numpy() for name in rows.column_names}
+    low, high, below = column["LOW"], column["HIGH"], column["DENOMINATOR"]
+    ordered = (low <= column["LOW90"]) & (column["HIGH90"] <= high) | (column["SAID90"] == "none")
+    possible = np.abs(column["RATIO"] - column["NUMERATOR"] / np.maximum(below, 1)) < 0.001
+    inside = (low <= column["RATIO"]) & (column["RATIO"] <= high) | ~possible | (below <= 0)
     faults = () if (ordered & inside).all() else ("an interval does not hold its ratio, or the narrower one",)
     return Check(f"intervals of {name}", f"{len(rows):,} rows", faults)

@@ -20,7 +20,7 @@ from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
 from tasks.records.files import distinct_keys, read_text
-from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
+from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, MeasuredTable
 
 HouseholdRules = Literal["error", "warn"]
 Budget = Fraction | None  # None: infinite, no noise
@@ -37,7 +37,7 @@ CHOICES: dict[str, Sequence[str]] = {
 class TableQuery:
     """A query of the run: a table over one type of region and one iteration level, with its budget and tau."""
 
-    table: Table
+    table: MeasuredTable
     region_type: str
     level: str
     query: Query

@@ -42,7 +42,7 @@ NOISE = (
 ESTIMATES = (
     integer("COUNT", "", "the least-squares estimate", role="estimate", frame="estimate"),
     integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
-    integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%"),
+    integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%", frame="estimate_margin_90"),
 )
 PARQUET_ALONE = ("MOE", "MOE90")  # columns of the counts that the program's text has not
 SAID = {
@@ -80,10 +80,13 @@ def _table(
     columns: Sequence[Column],
     *,
     counts: bool = False,
-    dependent: bool = False,
+    of: str = "",
 ) -> Table:
-    """Return a table of the release: keys, then columns, which count what it counts unless they have another unit."""
-    cells, summable = row_column(table), counts or dependent
+    """Return a table of the release: keys, then columns, which count what it counts unless they have another unit.
+
+    of: the table whose counts it estimates.
+    """
+    cells, summable = row_column(table), bool(counts or of)
     if not summable:
         cells = replace(cells, meaning="the row", title="Row", overlap=False)
     coded = TABLES_MEASURED[table.measured].levels != ("*",)
@@ -95,7 +98,8 @@ def _table(
         parquet=f"{path}.parquet",
         key=tuple(column.name for column in keys),
         counts=counts,
-        dependent=dependent,
+        of=of and f"{of}/{of}",
+        dependent=bool(of),
     )
 
 
@@ -105,7 +109,9 @@ TABLES = (
         for name, each in PUBLISHED.items()
     ),
     *(
-        _table(f"estimates/{name}", f"Least-squares estimates of {name}", PUBLISHED[name], ESTIMATES, dependent=True)
+        _table(
+            f"estimates/{name}", f"Least-squares estimates of {name}", PUBLISHED[name], ESTIMATES, of=f"{name}/{name}"
+        )
         for name in TABLES_MEASURED
     ),
     *(
@@ -130,8 +136,3 @@ def description(manifest: Mapping[str, Any]) -> Description:
     return Description(
         TABLES, lambda name: noise.get(name.removesuffix("-text"), ()), required=("report.html", *required)
     )
-
-
-def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
-    return list(map(str, manifest["states"])) if any("usa" in name.lower() for name in manifest["queries"]) else []

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.estimation.linked_tables import Answers, Table, estimate
+from privacy.estimation.linked_tables import Answers, LinkedTable, estimate
 from privacy.noise.margins import Z90, Z95
 from tasks.releases.published import rows_of
 from tasks.s_dhc.configuration import TableQuery
@@ -88,7 +88,7 @@ def _add(found: Found, measured: Measured, names: Sequence[str], level: str, cod
                 found[name, key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[of])
 
 
-def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table | None:
+def _table(name: str, measured: Measured, level: str, codes: list[int]) -> LinkedTable | None:
     """Return the answers about a table, by code and of all; None without the finest ones about states."""
     own = {key: answers for key in KEYS[level] if (answers := measured.get((name, key))) is not None}
     by_code = {
@@ -96,7 +96,7 @@ def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table
         for kind, key in (("codes", f"state_{level}"), ("nation_codes", f"usa_{level}"))
         if key in own
     }
-    table = Table(**by_code, together=own.get("state_*"), nation_together=own.get("usa_*"))
+    table = LinkedTable(**by_code, together=own.get("state_*"), nation_together=own.get("usa_*"))
     return table if (table.codes if level in TABLES[name].levels else table.together) is not None else None
 
 

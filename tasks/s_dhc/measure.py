@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import Drawing, read_drawing
 from tasks.lifecycle.files import load_object, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, Input, authorize
+from tasks.lifecycle.reservation import Claim, Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.run import ANSWERS, Plan, plan_of
@@ -17,17 +17,14 @@ from tasks.s_dhc.tabulate import exact_answers
 Answers = dict[str, NDArray[np.int64]]
 
 
-def reserve_budget(run: RunDirectory, charging: Charging) -> None:
-    """Reserve the run's spend and make its secret.
-
-    Raises Refused, Failed as `authorize` does; Refused for an infinite budget, and for rows that are not truncated.
-    """
+def claim(run: RunDirectory) -> Claim:
+    """Return the claim of a run. Raises Refused for an infinite budget, and for rows that are not truncated."""
     plan = plan_of(run)
     if not plan.truncated:
         raise Refused("counts that are not truncated are for das sdhc truth alone: no noise covers them")
     tabulated = load_object(run / VALIDATED, Input)
     configuration = plan.configuration
-    authorize(run, charging, configuration.states, configuration.spend(), plan.digest(), tabulated)
+    return Claim(run, configuration.states, configuration.spend(), plan.digest(), tabulated)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

@@ -121,27 +121,22 @@ DATA_FILES = DataFiles(
 def read_rows(kind: FileKind, file: RecordFile, chunk: Chunk) -> tuple[NDArray[np.uint64], ChunkReport]:
     """Check the rows of a chunk and return them as numbers; of a chunk with a fault only its findings count."""
     parsed = parse_chunk(RecordLayout(kind.fields), file.header, chunk, file.delimiter)
-    if parsed is not None:
-        identity, values = parsed.numbers
-        if len(identity) == 0 or FIRST_MAFID <= identity.min() <= identity.max() <= LAST_MAFID:
-            return _rows(kind, identity, values), report_of(chunk, len(identity), 0, [])
+    if parsed is not None and not _outside(parsed.numbers).any():
+        return _rows(kind, parsed.numbers), report_of(chunk, parsed.numbers.shape[1], 0, [])
     table, _ = chunk.parse()
     if table is None:
         return np.zeros(0, np.uint64), report_of(chunk, 0, 0, [])
     checks = RowChecks(file, table)
-    numbers = np.zeros((2, len(table)), np.int64)
-    for name, field in kind.fields.items():
-        counted = [field.number(value) for value in checks.columns[name].values]
-        numbers[field.place] += checks.columns[name].spread([number or 0 for number in counted], np.int64)
-        valid = checks.columns[name].spread([number is not None for number in counted])
-        rule = f"Invalid values found; valid are {field.words}"
-        checks.fault(*((f"MAFID: {rule}", "") if name == MAFID else (rule, name)), ~valid)  # a MAFID is kept nowhere
-    outside = checks.good & ((numbers[IDENTITY] < FIRST_MAFID) | (numbers[IDENTITY] > LAST_MAFID))
-    checks.fault(f"MAFIDs that are not from {FIRST_MAFID} to {LAST_MAFID}", "", outside)
-    rows = _rows(kind, numbers[IDENTITY][checks.good], numbers[VALUES][checks.good])
-    return rows, report_of(chunk, len(table), 0, checks.findings)
+    numbers, _ = checks.numbers(kind.fields, hidden=(MAFID,))
+    checks.fault(f"MAFIDs that are not from {FIRST_MAFID} to {LAST_MAFID}", "", checks.good & _outside(numbers))
+    return _rows(kind, numbers[:, checks.good]), report_of(chunk, len(table), 0, checks.findings)
 
 
-def _rows(kind: FileKind, identity: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    rows: NDArray[np.uint64] = (identity - FIRST_MAFID).astype(np.uint64) << np.uint64(kind.bits)
-    return rows | values.astype(np.uint64)
+def _outside(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.asarray((numbers[IDENTITY] < FIRST_MAFID) | (numbers[IDENTITY] > LAST_MAFID))
+
+
+def _rows(kind: FileKind, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    identity, values = numbers.astype(np.uint64)
+    rows: NDArray[np.uint64] = ((identity - np.uint64(FIRST_MAFID)) << np.uint64(kind.bits)) | values
+    return rows

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from privacy.accounting.composition import rounded_up
-from tasks.geography.names import coverage, name_of_state, title_of_states
+from privacy.tables.histogram import IntArray
+from tasks.geography.names import coverage, name_of_state, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object
@@ -18,9 +19,9 @@ from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
 from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
-from tasks.releases.report import IN_WORDS, InShort, write_report
+from tasks.releases.report import in_short, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
-from tasks.s_dhc.description import description, states_of_nation
+from tasks.s_dhc.description import description
 from tasks.s_dhc.released_rows import count_rows, in_run, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import PUBLISHED
@@ -49,30 +50,34 @@ STABILITIES = {"program": "as the program of 2020 has it", "unit": "where whole 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
     plan, truth = plan_of(run), is_truth(run)
-    counts = in_run(plan, answers_of(run))
+    write_tables(plan, answers_of(run), out, truth=truth)
+    if plan.estimates and not truth:
+        from tasks.s_dhc.averages import write_averages
+
+        write_averages(run, out)
+    manifest = _manifest(run, plan, truth=truth)
+    heading, described = f"Supplemental DHC, {manifest['where']}", description(manifest)
+    published = (
+        f"Counts of households, and of the persons in them, for {manifest['where']}. They are for the nation and "
+        "states alone; no figure is published for a county, a town or a block."
+    )
+    changed = "Of a large unit at most tau persons are counted (below)." * plan.truncated
+    short = in_short(out, described, manifest, [published], changed=changed)
+    tables, covers = [] if truth else [_noise(manifest)], coverage(states_of_nation(manifest))
+    write_report(None, out, manifest, spend_of(manifest), heading, short, tables=tables, covers=covers)
+    write_descriptions(out, described, manifest)
+
+
+def write_tables(plan: Plan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
+    """Write the tables of counts and, where asked for, those of estimates, which a truth has not."""
+    counts = in_run(plan, answers)
     for name, table in PUBLISHED.items():
         if (rows := count_rows(plan, table, counts, truth=truth)) is not None:
             write_table(out, f"{name}/{name}", rows)
     if plan.estimates and not truth:
-        from tasks.s_dhc.averages import write_averages
         from tasks.s_dhc.estimates import estimate_all, write_estimates
 
         write_estimates(plan, out, estimate_all(plan, counts))
-        write_averages(run, out)
-    manifest = _manifest(run, plan, truth=truth)
-    heading = f"Supplemental DHC, {manifest['where']}"
-    tables = [] if truth else [_noise(manifest)]
-    write_report(
-        None,
-        out,
-        manifest,
-        spend_of(manifest),
-        heading,
-        _short(plan, manifest),
-        tables=tables,
-        covers=coverage(states_of_nation(manifest)),
-    )
-    write_descriptions(out, description(manifest), manifest)
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
@@ -88,30 +93,6 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
         f"tau: persons of a unit that are counted at most. The noise is scaled by what one record can change {by}."
     ]
     return TextTable("Noise", columns, rows, notes)
-
-
-def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
-    """Return what was published, and by table and region the margins of a count of the noisiest query."""
-    published = [
-        f"Counts of households, and of the persons in them, for {manifest['where']}: {', '.join(PUBLISHED)}. They are "
-        "for the nation and states alone; no figure is published for a county, a town or a block."
-    ]
-    if not manifest["queries"]:
-        return InShort(published, ["The counts are exact, of persons and units as they are counted here."])
-    found: dict[tuple[str, str], list[int]] = {}
-    for each in plan.configuration.queries():
-        margin = manifest["queries"][each.query.name.removeprefix("sdhc/")]["margin"]
-        found.setdefault((f"{each.table.name}: {each.table.title}", each.region_type), []).append(margin)
-    rows = [
-        [table, "nation" if kind == "USA" else "state", f"{min(margins):,}", f"{max(margins):,}"]
-        for (table, kind), margins in found.items()
-    ]
-    columns = ["table", "region", "a count, ±, at best", "at worst"]
-    sure = [IN_WORDS]
-    if manifest["truncation"]:
-        sure.append("Of a large unit at most tau persons are counted (below): ± does not cover that.")
-    notes = ["At best and at worst: among a table's groups of race and ethnicity. A row that adds up cells has more."]
-    return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
 
 
 def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:

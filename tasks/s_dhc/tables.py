@@ -66,7 +66,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class MeasuredTable:
     """A measured table.
 
     rows: the condition on persons for a row to be counted, which comes before truncation. units: that on units.
@@ -108,9 +108,9 @@ CHILD_AGES = {
     "12 to 17 years": (3,),
 }
 MEASURED = (
-    Table("PH1_num", "Persons in households", "persons", AGES),
-    Table("PH1_denom", "Households", "units", (Cell("1", "households"),), units=HOUSEHOLDS),
-    Table(
+    MeasuredTable("PH1_num", "Persons in households", "persons", AGES),
+    MeasuredTable("PH1_denom", "Households", "units", (Cell("1", "households"),), units=HOUSEHOLDS),
+    MeasuredTable(
         "PH2",
         "Persons in households by type of household",
         "persons",
@@ -126,7 +126,7 @@ MEASURED = (
         ),
         levels=("*",),
     ),
-    Table(
+    MeasuredTable(
         "PH3",
         "Persons under 18 years by relationship and type of household",
         "persons",
@@ -142,7 +142,7 @@ MEASURED = (
         rows={"QAGE": MINORS},
         own_race=True,
     ),
-    Table(
+    MeasuredTable(
         "PH4",
         "Persons in families",
         "persons",
@@ -150,8 +150,8 @@ MEASURED = (
         rows=_related(HOUSEHOLDER, *RELATIVES),
         units={"HHT": FAMILIES},
     ),
-    Table("PH5_denom", "Families", "units", (Cell("1", "families"),), units={"HHT": FAMILIES}),
-    Table(
+    MeasuredTable("PH5_denom", "Families", "units", (Cell("1", "families"),), units={"HHT": FAMILIES}),
+    MeasuredTable(
         "PH6",
         "Own children under 18 years by type of family and age",
         "persons",
@@ -163,7 +163,7 @@ MEASURED = (
         rows=_related(*OWN_CHILD) | {"QAGE": MINORS},
         levels=("*",),
     ),
-    Table(
+    MeasuredTable(
         "PH7",
         "Persons in households by tenure",
         "persons",
@@ -173,7 +173,7 @@ MEASURED = (
             Cell("4", "renter occupied", {"TEN": (3, 4)}),
         ),
     ),
-    Table(
+    MeasuredTable(
         "PH8_denom",
         "Households by tenure",
         "units",
@@ -188,14 +188,16 @@ FIRST_CELL = dict(zip(TABLES, np.cumsum([0, *(len(table.cells) for table in MEAS
 ALL_CELLS = sum(len(table.cells) for table in MEASURED)
 
 
-def _published(name: str, of: Table, cells: Iterable[tuple[str, str, tuple[int, ...]]], title: str = "") -> Published:
+def _published(
+    name: str, of: MeasuredTable, cells: Iterable[tuple[str, str, tuple[int, ...]]], title: str = ""
+) -> Published:
     """Return a published table. cells: of each row the code, words, and places of the measured cells that it sums."""
     unit = "housing units" if of.counts == "units" else "persons"
     rows = tuple(Row((code,), words, summed) for code, words, summed in cells)
     return Published(name, title or of.title, of.name, unit, (f"{name.upper()}_DATA_CELL",), rows)
 
 
-def _as_measured(name: str, of: Table) -> Published:
+def _as_measured(name: str, of: MeasuredTable) -> Published:
     return _published(name, of, ((cell.code, cell.words, (at,)) for at, cell in enumerate(of.cells)))
 
 
@@ -278,7 +280,7 @@ def cells_of_units() -> NDArray[np.int8]:
     return np.stack([_cells(table, *UNIT.axes) for table in OF_UNITS], axis=1)
 
 
-def _cells(table: Table, *axes: Axis) -> NDArray[np.int8]:
+def _cells(table: MeasuredTable, *axes: Axis) -> NDArray[np.int8]:
     kinds = np.full(mask(axes, {}).shape, NO_CELL, np.int8)
     for at, cell in enumerate(table.cells):
         kinds[mask(axes, cell.when)] = FIRST_CELL[table.name] + at

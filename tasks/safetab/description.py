@@ -205,9 +205,3 @@ def laws(manifest: Mapping[str, Any], level: Level, forms: Iterable[Published]) 
         for query, cells in dict.fromkeys((each.measured, cells) for each in forms for cells in each.draws.tolist())
         if query in levels[name]["queries"]
     )
-
-
-def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
-    counted = any("usa" in name.lower() for name in manifest.get("levels", ()))
-    return list(map(str, manifest.get("geography", {}).get("states", ()))) if counted else []

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privacy.accounting.stability import IterationCounts, stability
 from tasks.records.findings import Finding, has_errors
 from tasks.records.tables import check_distinct, check_mask, check_pattern, read_table
 from tasks.safetab.levels import ITERATION_LEVELS, Level
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 CODES_FILE = "race-and-ethnicity-codes.txt"
 RACE_FILE = "race-characteristic-iterations.txt"
@@ -57,6 +60,8 @@ class Granularity:
 
         combinations: n x 9; the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN. Returns a 0/1 matrix, n x iterations.
         """
+        from scipy import sparse
+
         races, spanish = combinations[:, :RACE_CODES], combinations[:, RACE_CODES:]
         found: list[NDArray[np.int32]] = []  # n x any number each; -1 for none
         for iteration_level in ITERATION_LEVELS:

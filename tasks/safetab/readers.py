@@ -105,14 +105,7 @@ def check_and_encode(
     """
     checks = RowChecks(file, table, file.states)
     columns, count = checks.columns, len(checks.rows)
-    numbers = np.zeros((1 + max(BLOCK, CELL), count), np.int64)
-    well_formed = {}
-    for name, field in kind.fields.items():
-        counted = [field.number(value) for value in columns[name].values]
-        well_formed[name] = columns[name].spread([number is not None for number in counted])
-        checks.fault(f"Invalid values found; valid are {field.words}", name, ~well_formed[name])
-        if not field.is_code:
-            numbers[field.place] += columns[name].spread([number or 0 for number in counted], np.int64)
+    numbers, well_formed = checks.numbers(kind.fields)
     codes, is_code = np.empty((len(CODES), count), np.uint16), np.empty((len(CODES), count), bool)
     for place, name in enumerate(CODES):
         unlisted = columns[name].where(lambda value: value not in file.code_numbers)

@@ -1,13 +1,11 @@
-"""Reserve the spend of all levels at once, and with it make the run's secret. It gates all noise."""
+"""What a run of a SafeTab asks to be charged: the spend of all its levels, at once."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
-from tasks.lifecycle.reservation import Charging, authorize_together, claim
+from tasks.lifecycle.reservation import Claim
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.parameters import configuration_digest
 from tasks.safetab.run import SafeTabRun
@@ -25,26 +23,9 @@ def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdictio
     return spend(configuration.privacy_defn, budgets, configuration.UNIT)
 
 
-def reserve_budget(
-    run: SafeTabRun,
-    jurisdiction: Jurisdiction,
-    charging: Charging,
-    options: dict[str, object],
-    others: Sequence[tuple[SafeTabRun, Jurisdiction, dict[str, object]]] = (),
-    *,
-    entered_as: str | None = None,
-) -> None:
-    """Reserve the run's whole spend and make its secret.
-
-    others: the runs over the other jurisdiction that are charged in the same transaction, with their options.
-
-    Raises Refused, Failed as `authorize_together` does; Refused for a budget that is infinite.
-    """
-    claims = []
-    for each, name, shaping in ((run, jurisdiction, options), *others):
-        parameters = each.parameters
-        total = planned_spend(parameters.configuration, name)
-        states = parameters.configuration.states(name)
-        digest = configuration_digest(parameters.digests, shaping)
-        claims.append(claim(each, charging, states, total, digest, each.validated, entered_as=entered_as))
-    authorize_together(charging, claims)
+def claim(run: SafeTabRun, jurisdiction: Jurisdiction, options: dict[str, object]) -> Claim:
+    """Return the claim of a validated run. Raises Refused where a budget is infinite."""
+    parameters = run.parameters
+    configuration, digest = parameters.configuration, configuration_digest(parameters.digests, options)
+    spent = planned_spend(configuration, jurisdiction)
+    return Claim(run, configuration.states(jurisdiction), spent, digest, run.validated)

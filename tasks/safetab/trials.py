@@ -6,21 +6,29 @@ from the reservation, as for any run on synthetic data: data without the mark ge
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from spine.settings import Jurisdiction
-from tasks.lifecycle.authorization import mark_repetition
-from tasks.lifecycle.reservation import Charging
-from tasks.safetab.reserve_budget import reserve_budget
+from tasks.lifecycle.authorization import TRUTH, mark_repetition
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.safetab.reserve_budget import claim
 from tasks.safetab.run import SafeTabRun
 
 R = TypeVar("R", bound=SafeTabRun)
 
 
-def trial_directory(run: R, number: int) -> R:
-    """Return the run directory of a repetition."""
-    return type(run)(run.path.resolve() / f"trials/{number}")
+def trial_directory(run: R, name: int | str) -> R:
+    """Return the run directory of a repetition, by its number, or of the truth."""
+    return type(run)(run.path.resolve() / f"trials/{name}")
+
+
+def truth_trial(run: R) -> R:
+    """Make the run directory of the truth that repetitions are compared with: it has no secret."""
+    trial = _linked(run, TRUTH)
+    (trial / TRUTH).touch()
+    return trial
 
 
 def open_trial(run: R, number: int, jurisdiction: Jurisdiction, ledger: Path, *, coterminous: bool) -> R:
@@ -28,11 +36,16 @@ def open_trial(run: R, number: int, jurisdiction: Jurisdiction, ledger: Path, *,
 
     Raises Refused where the data is not marked synthetic: there is no account here to charge.
     """
-    trial = trial_directory(run, number)
-    trial.create()
+    trial = _linked(run, number)
     mark_repetition(trial)
-    for name in ("prepared", "counts"):
-        (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
-    reserve_budget(trial, jurisdiction, Charging(None, ledger), options, entered_as=run.id)
+    authorize(Charging(None, ledger), replace(claim(trial, jurisdiction, options), entered_as=run.id))
+    return trial
+
+
+def _linked(run: R, name: int | str) -> R:
+    trial = trial_directory(run, name)
+    trial.create()
+    for folder in ("prepared", "counts"):
+        (trial / folder).symlink_to(run.path.resolve() / folder)
     return trial

@@ -12,14 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, NoReturn
 
 from spine.settings import Jurisdiction
 from tasks.errors import PUT_BACK, Refused, all_or_none
 from tasks.geography.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
-from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.files import remove, save_object
-from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, unchanged, why
@@ -65,52 +64,39 @@ class _Opened:
         return self.geography is not None and not len(self.geography.blocks)
 
 
-def validate(
-    run: SafeTabRun,
-    workers: Workers,
-    params: str,
-    data: str,
-    jurisdiction: Jurisdiction,
-    others: Sequence[PublicInput] = (),
-) -> Validated | None:
-    """Validate the input of one jurisdiction and encode its records into the run directory.
+def validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
+    """Validate the input of each part in one reading of the same files, and encode its records into its run directory.
 
-    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. `others` are
-    checked and digested too.
+    Returns None for a part that is skipped, because config.json switches it off or it has no block. Its public inputs
+    are checked and digested too.
 
-    Raises Refused where a finding is an error, or a file changes while it is read. The findings are in the run's
+    Raises Refused where a finding is an error, or a file changes while it is read. The findings are in each run's
     findings.json, the message holds none of them.
     """
-    return validate_parts([Part(run, jurisdiction, others)], workers, params, data)[jurisdiction]
+    new = [part for part in parts if not (part.run / VALIDATED).exists()]
+    known = {part.jurisdiction: _validated_before(part, workers, params, data) for part in parts if part not in new}
+    return {**known, **(_validate(new, workers, params, data) if new else {})}
 
 
-def validate_parts(
-    parts: Sequence[Part], workers: Workers, params: str, data: str
-) -> dict[Jurisdiction, Validated | None]:
-    """Validate runs over the jurisdictions of the same files as `validate` does, in one reading."""
-    results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
-    todo = [part for part in parts if not (part.run / VALIDATED).exists()]
-    for part in parts:
-        if part not in todo:
-            results[part.jurisdiction] = _validated_before(part, workers, params, data)
-    if not todo:
-        return results
-    parameters, findings = read_parameters(params, todo[0].run.CONFIGURATION)
-    for part in todo:  # left by an interrupted try: the files may have been corrected since
+def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
+    run = parts[0].run
+    parameters, findings = read_parameters(params, run.CONFIGURATION)
+    for part in parts:  # left by an interrupted try: the files may have been corrected since
         remove(part.run / "prepared", part.run / "records")
     if parameters is None:
-        findings += check_data_alone(todo[0].run.KIND, data)
-        refusals: dict[str, Callable[[], Any]]
-        refusals = {part.name: partial(refuse, part.run, findings, PUBLIC) for part in todo}
+        findings += check_data_alone(run.KIND, data)
+        refusals: dict[str, Callable[[], NoReturn]]
+        refusals = {part.name: partial(refuse, part.run, findings, PUBLIC) for part in parts}
         all_or_none(refusals)
-    jurisdictions = parameters.configuration.jurisdictions if parameters else ()
-    asked = [part for part in todo if part.jurisdiction in jurisdictions]
-    for part in todo:
+    assert parameters is not None
+    results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
+    asked = [part for part in parts if part.jurisdiction in parameters.configuration.jurisdictions]
+    for part in parts:
         if part not in asked:  # nothing vouches for its levels
             keep_findings(part.run, findings)
-    if parameters is None or not asked:
+    if not asked:
         return results
-    files = todo[0].run.KIND.files
+    files = run.KIND.files
     read = [f"{data.rstrip('/')}/{file}" for file in (*files.needs, *files.records, *MARK_FILES.values())]
     with unchanged([*read, *(file for part in asked for other in part.others for file in other.files)]):
         validated = all_or_none(_read(asked, workers, parameters, findings, data))
@@ -161,7 +147,6 @@ def _open(
     save_object(run.parameters_path, parameters)
     save_object(run / RECORDS, records)
     if geography is not None:
-        keep_regions(run, data)
         save_region_map(run / GEOGRAPHY, geography)
     return replace(opened, records=records)
 
@@ -232,7 +217,7 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
     """Refuse faulty parameters, missing data files and accounts with too little left before workers are started.
 
     Return whether config.json asks for the jurisdiction. Nothing is charged; marked data needs no account. A validated
-    run is past all but the last. Raises Refused as `validate` does, and Refused, Failed as `reserve_budget` does.
+    run is past all but the last. Raises Refused as `validate` does, and Refused, Failed as `authorize` does.
     """
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
@@ -241,7 +226,8 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     if parameters is not None and asked and not missing and read_mark(data) is None:
         configuration = parameters.configuration
-        precheck(run, charging, configuration.states(jurisdiction), planned_spend(configuration, jurisdiction))
+        spend = planned_spend(configuration, jurisdiction)
+        precheck(charging, Claim(run, configuration.states(jurisdiction), spend))
     return asked or validated
 
 

@@ -1,7 +1,7 @@
-"""One state's spines: the work that can be done state by state, in any order. This is the first of two passes.
+"""The first of two passes over a state: the work that can be done state by state, in any order.
 
 A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
-state has its root at once. The first pass returns what the root needs; the second (`tasks.spine.second_pass`)
+state has its root from the start. The first pass returns what the root needs; the second (`tasks.spine.second_pass`)
 measures and writes, with the root known.
 """
 
@@ -32,7 +32,7 @@ REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
 
 @dataclass(frozen=True)
 class SpinePlan:
-    """The settings that every state of a run shares. marginals: the cells whose standard errors are asked for."""
+    """The settings that every state of a run shares. marginals: the cells whose standard errors are reported."""
 
     settings: SpineSettings
     allocation: Allocation
@@ -51,7 +51,7 @@ class SpinePlan:
         return {"conventional": plain, "aian": plain, "optimized": self.settings.levels}
 
     def parts(self, which: str) -> dict[str, list[Part]]:
-        """Return the orthogonal parts of each marginal, by the allocation as one of the spines has it."""
+        """Return the orthogonal parts of each marginal, by the allocation on one of the spines."""
         allocation = self.allocation.on(self.levels[which])
         product = PRODUCTS.get(self.settings.product)
         return {marginal: marginal_parts(marginal, product, allocation) for marginal in self.marginals}
@@ -59,11 +59,11 @@ class SpinePlan:
 
 @dataclass(frozen=True)
 class StateSummary:
-    """The facts about a state that the root needs; all of it is small.
+    """The facts about a state that the root needs; all of them are small.
 
-    codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
-    number of geounits with 0, 1, 2... children. tops: by spine and marginal, a part after the other, the (d, d) sum of
-    the variances of all top geounits. numbers: for each level of the optimized spine the largest number in a geocode.
+    codes: by family, the codes of its entities. geounits: by spine, their number per level. fanout: by spine, per level
+    the number of geounits with 0, 1, 2... children. tops: by spine and marginal, for each part the (d, d) sum of the
+    variances of all top geounits. numbers: for each level of the optimized spine the largest number in a geocode.
     """
 
     blocks: int

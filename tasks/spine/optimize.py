@@ -1,7 +1,7 @@
 """Optimize the geographic spine of a run: from a block table to a directory with the optimized spine and its report.
 
-Public data only. The stages are plain functions of paths and settings, so that they run in this process, in a Dask
-worker, or spread over workers by state.
+Public data only. The stages are plain functions of paths and settings, so they run in this process, in a Dask worker,
+or spread over workers by state.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def over(workers: Workers | None) -> StateMap:
 def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
     """Return a function that maps over states on workers, which share the file system.
 
-    progress: called with the number of states of a pass that are done, and of all. An exception of a call is raised
-    after all have ended. Raises Failed if the cluster is lost.
+    progress: called with the number of states of a pass that are done, and the number of all. An exception of a call is
+    raised after all have ended. Raises Failed if the cluster is lost.
     """
 
     def map_states(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
@@ -67,7 +67,7 @@ def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda d
                 results[future] = result
                 problems += [problem] if problem else []
                 progress(done, len(futures))
-        except OSError as problem:  # of Dask's connections: what the calls raise is among the problems
+        except OSError as problem:  # from Dask's connections: exceptions of the calls are among the problems
             raise lost("spine", problem) from None
         if problems:
             raise problems[0]
@@ -77,11 +77,11 @@ def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda d
 
 
 def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
-    """Write the optimized spine of a Detailed DHC-A run's blocks to FOLDER; return the line about it for the manifest.
+    """Write the optimized spine of a Detailed DHC-A run's blocks to FOLDER; return its line for the manifest.
 
-    Public: reads GRF-C and nothing else of the run. That there is no spine does not stop the release.
+    Reads only GRF-C, which is public. A spine that cannot be made does not stop the release.
     """
-    shutil.rmtree(folder, ignore_errors=True)  # of an earlier try
+    shutil.rmtree(folder, ignore_errors=True)  # from an earlier try
     settings = settings_for(PRODUCT, jurisdiction)
     path = f"{data.rstrip('/')}/{GRF_FILE}"
     header = split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])

@@ -21,7 +21,7 @@ from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
 from tasks.spine.first_pass import SpinePlan
 
-# Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
+# Cells whose standard errors are reported by default; every geounit has that of the first.
 MARGINALS = {
     "pl94-persons": ("total", "hispanic*cenrace"),
     "pl94-units": ("detailed",),
@@ -90,7 +90,7 @@ def prepare(
     plan = SpinePlan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
     with refusing():
         plan.parts("optimized")
-    pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one
+    pa.default_memory_pool().release_unused()  # the reader's memory, before states are processed one by one
     inputs = input_digests(str(geography), extra)
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -1,7 +1,7 @@
 """The second pass over a state: measure everything under the known root, and write the optimized spine as Parquet.
 
-blocks/SS.parquet: one row a block: geocodes, the id of its geounit on every level, its share.
-geounits/SS.parquet: one row a geounit above the blocks: level, id, parent's id, geocode, share, fan-out, standard
+blocks/SS.parquet: one row per block: geocodes, the id of its geounit on every level, its share.
+geounits/SS.parquet: one row per geounit above the blocks: level, id, parent's id, geocode, share, fan-out, standard
 error.
 Ids number the geounits of a level through the whole run.
 """
@@ -31,17 +31,17 @@ from tasks.records.arrow import text
 from tasks.spine.description import NO_PARENT
 from tasks.spine.first_pass import SpinePlan, build, reported_families
 
-Roots = Mapping[tuple[str, str], list[Root]]  # by spine and marginal, one root a part
+Roots = Mapping[tuple[str, str], list[Root]]  # by spine and marginal, one root for each part
 
 
 @dataclass(frozen=True)
 class Family:
     """A state's entities of one family.
 
-    codes, blocks, population: (entities,), as in `spine.entities`, with how many blocks and persons they hold.
-    costs: by spine. variance: by spine and marginal the (entities,) variance of a cell, which is right where the entity
-    is in this state alone. shared: (entities,) whether it is in other states too; sums: by spine, marginal and part
-    what the root needs to know of those.
+    codes, blocks, population: (entities,), as in `spine.entities`, with their numbers of blocks and persons. costs: by
+    spine. variance: by spine and marginal the (entities,) variance of a cell, which is right for entities in this state
+    alone. shared: (entities,) whether the entity is in other states too. sums: by spine, marginal and part, what the
+    root needs to know of shared entities.
     """
 
     codes: IntArray
@@ -58,7 +58,7 @@ class Written:
     """The results of a state's second pass.
 
     families: every entity's distances and variances. errors: standard errors by spine and level as (sum of squares,
-    count, largest). shares: the distinct ones by level. cost: the most that a replaced record costs below the root.
+    count, largest). shares: the distinct ones by level. cost: the largest cost of a replaced record below the root.
     """
 
     families: Mapping[str, Family]
@@ -78,8 +78,8 @@ def write_state(
 ) -> Written:
     """Measure the state whose blocks are at `path`, and write its two Parquet files under `out`.
 
-    shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
-    optimized forest the id of the state's first geounit. largest: the run's largest numbers in geocodes.
+    shared: by family, the codes of entities that are in other states too. first_ids: for each level of the optimized
+    forest the id of the state's first geounit. largest: the run's largest numbers in geocodes.
     """
     geography = read_object(path, Geography)
     spines = build(geography, plan)
@@ -141,7 +141,7 @@ def _geounit_rows(
 
 
 def _shares(spine: Spine, level: int) -> pa.Array:
-    """Return exact shares as text, a dictionary of the few that occur."""
+    """Return exact shares as text, in a dictionary array of the few distinct ones."""
     distinct, kind = np.unique(spine.shares[level], return_inverse=True)
     words = [str(Fraction(n, spine.denominator)) for n in distinct.tolist()]
     return pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int32)), pa.array(words))
@@ -157,7 +157,7 @@ def measure(
 ) -> tuple[dict[str, Family], dict[str, dict[str, Any]]]:
     """Return every family on every spine, and by spine and level the standard errors of the first marginal's cell.
 
-    shared: by family, the codes of entities that several states have a part of.
+    shared: by family, the codes of entities that are in several states.
     """
     families, errors, first = reported_families(geography, plan.settings), {}, plan.marginals[0]
     measured = {

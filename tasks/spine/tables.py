@@ -1,4 +1,4 @@
-"""The tables of a spine's folder, from the states' measures under one root: entities, classes, levels."""
+"""The tables of a spine's folder (entities, classes, levels), from the states' measures under one root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTSIDE_LABEL = "outside"
 
 
 def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root_of: Roots) -> pd.DataFrame:
-    """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
+    """Return one row per entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
 
     measured: the families of each state.
     """
@@ -30,7 +30,7 @@ def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root
         families = [families[name] for families in measured]
         codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
         if (codes == OUTSIDE).all():
-            continue  # as AIAN areas in Puerto Rico
+            continue  # for example AIAN areas in Puerto Rico
         rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
         columns = _identity(name, codes, families, where)
         for which in SPINES:
@@ -47,7 +47,7 @@ def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root
 def _variance(
     families: Sequence[Family], rows: Sequence[Any], which: str, marginal: str, under: Sequence[tuple[Part, Root]]
 ) -> Any:
-    """Return the variance of every entity: of its state, and from the root where it is in several states."""
+    """Return the variance of every entity: from its state or, if it is in several states, from the root."""
     number = 1 + max(row.max() for row in rows)
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):
@@ -74,7 +74,7 @@ def _identity(name: str, codes: Any, families: Sequence[Family], where: Any) -> 
 
 
 def entity_labels(name: str, codes: Any, outside: Any) -> Any:
-    """Return codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
+    """Return codes in their usual form: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
     widths = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4, "sd": 17}
     if name == "gq":
         labels = [f"{code:07b}" for code in codes.tolist()]
@@ -94,7 +94,7 @@ def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
 
 
 def class_table(entities: pd.DataFrame) -> pd.DataFrame:
-    """Return by class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
+    """Return by class of entity their number, and by spine the mean and largest OSED and the mean standard errors.
 
     The regions outside all entities of a class are in the entity table, but not in these means.
     """
@@ -112,9 +112,9 @@ def class_table(entities: pd.DataFrame) -> pd.DataFrame:
 def level_table(
     states: Sequence[StateSummary], plan: SpinePlan, written: Sequence[Written], root_of: Roots
 ) -> pd.DataFrame:
-    """Return by spine and level: how many geounits, their share beta before any bypass, the spread of their fan-outs.
+    """Return by spine and level the number of geounits, their share beta before any bypass, and their fan-outs.
 
-    And the root mean square and the largest standard error of the first marginal's cell.
+    It also has the root mean square and the largest standard error of the first marginal's cell.
     """
     rows = []
     for which, levels in plan.levels.items():
@@ -143,7 +143,7 @@ def level_table(
 
 
 def _spread(fanout: Any) -> dict[str, Any]:
-    """Return minimum, quantiles, mean and maximum of the fan-outs counted in `fanout`, and how many are 1."""
+    """Return minimum, quantiles, mean and maximum of the fan-outs counted in `fanout`, and the number of fan-outs 1."""
     if fanout is None:
         return {}
     values, cumulative = np.arange(len(fanout)), np.cumsum(fanout)

@@ -40,8 +40,8 @@ StateMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[An
 class SpineSummary:
     """The content of a spine directory, as in spine.json.
 
-    geounits: by spine and level. classes: rows of classes.csv. cost: the most that a replaced record costs (rho or
-    epsilon), which is the budget when every share is spent. notes: what was left out or is not known.
+    geounits: by spine and level. classes: rows of classes.csv. cost: the largest cost of a replaced record (rho or
+    epsilon), which is the budget if every share is spent. notes: what was left out or is unknown.
     """
 
     product: str
@@ -93,7 +93,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
 
 
 def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
-    """Return the root above all states, which of a rooted spine is its only top geounit."""
+    """Return the root above all states; for a rooted spine, it is the only top geounit."""
     root_of: dict[tuple[str, str], list[Root]] = {}
     for which, levels in plan.levels.items():
         share = 0.0 if plan.rooted else float(plan.allocation.levels[levels[0]]) ** plan.power
@@ -108,7 +108,7 @@ def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
 
 
 def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
-    """Return by family the codes of the entities that more than one state has a part of."""
+    """Return by family the codes of the entities that are in more than one state."""
     shared = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):
         codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)
@@ -137,13 +137,13 @@ def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, lis
 
 
 def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
-    """Return exact parameters as text, and as decimals to look at."""
+    """Return exact parameters as text, with decimals for reading."""
     table = pd.DataFrame([{name: str(value) for name, value in row._asdict().items()} for row in noises])
     return table.assign(decimal=[float(row.parameter) for row in noises])
 
 
 def _write_root(prepared: Prepared, states: Sequence[StateSummary], levels: pd.DataFrame) -> None:
-    """Write geounits/root.parquet, the root above several states, of the table of levels."""
+    """Write geounits/root.parquet, the root above several states, from the table of levels."""
     top = levels[levels["spine"] == "optimized"].iloc[0]
     like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
     row = {

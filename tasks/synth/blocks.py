@@ -14,7 +14,7 @@ from tasks.geography.blocks.tables import read_rows, recognize
 from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.records.files import refuse_unreadable
 
-# GRF-C's columns and widths: those that the run needs, then those that the geographic spine can use.
+# GRF-C's columns and widths: those that a run needs, then those that the geographic spine can use.
 GRF_COLUMNS = {
     **dict(zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)),
     "PLACEFP": 5,
@@ -33,7 +33,7 @@ GRF_COLUMNS = {
 class Blocks:
     """Blocks in geographic order with their populations.
 
-    columns: {GRF-C name: fixed-width bytes of shape (b,)}; all of BLOCK_COLUMNS, PLACEFP and AIANNHCE at least.
+    columns: {GRF-C name: fixed-width bytes of shape (b,)}; at least all of BLOCK_COLUMNS, PLACEFP and AIANNHCE.
     population: int64 (b,).
     """
 
@@ -54,13 +54,13 @@ class Blocks:
 
 
 def grf_text(blocks: Blocks, *, header: bool) -> bytes:
-    """Return the lines of GRF-C.txt, one a block, below the header or without it."""
+    """Return the lines of GRF-C.txt, one per block, with or without the header."""
     names = "|".join(blocks.columns).encode() + b"\n"
     return (names if header else b"") + delimited([*blocks.columns.values()], end=b"\n").tobytes()
 
 
 def digits(numbers: np.ndarray, width: int) -> np.ndarray:
-    """Return numbers as text of `width` digits, `S` of their shape. Raises ValueError when one is too long."""
+    """Return numbers as text of `width` digits, `S` of their shape. Raises ValueError if one is too long."""
     if numbers.max(initial=0) >= 10**width:
         raise ValueError(f"{numbers.max()} has more than {width} digits")
     powers = 10 ** np.arange(width - 1, -1, -1)
@@ -68,7 +68,7 @@ def digits(numbers: np.ndarray, width: int) -> np.ndarray:
 
 
 def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -> np.ndarray:
-    """Return rows of text: fixed-width columns with `between` between them and `end` behind; `S` of shape (n,)."""
+    """Return rows of text: fixed-width columns joined by `between`, each row ending with `end`; `S` of shape (n,)."""
     rows = len(columns[0])
     pieces = [piece for column in columns for piece in (column, np.full(rows, between))]
     pieces[-1] = np.full(rows, end)
@@ -77,9 +77,9 @@ def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -
 
 
 def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
-    """Read a geography with populations (docs/spec/files.md#block-tables). Blank means none: written as nines.
+    """Read a geography with populations (docs/spec/files.md#block-tables). Blank codes become nines, for "none".
 
-    populated: refuse a table without populations; else they are -1 there. Raises Refused with one line.
+    populated: refuse a table without populations; otherwise such populations are -1. Raises Refused with one line.
     """
     try:
         with refuse_unreadable(source):

@@ -1,4 +1,4 @@
-"""Uniform draws by address, what is drawn by laws with them, and whole numbers in given proportions.
+"""Uniform draws by address, draws of laws with them, and whole numbers in given proportions.
 
 Uniform draws are Philox 4x32-10, keyed by seed and purpose, counted by tract and row: J. K. Salmon, M. A. Moraes,
 R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC '11.
@@ -19,7 +19,7 @@ from spine.compiled import compiled
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-PARTS = 4  # of the guide of a law, for each of its outcomes
+PARTS = 4  # parts of a law's guide for each of its outcomes
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -28,7 +28,7 @@ _BELL_PARTS = 1024
 
 
 class Purpose(IntEnum):
-    """What a stream of draws is for."""
+    """The purpose of a stream of draws."""
 
     QUARTERS = 1
     MINORS_IN_QUARTERS = auto()
@@ -58,7 +58,7 @@ class Purpose(IntEnum):
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of some tracts. tracts: uint64 (t, 2), the state and county and the tract of each, by their codes."""
+    """The draws of some tracts. tracts: uint64 (t, 2), the codes of each one's state and county, and of the tract."""
 
     seed: int
     tracts: NDArray[np.uint64]
@@ -70,14 +70,14 @@ class Draws:
         return numbers
 
     def normal(self, purpose: Purpose, tract: NDArray[np.int64]) -> FloatArray:
-        """Return a standard normal number for each row, to within 1/1,024 of the law."""
+        """Return a standard normal number for each row, within 1/1,024 of the law."""
         numbers: FloatArray = _bell()[(self.uniform(purpose, tract) * _BELL_PARTS).astype(np.int64)]
         return numbers
 
 
 @cache
 def _bell() -> FloatArray:
-    """Return standard normal numbers at the middles of equal parts of [0, 1)."""
+    """Return the standard normal quantiles at the middles of equal parts of [0, 1)."""
     return np.array([NormalDist().inv_cdf((part + 0.5) / _BELL_PARTS) for part in range(_BELL_PARTS)])
 
 
@@ -110,7 +110,7 @@ def fill_uniforms(
 
 
 def shares(weights: FloatArray) -> FloatArray:
-    """Return the chances that are proportional to weights."""
+    """Return the probabilities that are proportional to weights."""
     return np.asarray(weights / weights.sum())
 
 
@@ -121,9 +121,9 @@ def fraction(numbers: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Laws:
-    """Laws over the same outcomes, drawn by inverse CDF: law i is on [i, i + 1), so that one search serves them all.
+    """Laws over the same outcomes, drawn by inverse CDF. Law i is on [i, i + 1), so one search serves them all.
 
-    edges: cumulative chances, law after law. guide: the outcome at which the search begins, by part of [0, laws).
+    edges: cumulative probabilities, law after law. guide: by part of [0, laws), the outcome where the search begins.
     """
 
     count: int
@@ -135,7 +135,7 @@ class Laws:
         return self._find(at) % (len(self.edges) // self.count)
 
     def split(self, at: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the outcome at each point, and the point's place in [0, 1) of that outcome's part."""
+        """Return the outcome at each point, and the point's position in [0, 1) within that outcome's part."""
         found = self._find(at)
         lower = np.concatenate([[0.0], self.edges[:-1]])
         width = np.maximum(self.edges - lower, np.finfo(float).tiny)
@@ -149,7 +149,7 @@ class Laws:
 
 
 def make_laws(*laws: FloatArray) -> Laws:
-    """Return laws by their chances; the last outcome that has a chance ends at exactly 1, whatever the rounding."""
+    """Return laws by their probabilities; the last possible outcome ends at exactly 1, in spite of rounding."""
     ends = []
     for place, chances in enumerate(laws):
         end = np.minimum(chances.cumsum(), 1.0)
@@ -162,7 +162,7 @@ def make_laws(*laws: FloatArray) -> Laws:
 
 @compiled
 def _search(edges: FloatArray, guide: IntArray, parts: float, at: FloatArray, found: IntArray) -> None:
-    """Fill the number of edges that are not above each point; parts: of the guide, of an interval of 1."""
+    """Fill the number of edges that are not above each point; parts: of the guide, per interval of 1."""
     last = len(edges) - 1
     for row in range(len(at)):
         place = guide[min(int(at[row] * parts), len(guide) - 1)]
@@ -176,8 +176,8 @@ def _search(edges: FloatArray, guide: IntArray, parts: float, at: FloatArray, fo
 def apportion(weights: np.ndarray, total: int, *, least: int = 0) -> IntArray:
     """Split `total` in proportion to weights, after `least` for each; int64 like `weights`.
 
-    Cumulative sums are rounded, so the fractions of neighbours offset each other: a small total is spread over all of
-    them instead of going to the largest. Weight 0 gets `least`. Raises ValueError when `total` is too small.
+    Cumulative sums are rounded, so the fractions of neighbours offset each other: a small total is spread over all
+    parts instead of going to the largest. Weight 0 gets `least`. Raises ValueError if `total` is too small.
     """
     rest = total - least * len(weights)
     if rest < 0:
@@ -188,6 +188,6 @@ def apportion(weights: np.ndarray, total: int, *, least: int = 0) -> IntArray:
 
 
 def number_within(counts: IntArray) -> IntArray:
-    """Return 0, 1, ... counts[i] - 1 for each i in turn, joined; int64 of shape (counts.sum(),)."""
+    """Return 0, 1, ... counts[i] - 1 for each i in turn, concatenated; int64 of shape (counts.sum(),)."""
     starts = counts.cumsum() - counts
     return np.arange(counts.sum()) - np.repeat(starts, counts)

@@ -1,7 +1,7 @@
-"""A made-up geography with a state's real tallies, its sizes as skewed as real ones.
+"""A made-up geography with a state's real tallies, and sizes as skewed as real ones.
 
-Blocks are on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
-are stretches of the line that follow no other boundary, so that places cross tracts and counties; county subdivisions
+Blocks are on a line in the order of their codes, cut into counties, tracts and block groups. Places and AIANNH areas
+are stretches of the line that ignore other boundaries, so that places cross tracts and counties. County subdivisions
 and school districts are stretches of a county.
 
 The tallies of 2020 by state are in tallies.txt. Populations and counties are each state's own, and national totals are
@@ -27,11 +27,11 @@ PUERTO_RICO = "72"
 # Standard deviations of the logarithms of sizes.
 COUNTY_SKEW, GROUPS_SKEW, BLOCKS_SKEW, PLACE_SKEW = 1.4, 0.22, 0.4, 1.2  # in tracts, block groups, blocks, blocks
 TRACT_SKEW, BLOCK_SKEW = 0.4, 1.1  # in persons
-EMPTY_SHARE = 0.28  # of the blocks; 29% in 2020, those of water among them
-WATER_SHARE = 0.02  # of the tracts: their first block group, numbered 0, is water
-PLACE_COVER, AREA_COVER, WIDE_AREA_COVER = 0.6, 0.03, 0.7  # of the stretch that a place or area gets
-WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas leave little out
-INCORPORATED_SHARE = 0.6  # of the places: those with a government (functional status A, others S)
+EMPTY_SHARE = 0.28  # share of blocks without persons; 29% in 2020, including water
+WATER_SHARE = 0.02  # share of tracts whose first block group, numbered 0, is water
+PLACE_COVER, AREA_COVER, WIDE_AREA_COVER = 0.6, 0.03, 0.7  # share of a stretch that its place or area covers
+WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas cover most of the state
+INCORPORATED_SHARE = 0.6  # share of places with a government (functional status A, others S)
 # States whose county subdivisions have governments.
 TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55")
 
@@ -54,7 +54,7 @@ class Tally:
 
 @cache
 def tallies() -> dict[str, Tally]:
-    """Return all 51 states in the order of their codes, then Puerto Rico."""
+    """Return the tallies of all 51 states in the order of their codes, then of Puerto Rico."""
     header, *lines = (Path(__file__).parent / "tallies.txt").read_text("utf-8").splitlines()
     names, tally = header.split("|"), {}
     for line in lines:
@@ -65,7 +65,7 @@ def tallies() -> dict[str, Tally]:
 
 
 def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
-    """Return the blocks of a state with `persons` in them; the blocks themselves do not depend on `persons`."""
+    """Return the blocks of a state with `persons` in them; only the populations depend on `persons`."""
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(1, int(tally.state)))))
     county_tracts = _sizes(random, tally.counties, COUNTY_SKEW, tally.tracts)
     tract_groups = _sizes(random, tally.tracts, GROUPS_SKEW, tally.block_groups)
@@ -111,7 +111,7 @@ def _sizes(random: np.random.Generator, count: int, skew: float, total: int, lea
 def _stretches(
     random: np.random.Generator, tally: Tally, codes: np.ndarray, cover: float, none: int
 ) -> NDArray[np.int64]:
-    """Cut the blocks into a stretch for each code; the first `cover` of it (at least a block) gets the code."""
+    """Cut the blocks into a stretch for each code; its first `cover` part, at least one block, gets the code."""
     if not len(codes):
         return np.full(tally.blocks, none)
     lengths = _sizes(random, len(codes), PLACE_SKEW, tally.blocks, least=2)
@@ -120,7 +120,7 @@ def _stretches(
 
 
 def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Return the code of each block's part of its county: `parts` in the state, at least one a county, by blocks."""
+    """Return the code of each block's part of its county: `parts` in the state, at least one per county, by blocks."""
     blocks = np.bincount(county)
     of_county = apportion(blocks, parts, least=1) if parts > len(blocks) else np.ones_like(blocks)
     within = number_within(blocks) * of_county[county] // blocks[county]

@@ -2,7 +2,7 @@
 
 A published count belongs to a Detailed (LEVEL 2) group; within it the codes are skewed (1, 1/2, 1/3 ...). The counts
 are of groups "alone or in any combination", so a person with several codes is in several of them. So the groups' shares
-among all responses follow the published table, while Hispanic origins, one for each person, follow it as shares of the
+of all responses follow the published table. Each person has one Hispanic origin, so these follow it as shares of the
 population.
 """
 
@@ -21,11 +21,11 @@ from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
 
 US_POPULATION = 331_449_281  # 2020
-HISPANIC_SHARE = 0.187  # used where no published counts are
+HISPANIC_SHARE = 0.187  # used without published counts
 PR_HISPANIC_SHARE = 0.989  # 2020
-PR_PUERTO_RICAN_SHARE = 0.955  # of them
+PR_PUERTO_RICAN_SHARE = 0.955  # of Hispanic persons
 MAJOR_NAMES = ("White", "Black", "American Indian", "Asian", "Native Hawaiian", "Some Other Race")
-SOME_OTHER_RACE = 5  # of a code that no major race has
+SOME_OTHER_RACE = 5  # the major race of a code without one
 PARAMETER_FILES = {
     "race-and-ethnicity-codes.txt": ["RACE_ETH_CODE"],
     "race-characteristic-iterations.txt": ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "COARSE_ONLY"],
@@ -37,7 +37,7 @@ PARAMETER_FILES = {
 def published_counts(path: Path) -> dict[str, float]:
     """Return persons by iteration name from a table with the columns ITERATION_NAME and US_POP.
 
-    A suppressed count ("X") is one person. Raises Refused, also for a count that is no number and for a name twice.
+    A suppressed count ("X") is one person. Raises Refused, also for an invalid count and for a name that appears twice.
     """
     with refuse_unreadable(path):
         table = open_table(str(path)).read(("ITERATION_NAME", "US_POP")).table.to_pandas()
@@ -53,8 +53,8 @@ def published_counts(path: Path) -> dict[str, float]:
 def match(params: Path, counts: Mapping[str, float], path: Path) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return the counts of a code list's groups, and the names of groups without one, which get one person each.
 
-    Raises Refused where the counts are of another list, more than half of the groups being without, or not of the
-    nation: groups that follow them would be nonsense.
+    Raises Refused if the counts are of another list, that is if more than half of the groups lack one, or if they are
+    not national: groups that follow such counts would make no sense.
     """
     _, race_groups, span_groups, _ = _groups(params)
     sums = {}
@@ -78,11 +78,11 @@ def read_origins(
 ) -> Origins:
     """Return the law for the code list of a parameters directory.
 
-    Raises Refused when files are missing or name no race.
-
-    counts: published persons by iteration name. None: groups have the chances 1, 1/2, 1/3 ... in the order of their
+    counts: published persons by iteration name. None: groups have the weights 1, 1/2, 1/3 ... in the order of their
     codes, and HISPANIC_SHARE of all persons are Hispanic.
-    puerto_rico: 98.9% are Hispanic and 95.5% of these Puerto Rican, by the iterations' names where the list has one.
+    puerto_rico: 98.9% are Hispanic, and 95.5% of these are Puerto Rican if the iterations' names include it.
+
+    Raises Refused if files are missing or no code belongs to a race.
     """
     code_list, race_groups, span_groups, majors = _groups(params)
     race_weight = _weights(code_list, race_groups, counts)
@@ -133,14 +133,14 @@ def _read(params: Path, name: str) -> pd.DataFrame:
 
 
 def _detailed_groups(mapping: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, str]:
-    """Return the name of each code's nation/state group: its LEVEL 2 iteration, else LEVEL 1 (at most one each)."""
+    """Return the name of each code's nation/state group: its only LEVEL 2 iteration or, without one, its LEVEL 1."""
     tabulated = iterations[(iterations["LEVEL"] != "0") & (iterations["COARSE_ONLY"] == "False")]
     rows = mapping.merge(tabulated, on="ITERATION_CODE").sort_values(["LEVEL", "ITERATION_CODE"], kind="stable")
     return dict(zip(rows["RACE_ETH_CODE"], rows["ITERATION_NAME"].str.strip(), strict=True))
 
 
 def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, float] | None) -> np.ndarray:
-    """Return the weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ... over its codes; or 0."""
+    """Return the weight of every code, float64 (c,): its group's count, split 1, 1/2, 1/3 ... over its codes, or 0."""
     if counts is None:
         sizes = {
             group: 1 / place
@@ -155,7 +155,7 @@ def _weights(codes: pd.Series, groups: Mapping[str, str], counts: Mapping[str, f
 
 
 def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return weights whose chosen part is PR_PUERTO_RICAN_SHARE of the whole, the rest in its old proportions."""
+    """Return weights whose chosen part is PR_PUERTO_RICAN_SHARE of the whole; the rest keeps its proportions."""
     if not chosen.any() or chosen[weights > 0].all():
         return weights
     rest = (1 - PR_PUERTO_RICAN_SHARE) * shares(np.where(chosen, 0.0, weights))
@@ -163,10 +163,10 @@ def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _race_shares(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: float) -> np.ndarray:
-    """Return the shares of race codes, (2, c): of those not Hispanic, and of others.
+    """Return the shares of race codes, (2, c): for persons who are not Hispanic, and for Hispanic persons.
 
-    Hispanic codes given as race are answers of Hispanic persons and of nobody else. With f their share of all responses
-    and h the share of Hispanic persons in the nation, f/h of a Hispanic person's codes are such.
+    Only Hispanic persons give Hispanic codes as race. With f the share of these codes among all responses and h the
+    share of Hispanic persons in the nation, they are f/h of a Hispanic person's codes.
     """
     chances = shares(weights)
     given = min(1.0, chances[is_hispanic].sum() / hispanic_share) if is_hispanic.any() else 0.0
@@ -176,7 +176,7 @@ def _race_shares(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: f
 
 
 def _majors(mapping: pd.DataFrame, race: pd.DataFrame) -> dict[str, int]:
-    """Return the major race of codes: that of their LEVEL 0 iteration of one race alone."""
+    """Return the major race of codes: that of their LEVEL 0 iteration for one race alone."""
     level = race[(race["LEVEL"] == "0") & (race["ALONE"] == "True")]
     of_iteration = {
         iteration: number
@@ -189,8 +189,8 @@ def _majors(mapping: pd.DataFrame, race: pd.DataFrame) -> dict[str, int]:
 
 
 def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:
-    """Return the QSPAN of persons who are not Hispanic: the code that is no race, else the first not Hispanic."""
+    """Return the QSPAN of persons who are not Hispanic: a code that is not a race, else the first not Hispanic."""
     if is_hispanic.all():
-        raise Refused("every code of the list is Hispanic: none is left for persons who are not Hispanic")
+        raise Refused("every code of the list is Hispanic: persons who are not Hispanic need a code too")
     candidates = ~is_hispanic & ~is_race
     return np.asarray(names[candidates if candidates.any() else ~is_hispanic][:1])

@@ -1,7 +1,7 @@
 """The parameter files of synthetic data: the user's, with config.json adapted to the states in the data.
 
-Next to it config-ddhcb.json and config-sdhc.json, of the user's parameter files or as in the 2020 production (NMFv5 of
-the Detailed DHC-B, NMFv8 of the S-DHC: `production/`).
+config-ddhcb.json and config-sdhc.json are also written, from the user's parameter files or as in the 2020 production
+(NMFv5 of the Detailed DHC-B, NMFv8 of the S-DHC: `production/`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOUSEHOLDS_CONFIG, SDHC_CONFIG = "config-ddhcb.json", "config-sdhc.json"
 def read_config(params: Path, name: str = "config.json") -> dict[str, Any]:
     """Return a configuration as a plain dictionary; numbers with a point keep their text, as `@0.159@`.
 
-    Raises Refused.
+    Raises Refused if it is not JSON or is invalid.
     """
     path = params / name
     try:
@@ -43,7 +43,7 @@ def read_config(params: Path, name: str = "config.json") -> dict[str, Any]:
 def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterable[str]) -> None:
     """Copy the parameter files into the new directory `out`, with configurations that run exactly these states.
 
-    They run the jurisdictions in the data and read text or Parquet (`csv`); everything else stays, numbers digit for
+    They run the jurisdictions in the data and read text or Parquet (`csv`). Everything else is unchanged, digit for
     digit.
     """
     out.mkdir(parents=True)
@@ -56,7 +56,7 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
     if not (params / HOUSEHOLDS_CONFIG).exists():
         households |= {"max_race_codes": config["max_race_codes"]}
     sdhc |= {"state_filter": us or [PUERTO_RICO], "reader": "csv"}
-    if not us:  # a run of Puerto Rico has no nation
+    if not us:  # a run of Puerto Rico alone has no nation level
         budgets = sdhc["privacy_budget"].items()
         sdhc["privacy_budget"] = {
             table: {level: 0 if level.startswith("usa") else budget for level, budget in levels.items()}
@@ -68,5 +68,5 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
 
 
 def _given(params: Path, name: str) -> dict[str, Any]:
-    """Return a configuration of the user's parameter files, or that of the production."""
+    """Return a configuration from the user's parameter files or, if they lack it, from the production's."""
     return read_config(params if (params / name).exists() else PRODUCTION, name)

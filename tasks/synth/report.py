@@ -1,4 +1,4 @@
-"""How plausible a population is: its shares next to the published ones (`das synth --report`)."""
+"""The plausibility of a population: its shares compared with published ones (`das synth --report`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Counts = dict[str, int]
 
 @dataclass(frozen=True)
 class Figure:
-    """A share of a population: of which counts it is, its published value, and how far it may be from that."""
+    """A share of a population: its counts, its published value, and the allowed distance from it."""
 
     words: str
     part: str
@@ -39,11 +39,11 @@ class Figure:
         return counts[self.part] / max(counts[self.whole], 1)
 
     def fits(self, counts: Mapping[str, int]) -> bool:
-        """Return whether the share is as near to the published one as it should be."""
+        """Return whether the share is within the allowed distance of the published one."""
         return abs(self.value(counts) - self.target) <= self.within
 
 
-FIGURES = (  # targets of 2020 and of the American Community Survey 2017-2021; the last three are own
+FIGURES = (  # targets of 2020 and of the American Community Survey 2017-2021; the last three are our own
     Figure("households of one person", "of one", "households", 0.276, 0.010),
     Figure("persons in a household", "housed", "households", 2.549, 0.010),
     Figure("households of a married couple", "married", "households", 0.462, 0.010),
@@ -70,7 +70,7 @@ FIGURES = (  # targets of 2020 and of the American Community Survey 2017-2021; t
 
 
 def count_figures(stretch: Stretch) -> Counts:
-    """Return the counts that the figures are shares of."""
+    """Return the counts from which the figures are computed."""
     people, units, recodes = stretch.population, stretch.population.homes, stretch.recodes
     housed = units.kind[units.unit] == 0
     role = np.bincount(people.role, minlength=64)

@@ -1,6 +1,6 @@
-"""States to populate: their blocks, living quarters and laws, published or drawn, and whole tracts of one at a time.
+"""States to populate: their blocks, living quarters and laws, published or drawn, and their whole tracts in turn.
 
-A state's persons depend on the seed, its own blocks, the code list and public tallies, and on nothing of other states.
+A state's persons depend on the seed, its own blocks, the code list and public tallies, but not on other states.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tasks.errors import Refused
+from tasks.synth.block_counts import cells_in, read_counts
 from tasks.synth.blocks import Blocks
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
@@ -22,18 +23,17 @@ from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
 from tasks.synth.population.model import IntArray, Tracts
 from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
-from tasks.synth.published import cells_in, read_published
 from tasks.synth.writers.columns import Stretch
 
-FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020
-STRETCH_PERSONS, STRETCH_TRACTS = 150_000, 60  # of a stretch, unless a tract has more; tracts have 6 bits
+FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # a state has this many numbers for each of its persons of 2020
+STRETCH_PERSONS, STRETCH_TRACTS = 150_000, 60  # the largest stretch, unless a tract is larger; tracts have 6 bits
 
 
 @dataclass(frozen=True)
 class State:
     """A state to populate.
 
-    persons, size: how many it has, and its blocks. before, country: persons of its country in the states before, and in
+    persons, size: its numbers of persons and blocks. before, country: persons of its country in earlier states, and in
     all. read: returns its blocks. published: its living quarters, and persons by block and cell (`Published.cells`).
     repairs: the number of blocks that each rule repaired.
     """
@@ -48,12 +48,12 @@ class State:
     repairs: Counter[str] | None = None
 
     def strangers(self, origins: Origins) -> int:
-        """Return how many published persons get other races, for want of codes in the list."""
+        """Return the number of published persons who get other races because the list has no code for theirs."""
         cells = np.zeros((0, 3), np.int64) if self.published is None else self.published[1]
         return int(cells[origins.nearest[cells[:, 1] & 127] != cells[:, 1] & 63, 2].sum())
 
     def open(self, origins: Origins, seed: int) -> OpenState:
-        """Return the state with its blocks. Raises Refused where it has more units than MAFIDs."""
+        """Return the state with its blocks in memory. Raises Refused if it has more units than MAFIDs."""
         blocks, cells = self.read(), None
         if self.published is None:
             quarters = draw_quarters(blocks.population, _random(seed, Purpose.QUARTERS, self.code))
@@ -65,7 +65,7 @@ class State:
 
 @dataclass(frozen=True)
 class OpenState:
-    """A state whose blocks are in memory. law: of its households. mafid: of its first unit."""
+    """A state whose blocks are in memory. law: of its households. mafid: that of its first unit."""
 
     state: State
     blocks: Blocks
@@ -77,7 +77,7 @@ class OpenState:
     seed: int
 
     def stretches(self) -> Iterator[slice]:
-        """Yield the rows of the blocks of whole tracts."""
+        """Yield slices of the blocks that are whole tracts."""
         columns = self.blocks.columns
         same = [columns[name][1:] == columns[name][:-1] for name in ("TABBLKCOU", "TABTRACTCE")]
         ends = np.append(np.flatnonzero(~(same[0] & same[1])) + 1, len(self.blocks))
@@ -119,7 +119,7 @@ class OpenState:
 
 def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
     """Return the states of a table that are wanted, each a country of its own, with what its files publish of them."""
-    blocks, published, states = _with_populations(blocks, seed), read_published(table, blocks), []
+    blocks, published, states = _with_populations(blocks, seed), read_counts(table, blocks), []
     of_row = blocks.columns["TABBLKST"]
     for name in np.unique(of_row):
         rows = slice(*np.searchsorted(of_row, [name, name + b"~"]).tolist())
@@ -136,9 +136,9 @@ def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str],
 
 
 def nation_states(persons: int | None, wanted: Sequence[str], seed: int) -> list[State]:
-    """Return the states of the nation that are wanted, all if none are named.
+    """Return the wanted states of the nation; all if none are named.
 
-    persons: of the whole nation and Puerto Rico; None: as many as in 2020. Raises Refused for a code of no state.
+    persons: in the whole nation and Puerto Rico; None: as many as in 2020. Raises Refused for an unknown state code.
     """
     tally = tallies()
     for code in sorted(set(wanted) - set(tally)):
@@ -158,7 +158,7 @@ def nation_states(persons: int | None, wanted: Sequence[str], seed: int) -> list
 
 
 def _with_populations(blocks: Blocks, seed: int) -> Blocks:
-    """Return blocks with populations, drawn where the table has none."""
+    """Return blocks with populations, drawn where the table lacks them."""
     population = blocks.population.copy()
     for state in np.unique(blocks.columns["TABBLKST"][population < 0]):
         rows = np.flatnonzero((blocks.columns["TABBLKST"] == state) & (population < 0))
@@ -169,12 +169,12 @@ def _with_populations(blocks: Blocks, seed: int) -> Blocks:
 
 
 def _random(seed: int, purpose: Purpose, state: str) -> np.random.Generator:
-    """Return the generator of what is drawn for a whole state."""
+    """Return the generator of draws for a whole state."""
     return np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), purpose], counter=[0, 0, 0, int(state)]))
 
 
 def _law(quarters: Quarters) -> StateLaw:
-    """Return what the tallies of a state fix of its households."""
+    """Return the law of a state's households from its tallies."""
     persons = quarters.residents[:, 0]
     free = int((persons - quarters.occupied).sum())
     minors = MINORS * int(quarters.residents.sum()) - float(quarters.residents.sum(axis=0)[1:] @ UNDER_18[1:])
@@ -182,7 +182,7 @@ def _law(quarters: Quarters) -> StateLaw:
 
 
 def _mafid(state: str, quarters: Quarters) -> int:
-    """Return the MAFID of a state's first unit: each state has numbers by its persons of 2020, made or not."""
+    """Return the MAFID of a state's first unit: each state reserves numbers by its persons of 2020, made or not."""
     persons = {code: tally.persons for code, tally in tallies().items()}
     if state not in persons:
         raise _unknown_state(state)

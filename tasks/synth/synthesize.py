@@ -1,4 +1,4 @@
-"""One made-up population over real or made-up geography, written for any system: what `das synth` does."""
+"""One made-up population over real or made-up geography, written for any system: the work of `das synth`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.geography.names import NAMES, Names, write_names
-from tasks.geography.points import Points, points_in, write_points
+from tasks.geography.names import NAMES, Names
+from tasks.geography.points import POINTS, Points
+from tasks.geography.public_regions import read_regions
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.records.marks import Mark, save_mark
 from tasks.synth.blocks import read_blocks
@@ -25,16 +26,16 @@ from tasks.synth.states import State, nation_states, table_states
 from tasks.synth.write import Format, Options, check_room, write_data
 from tasks.synth.writers.systems import SYSTEMS
 
-EXAMPLE = Path(__file__).parent / "example"  # a block table and parameter files like any others
+EXAMPLE = Path(__file__).parent / "example"  # a block table and parameter files, in the usual formats
 GIVEN = "populations of blocks by voting age, ethnicity and race, group quarters and housing units; the rest is drawn"
 DRAWN = "populations of blocks; the rest is drawn"
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: its folders by system, its contents and its mark.
+    """A population that was made: its folders by system, its contents and its mark.
 
-    shares: the published counts that it follows. uncounted: names of groups without one, which get a person each.
+    shares: the published counts that it follows. uncounted: names of groups without a count, which get one person each.
     counts: of the population, as in report.py.
     """
 
@@ -65,16 +66,16 @@ def synthesize_blocks(
     populated: bool = True,
     wanted: Callable[[str], bool] = lambda state: True,
 ) -> Made:
-    """Make persons over real geography, exactly its block populations.
+    """Make persons over real geography, with exactly its block populations.
 
-    table: docs/spec/files.md#block-tables; without populations it is refused, or they are drawn (not populated).
+    table: docs/spec/files.md#block-tables. populated: refuse a table without populations; otherwise draw them.
     params: a code list; None: that of the bundled example. shares: published national counts (ITERATION_NAME, US_POP)
-    of the groups; None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes. wanted: which states.
-    Raises Refused, Failed.
+    of the groups; None: groups have the weights 1, 1/2, 1/3 ... in the order of their codes. wanted: tells which states
+    to make. Raises Refused, Failed.
     """
     check_empty(out)
     states = table_states(read_blocks(table, populated=populated), table, options.seed, wanted)
-    names, points = NAMES.in_geography(str(table)), points_in(str(table))
+    names, points = read_regions(str(table))
     return _make(generator, states, params, out, options, shares, names=names, points=points)
 
 
@@ -88,9 +89,9 @@ def synthesize_top_down(
     form: Format = "parquet",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Made:
-    """Make persons and units of the TopDown Algorithm on these blocks, or on those of some states, in `out` itself.
+    """Make persons and units for the TopDown Algorithm on these blocks, or on those of some states, in `out` itself.
 
-    Populations are drawn where the table has none; races follow the example's code list. Raises Refused, Failed.
+    Populations are drawn if the table lacks them; races follow the example's code list. Raises Refused, Failed.
     """
     codes = {f"{state:02d}" for state in states}
     return synthesize_blocks(
@@ -107,11 +108,11 @@ def synthesize_top_down(
 def synthesize_example(out: Path, options: Options) -> Made:
     """Make the bundled example: a small invented geography with its own code list. Raises Refused, Failed.
 
-    Two states (numbered 31 and 46, as a state filter must name real ones) with three counties, and a Puerto Rico with
-    two. Places cross tracts; county 31003 is a single tract and, but for its water block 0001, a single place; AIANNH
-    area 0500 crosses the states; some blocks are empty. The codes are of invented peoples, with every case of the real
-    list: Regional and Detailed iterations, groups with too few people for sub-state tables (DETAILED_ONLY) and the
-    group that gathers them (COARSE_ONLY), LEVEL 0.
+    Two states (numbered 31 and 46, because a state filter must name real ones) with three counties, and a Puerto Rico
+    with two. Places cross tracts; county 31003 is a single tract and, except for its water block 0001, a single place;
+    AIANNH area 0500 crosses the states; some blocks are empty. The codes are of invented peoples, with every case of
+    the real list: Regional and Detailed iterations, groups with too few people for sub-state tables (DETAILED_ONLY) and
+    the group that collects them (COARSE_ONLY), LEVEL 0.
     """
     return synthesize_blocks(EXAMPLE / "blocks.txt", None, out, options, generator="das synth (example)")
 
@@ -125,11 +126,11 @@ def synthesize_nation(
     persons: int | None = None,
     states: Sequence[str] = (),
 ) -> Made:
-    """Return a made-up nation with the tallies of 2020 (tasks.synth.nation), with one state at a time in memory.
+    """Make a nation with the tallies of 2020 (tasks.synth.nation), with one state at a time in memory.
 
     params: its code list and configuration; None: those of the bundled example.
-    persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.
-    states: the codes to make, 72 being Puerto Rico; none: all. A state is the same with or without the others.
+    persons: in the whole nation and Puerto Rico, on the same geography; None: as many as in 2020.
+    states: the codes to make, 72 for Puerto Rico; empty: all. A state is the same with or without the others.
     Raises Refused, Failed.
     """
     return _make("das synth nation", nation_states(persons, states, options.seed), params, out, options, shares)
@@ -174,15 +175,16 @@ def _make(
         for place, own in digests.items():
             save_mark(place, replace(mark, digests=own))
             if names:
-                write_names(place, names, names.__contains__)
-            write_points(place, points or {}, (points or {}).__contains__)
+                NAMES.write_release(place, names, names.__contains__)
+            if points:
+                POINTS.write_release(place, points, points.__contains__)
     folders = {name: out / place for name, place in options.places.items()}
     mark = replace(mark, digests=next(iter(digests.values())))
     return Made(folders, out / "params", persons, blocks, codes, shares, uncounted, mark, counts)
 
 
 def _fidelity(states: Sequence[State], law: Callable[[State], Origins]) -> dict[str, Any]:
-    """Return how true to life the population is, for its mark: what is given, and the blocks that rules repaired."""
+    """Return the sources of a population, for its mark: the given counts, and the numbers of repaired blocks."""
     if all(state.published is None for state in states):
         return {"given": DRAWN}
     repaired = sum((state.repairs or Counter() for state in states), Counter[str]())

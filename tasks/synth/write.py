@@ -1,7 +1,7 @@
 """Write data folders of a population: each system's records as text or Parquet, GRF-C.txt and states' totals.
 
-Threads make stretches of whole tracts (numpy and the kernels release the interpreter lock), and these are written in
-order. Draws are addressed by tract, so the bytes do not depend on the number of threads.
+Threads make stretches of whole tracts (numpy and the kernels release the interpreter lock), which are written in order.
+Draws are addressed by tract, so the bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
 from tasks.synth.states import OpenState
 from tasks.synth.writers.columns import Stretch, as_table, as_text
-from tasks.synth.writers.systems import System, Table
+from tasks.synth.writers.systems import RecordTable, System
 
 Format = Literal["text", "parquet"]
-ROW_GROUP_ROWS = 1 << 20  # of Parquet, at least
-PARQUET_SHARE = 0.3  # of the bytes of text, at most
+ROW_GROUP_ROWS = 1 << 20  # the least number of rows in a row group of Parquet
+PARQUET_SHARE = 0.3  # the largest size of Parquet, relative to text
 BYTES_A_BLOCK = 60
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ T = TypeVar("T")
 class Options:
     """How to make a population.
 
-    places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
-    with the number of persons written, and the number of all. report: count what report.py shows.
+    places: the folder of each system's files in OUT. params: whether to write parameter files too. progress: called
+    with the number of persons written, and the number of all. report: whether to count the figures of report.py.
     """
 
     seed: int = 0
@@ -55,12 +55,12 @@ class Options:
 
 
 def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks: int, form: Format) -> None:
-    """Refuse a folder on a disk that has no room for these persons and blocks."""
+    """Refuse a folder on a disk without room for these persons and blocks."""
     share = 1.0 if form == "text" else PARQUET_SHARE
     need = persons * share * sum(system.bytes_a_person for system in systems) + blocks * BYTES_A_BLOCK
     free = shutil.disk_usage(folder).free
     if need > free:
-        raise Refused(f"the files need {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB left")
+        raise Refused(f"the files need {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB free")
 
 
 def write_data(
@@ -68,8 +68,8 @@ def write_data(
 ) -> tuple[dict[Path, dict[str, str]], Counts]:
     """Write the persons of all states, in order, into the new folders of these systems.
 
-    Returns the digests of each folder's files by name, and counts of the population: units, with `options.report` those
-    of report.py too. It holds a few stretches and one state at a time. Raises OSError.
+    Returns the digests of each folder's files by name, and counts of the population: units and, with `options.report`,
+    the counts of report.py. Keeps a few stretches and one state in memory at a time. Raises OSError.
     """
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def write_data(
             for file, chunk in zip(files, chunks, strict=True):
                 file.write(chunk)
             totals[code] += persons
-            counts.update(figures)  # a sum of counters would drop those of 0
+            counts.update(figures)  # a sum of counters would drop zero counts
             options.progress(totals.total(), persons_in_all)
     made = [file.path for file in files]
     for place, system in places.items():
@@ -127,7 +127,7 @@ def _link(source: Path, place: Path) -> None:
 
 
 def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Yield the results of the jobs in order; at most two per thread wait to be taken."""
+    """Yield the results of the jobs in order; at most two per thread wait."""
     waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in jobs:
@@ -139,11 +139,11 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
 
 
 class _TextFile:
-    def __init__(self, path: Path, table: Table) -> None:
+    def __init__(self, path: Path, table: RecordTable) -> None:
         self.path, self._table, self._file = path, table, path.open("xb")
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
-        """Return what to write of a stretch; called by threads."""
+        """Return the text of a stretch; called by threads."""
         return as_text(self._table.rows(stretch), self._table.delimiter, header=header)
 
     def write(self, data: Any) -> None:
@@ -156,17 +156,17 @@ class _TextFile:
 class _ParquetFile:
     """The file of a table as Parquet, in row groups of several stretches."""
 
-    def __init__(self, path: Path, table: Table) -> None:
+    def __init__(self, path: Path, table: RecordTable) -> None:
         self.path, self._table, self._file = path, table, path.open("xb")
         self._held = list[pa.Table]()
         self._writer: pq.ParquetWriter | None = None
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
-        """Return what to hold of a stretch; called by threads."""
+        """Return the rows of a stretch; called by threads."""
         return as_table(self._table.rows(stretch))
 
     def write(self, data: Any) -> None:
-        """Hold rows, and write those held once they are many."""
+        """Keep rows, and write them once they fill a row group."""
         self._held.append(data)
         if sum(map(len, self._held)) >= ROW_GROUP_ROWS:
             self._flush()
@@ -174,7 +174,7 @@ class _ParquetFile:
     def _flush(self) -> None:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
-        if self._writer is None:  # without Arrow's schema it is read back as plain text; zstd takes longer to read
+        if self._writer is None:  # without Arrow's schema, readers return plain text; zstd takes longer to read
             self._writer = pq.ParquetWriter(self._file, rows.schema, compression="snappy", store_schema=False)
         self._writer.write_table(rows, row_group_size=len(rows))
 
@@ -186,7 +186,7 @@ class _ParquetFile:
         self._file.close()
 
 
-def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:
+def _open(stack: ExitStack, place: Path, table: RecordTable, form: Format) -> _TextFile | _ParquetFile:
     if form == "text" or table.always_text:
         return stack.enter_context(closing(_TextFile(place / f"{table.name}.{table.extension}", table)))
     return stack.enter_context(closing(_ParquetFile(place / f"{table.name}.parquet", table)))

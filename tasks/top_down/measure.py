@@ -20,7 +20,7 @@ from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import Drawing, read_drawing
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import offsets, plan_of, spine_digest
 from tasks.top_down.run_plan import US, ProductName, law, request_digest, undrawable
@@ -97,11 +97,10 @@ def configuration_digest(run: TopDownRun) -> str:
     return sha256(f"{requested}\nspine {spine_digest(run)}\n".encode()).hexdigest()
 
 
-def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
-    """Reserve the run's whole spend and make its secret.
+def claim(run: TopDownRun, workers: Workers) -> Claim:
+    """Return what a run asks to be charged.
 
-    Raises Refused, Failed as `authorize` does; Failed where the noise of a spine would cost another sum than is
-    charged.
+    Raises Refused where a law cannot be drawn, Failed where the noise of a spine would cost another sum.
     """
     design, validated = run.design, run.validated
     workers.map("reserve budget", run, check_cost, run.product_states)
@@ -109,7 +108,7 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
         for product in design.products:
             check_laws(design.allocations[product], {US: [design.allocations[product].levels[US]]})
     spend = planned_spend(design, nation=validated.nation)
-    authorize(run, charging, validated.states, spend, configuration_digest(run), validated)
+    return Claim(run, validated.states, spend, configuration_digest(run), validated)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:

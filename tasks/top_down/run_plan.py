@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from typing import Any, get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
+from privacy.tables.histogram import Count
 from spine.allocations import Allocation
 from spine.geocodes import SpineKind
 from spine.noise import noise, parameter, record_cost
@@ -147,6 +149,13 @@ def check_bureau_layout(design: Design) -> None:
         for level, queries in design.allocations[product].queries.items():
             if strange := sorted(set(queries) - set(known.queries["Block"])):
                 raise Refused(f"--measurements nmf has no query {strange[0]}, which {level} asks: choose parquet")
+
+
+def counts_of(product: ProductName, pl94: bool = False) -> tuple[Count, ...]:
+    """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
+    schema = SCHEMAS[product]
+    cells = chain.from_iterable(schema.tables.values()) if pl94 and product == "persons" else ()
+    return (*schema.estimated, *cells)
 
 
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:

@@ -126,7 +126,7 @@ FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
     "the head": (lambda it: forged(it, lambda manifest: manifest.update(journal="0" * 64)), "its journal is not"),
     "no head": (lambda it: forged(it, lambda manifest: manifest.pop("journal")), "its journal is not the row's"),
     "the run": (lambda it: forged(it, lambda manifest: manifest.update(run="two-us")), "run two-us has no row"),
-    "no manifest": (lambda it: forged(it, lambda manifest: manifest.update(spent=3)), "no release that can"),
+    "no manifest": (lambda it: forged(it, lambda manifest: manifest.update(spent=3)), "the release cannot be compared"),
     "another ledger": (another_ledger, "has no row: the ledger is older than the release, or another"),
     "an amount of the ledger": (less, "act 2 of its journal does not follow"),
     "a total": (smaller_total, "01 has spent more"),

@@ -284,12 +284,12 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
     resume = ("run", "--resume", run.id, "--runs-folder", state)
 
     def dies_at(function: str, *words: object) -> None:
-        first = "import os, flows.detailed_dhca as f, flows.execution.safetab as s, tasks.lifecycle.commit as c\n"
+        first = "import os, flows.detailed_dhca as f, flows.execution.runner as r, tasks.lifecycle.commit as c\n"
         first += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
         ended = forked_commands.das(*words, first=f"{first}{function} = kill")
         assert ended.code == -9, ended.output
 
-    dies_at("s.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
+    dies_at("r.authorize", "run", settings.params, settings.data, settings.out, *where)
     done = files_of(run, "records", "counts")
     assert {name.split("/")[0] for name in done} == {"records", "counts"}
     assert ledger.rows(ACCOUNT) == []

@@ -94,7 +94,7 @@ def disks(
         slow("out", "commit", Disks.read_only, "commit: Read-only file system"),
         slow(
             "ledger",
-            "reserve_budget",
+            "authorize",
             Disks.full,
             "reserve budget: the ledger {} cannot be used: database or disk is full",
         ),
@@ -127,7 +127,7 @@ def test_a_run_goes_on_once_there_is_space(
     assert "Traceback" not in out + err
     assert not (disks.out / "us").exists()
     disks.mend(name)
-    assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "reserve_budget"))
+    assert len(disks.ledger.rows(ACCOUNT)) == (stage not in ("validate", "authorize"))
     assert das("run", "--resume", "run-us", "--runs-folder", disks.state) == 0
     assert [row.status for row in disks.ledger.rows(ACCOUNT)] == ["released"]
     assert [path.name for path in disks.out.iterdir()] == ["us"]

@@ -104,14 +104,14 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     "detailed": (
         detailed,
         (
-            *("validate", "population groups", "coterminous sets", "estimate tables", "reserve budget"),
+            *("validate", "regions", "population groups", "coterminous sets", "estimate tables", "reserve budget"),
             *("spine", "totals", "sex by age", "suppression", "estimates", "coterminous", "release", "commit"),
         ),
     ),
     "households": (
         households,
         (
-            *("validate", "population groups", "coterminous sets", "reserve budget"),
+            *("validate", "regions", "population groups", "coterminous sets", "reserve budget"),
             *("household type and tenure", "coterminous", "estimates", "release", "commit"),
         ),
     ),

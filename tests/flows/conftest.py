@@ -145,11 +145,11 @@ def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...
     from tasks.bottom_up.declared_histogram import read_declared_histogram
     from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
     from tasks.bottom_up.release import write_release
-    from tasks.bottom_up.reserve_budget import reserve_budget
+    from tasks.bottom_up.reserve_budget import claim
     from tasks.bottom_up.tabulate import tabulate
     from tasks.geography.public_regions import keep_regions
     from tasks.lifecycle.files import save_object
-    from tasks.lifecycle.reservation import Charging
+    from tasks.lifecycle.reservation import Charging, authorize
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.staging import stage_in_one_piece
 
@@ -166,7 +166,7 @@ def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...
     )
     keep_regions(run, str(folder / "names.csv"))
     tabulate(run, HERE, str(folder / "table.csv"), declared)
-    reserve_budget(run, Charging("long-form", ledger.path))
+    authorize(Charging("long-form", ledger.path), claim(run))
     measure(run, HERE)
     calibrate_counts(run, HERE)
     stage_in_one_piece(run, HERE, folder / "release", write_release)

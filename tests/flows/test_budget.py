@@ -39,7 +39,7 @@ def test_no_sequence_of_charges_passes_the_budget(amounts: list[Fraction]) -> No
         else:
             budget.charge(str(amount))
             paid += amount
-        assert (budget.spent, budget.left) == (paid, 2 - paid)
+        assert (budget.spent, budget.remaining) == (paid, 2 - paid)
 
 
 def test_threads_cannot_spend_more_than_there_is() -> None:
@@ -54,12 +54,12 @@ def test_threads_cannot_spend_more_than_there_is() -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(charge, range(200))) == 7
-    assert budget.left == 0
+    assert budget.remaining == 0
 
 
 def test_a_budget_stays_as_it_was_made() -> None:
     budget = das.Budget(zcdp=1)
-    for name, value in (("total", 2), ("definition", "puredp"), ("left", 2), ("spent", 0)):
+    for name, value in (("total", 2), ("definition", "puredp"), ("remaining", 2), ("spent", 0)):
         with pytest.raises(AttributeError):
             setattr(budget, name, value)
 
@@ -193,4 +193,4 @@ def test_what_is_refused_costs_nothing(call: Callable[[das.Budget], object], mes
     budget = das.Budget(zcdp=1)
     with pytest.raises(ValueError, match=message):
         call(budget)
-    assert budget.left == 1
+    assert budget.remaining == 1

@@ -54,7 +54,7 @@ def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das)
     assert list(printed.values()) == ["15.3", "13.2", "12.8", "12.2"]
     assert [row["recipe, unbounded"] for row in losses if row["printed"]] == ["15.315", "13.575", "12.795", "12.166"]
     _, page, _ = das()
-    for words in ("printed 13.2 follows from no reading", "no bound: Lemma 8", "rounds a margin down", "16.9% below"):
+    for words in ("printed 13.2 follows from no reading", "no bound: Lemma 8", "rounds down a margin", "16.9% below"):
         assert words in page
 
 

@@ -50,7 +50,7 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
         "    server = prefect_server._server\n"
         "    print(server.pid, server.url, server.password, flush=True)\n"
         "    time.sleep(600)\n"
-        "with prefect_server.served():\n"
+        "with prefect_server.temporary_server():\n"
         "    wait()\n"
     )
     environment = os.environ | {
@@ -102,9 +102,9 @@ def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path:
         "    os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
         "try:\n"
         "    if 'second' in sys.argv[1]:\n"
-        "        with prefect_server.served():\n"
+        "        with prefect_server.temporary_server():\n"
         "            os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
-        "    with prefect_server.served():\n"
+        "    with prefect_server.temporary_server():\n"
         "        late()\n"
         "except Exception as error:\n"
         "    print(type(error).__name__, error, prefect_server._server.home)\n"

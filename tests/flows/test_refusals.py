@@ -434,7 +434,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
     taken: list[Any] = []
     monkeypatch.setattr("flows.prefect_flows.detailed_dhca", taken.append)
     monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
-    monkeypatch.setattr("flows.commands.runner.served", nullcontext)
+    monkeypatch.setattr("flows.commands.runner.temporary_server", nullcontext)
     return keep
 
 
@@ -500,8 +500,8 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("bottom-up run table declaration s3://b/out --epsilon 1", "is a URL"),
         ("run params data out --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
         ("runs list --runs-folder s3://bucket/state", "s3://bucket/state is a URL"),
-        ("run params data out --ledger=", "--ledger .: it is no file"),
-        ("accuracy params data out --ledger=", "--ledger .: it is no file"),
+        ("run params data out --ledger=", "--ledger . is not a regular file"),
+        ("accuracy params data out --ledger=", "--ledger . is not a regular file"),
         ("bottom-up noise --epsilon 1e-9", "the noise is too wide"),
         ("tune --total 1e-9", "Nation, Detailed: the noise is too wide for the sampler"),
         ("tune --total 1e-9 --definition puredp", "the noise is too wide for the sampler"),
@@ -522,7 +522,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("ledger open a --definition zcdp --total 1e400", "--total 1e400 must have at most 100"),
         ("ledger open a --definition zcdp --total 1e999999999", "and an exponent to 100"),
         ("runs discard no-such-run", "has no confidential directory"),
-        ("run --resume no-such-run", "it is over, in another folder (give its --runs-folder), or never was"),
+        ("run --resume no-such-run", "if the run has not ended, give the --runs-folder it was started with"),
         ("runs show 20260101-000000-abcd", "(did you mean 20260101-000000-abcd-us?) and no row in the ledger"),
         ("run --resume 20260110-000000-abcd-us", "(did you mean 20260101-000000-abcd-us?)"),
         *((f"runs discard {run}", "is not a run id") for run in ("", ".", "..", "../ledger", "a/b")),
@@ -584,7 +584,7 @@ def test_the_report_of_a_crash_is_kept_below_the_given_state(
     def breaks(state: Path) -> None:
         raise ZeroDivisionError("a value of person 4711")
 
-    monkeypatch.setattr("flows.execution.standing.run_directories", breaks)
+    monkeypatch.setattr("flows.execution.run_status.run_directories", breaks)
     for home, given in ((tmp_path / "given", ("--runs-folder", tmp_path / "given")), (state_home, ())):
         for failures in (1, 2):  # within a second, and the first copy stays
             code, out, err = das("runs", "list", *given)

@@ -66,7 +66,7 @@ def test_a_run_that_a_process_holds_is_at_work(das: Das, state: Path) -> None:
         process.join()
     result = json.loads(das("runs", "show", "stopped-pr", "--runs-folder", state, "--json")[1])
     assert (result["state"], result["stage"]) == ("stopped", "reserved")
-    assert "das run --resume stopped-pr" in result["go_on"]
+    assert "das run --resume stopped-pr" in result["next_step"]
 
 
 def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, state: Path) -> None:
@@ -126,7 +126,7 @@ def test_settings_of_another_version_are_refused(tmp_path: Path, name: str) -> N
     kept["settings"] |= {"rounding": "program"} if name == "rounding" else {}
     kept["settings"]["cluster"] |= {"dashboard": False} if name == "dashboard" else {}
     (run / SETTINGS).write_text(json.dumps(kept))
-    with pytest.raises(Refused, match="is of another version of das-flows"):
+    with pytest.raises(Refused, match="has other settings than this version"):
         load_settings(run)
 
 

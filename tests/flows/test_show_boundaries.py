@@ -69,7 +69,7 @@ REFUSED = {  # codes that may be of two types, and both of them
     "the same tracts as text": (layer("6001400100"), "county subdivision 6001400100 or tract 06001400100"),
     "county subdivisions as numbers": (layer("1300190010", number=True), "subdivision 1300190010 or tract 01300190010"),
     "states as numbers": (layer("31", "46", number=True), "state 31 or AIANNH area 0031"),
-    "states, counties and tracts as numbers": (layer("1", "1001", "1001020100", number=True), "of no one type"),
+    "states, counties and tracts as numbers": (layer("1", "1001", "1001020100", number=True), "of several types"),
 }
 
 

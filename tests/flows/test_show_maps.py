@@ -24,7 +24,8 @@ from flows.reports.show.maps.boundaries import Places, read_boundaries
 from flows.reports.show.maps.drawing import SMALLEST, Classes, MapRow, draw, outlined, quantile_classes
 from flows.reports.show.view import NotThere
 from tasks.errors import Refused
-from tasks.geography.points import POINTS, points_in, points_of_2020, write_points
+from tasks.geography.points import POINTS, points_of_2020
+from tasks.geography.public_regions import read_regions
 from tasks.geography.regions import Region
 from tasks.releases.digests import file_digest
 from tasks.releases.pages import style
@@ -45,7 +46,9 @@ def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
     release = Path(shutil.copytree(released, tmp_path_factory.mktemp("placed") / "release"))
     regions = [line.split("|") for line in (release / "tabulated/regions.csv").read_text().splitlines()]
     tracts = [Region(*one) for one in regions if one[0] == "TRACT"]
-    write_points(release, {key: (30 + 0.01 * at, -90 + at % 7) for at, key in enumerate(tracts)}, lambda key: True)
+    POINTS.write_release(
+        release, {key: (30 + 0.01 * at, -90 + at % 7) for at, key in enumerate(tracts)}, lambda key: True
+    )
     manifest = json.loads((release / "manifest.json").read_text())
     manifest["files"][POINTS.file] = file_digest(release / POINTS.file)
     (release / "manifest.json").write_text(json.dumps(manifest))
@@ -54,20 +57,20 @@ def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
 
 def test_a_region_has_the_mean_of_its_blocks_points(tmp_path):
     (tmp_path / "GRF-C.txt").write_text(GRF_C)
-    points = points_in(str(tmp_path))
+    points = read_regions(str(tmp_path))[1]
     assert points[Region("TRACT", "44007000100")] == pytest.approx((41.2, -71.4))
     assert points[Region("COUNTY", "44007")] == pytest.approx((41.2, -71.4))  # a block without a latitude is left out
     assert points[Region("PLACE", "4459000")] == pytest.approx((41.1, -71.3))
     assert points[Region("COUNTY", "02016")] == pytest.approx((52, -180))  # across the line where days change
     assert Region("PR-COUNTY", "72001") in points
     assert {Region("TRACT", "44007000200"), Region("AIANNH", "2415")}.isdisjoint(points)
-    write_points(tmp_path, points, lambda key: key.type != "PLACE")
+    POINTS.write_release(tmp_path, points, lambda key: key.type != "PLACE")
     kept = POINTS.of_release(tmp_path, [POINTS.file])
     assert kept == {key: pytest.approx(at, abs=1e-5) for key, at in points.items() if key.type != "PLACE"}
     assert POINTS.of_release(tmp_path, []) == {}
     (tmp_path / POINTS.file).unlink()
     (tmp_path / "GRF-C.txt").write_text(GRF_C.replace("INTPTLAT", "ELSE"))
-    assert points_in(str(tmp_path)) == {}
+    assert read_regions(str(tmp_path))[1] == {}
 
 
 def test_the_conic_is_that_of_the_manual():
@@ -276,7 +279,7 @@ def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
         with pytest.raises(Refused, match="cannot be read as boundaries"):
             read_boundaries([tmp_path / name])
     for path in (tmp_path, tmp_path / "a.vrt"):
-        with pytest.raises(Refused, match="is no file of boundaries"):
+        with pytest.raises(Refused, match="is not a file of boundaries"):
             read_boundaries([path])
     square = shapely.to_wkb([shapely.box(500_000, 0, 600_000, 9)])
     for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
@@ -311,5 +314,5 @@ def test_a_coordinate_that_is_no_number_is_refused(tmp_path):
     pyogrio.raw.write(
         tmp_path / "n.gpkg", np.array(shape, object), codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269"
     )
-    with pytest.raises(Refused, match=r"n\.gpkg has a coordinate that is no number"):
+    with pytest.raises(Refused, match=r"n\.gpkg has a coordinate that is not a number"):
         read_boundaries([tmp_path / "n.gpkg"])

@@ -22,7 +22,7 @@ from flows.reports.curator import spend_table
 from flows.reports.show.application import _answer
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
-from tasks.lifecycle.reservation import Input
+from tasks.lifecycle.reservation import Claim, Input
 from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, spend_of
 from tests.flows.conftest import Das, Refuse
 from tests.flows.test_check import rewrite as rewrite_release
@@ -120,7 +120,7 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
     ledger.open_account(Account("census", known.definition, 10 * known.charged))
     places = {"data": str(tmp_path), "out": str(tmp_path / "out"), "runs_folder": str(tmp_path)}
     settings = ToySettings(**places, ledger=str(ledger.path), account="census", run_id="run")
-    asked = question(settings, Input("1" * 64, ("1" * 64,), None), known, ["44"])
+    asked = question(settings, Claim(settings.directory, ("44",), known, given=Input("1" * 64, ("1" * 64,), None)))
     assert_tells(asked, known)
     assert "unit of privacy: a person" in asked
     for row in known.rows():

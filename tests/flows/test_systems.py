@@ -116,7 +116,7 @@ def test_a_toy_system_needs_nothing_but_its_record(
             toy_system.toy(settings)
     (listed,) = json.loads(das("runs", "list", "--json")[1])
     assert (listed["kind"], listed["state"], listed["stage"]) == ("toy", "stopped", "noise")
-    assert listed["go_on"].startswith("das toy run --resume first")
+    assert listed["next_step"].startswith("das toy run --resume first")
     empty, full = load_object(settings.directory / "noisy/lines", tuple[int, int])
     resumed = load_settings(settings.directory)
     assert resumed == settings

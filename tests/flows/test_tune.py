@@ -183,8 +183,10 @@ def test_the_total_of_a_group_of_a_size_is_that_of_the_table_that_it_gets(das, t
     path = write_config(tmp_path, thresholds_p=configuration()["thresholds_p"] | own)
     (row,) = json_of(das, path, "--solve", question)["levels"]
     assert row["table"] == "age4"  # more are never published
-    (small,) = json_of(das, path, "--solve", "total of a county, detailed, of 50 within 9 counts")["levels"]
+    question = "total of a county, detailed, of 50 within 9 counts"
+    (small,) = json_of(das, path, "--solve", question)["levels"]
     assert small["table"] == "total"
+    assert "a group of 50 most likely gets a total alone" in das(path, "--solve", question)[1]
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):

@@ -10,7 +10,7 @@ import pytest
 
 from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import BudgetPlan, first_plan
-from flows.reports.tuning.solve import read_question, solve
+from flows.reports.tuning.solve import Question, read_question, solve
 from flows.reports.tuning.tuning import answers
 from privacy.accounting.attacker import detection
 from privacy.accounting.composition import LevelBudget
@@ -23,10 +23,11 @@ from privacy.analyses.tuning import (
     suppression_probability,
 )
 from privacy.noise.margins import suppression_threshold
+from tasks.safetab.configuration import NEVER
 from tasks.safetab.levels import named_level
-from tasks.safetab.persons.details import CELLS_OF
+from tasks.safetab.persons.details import AGES_NAMES, CELLS_OF
 
-NATION, COUNTY = named_level("usa-2"), named_level("county-2")
+NATION, COUNTY, TRACT = (named_level(name) for name in ("usa-2", "county-2", "tract-2"))
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_it_starts_with_production(fresh):
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
     plan = first_plan(None, None, None, None)
     slide(fresh, by_id(fresh, "race-codes"), 3)
-    plan = plan.of_multiplicity(3)
+    plan = plan.with_multiplicity(3)
     assert_shows(fresh, plan)
     slide(fresh, by_id(fresh, "gamma"), 0.25)
     plan = replace(plan, gamma=Fraction("0.25"))
@@ -220,6 +221,54 @@ def test_a_question_has_the_answer_of_the_command(fresh, cells, within, kind, qu
     by_id(fresh, "take").click()
     row = fresh.find_element("css selector", 'tr[data-level="county-2"] input[type=number]')
     assert row.get_attribute("value") == solved["budget"].rstrip("0")
+
+
+THRESHOLDS = {NATION: (NEVER,) * 3, COUNTY: (20, 200, 4000), TRACT: (5, 60, NEVER)}
+
+
+@pytest.mark.ci
+def test_the_total_of_a_group_has_the_budget_and_the_table_of_the_command(fresh, tmp_path):
+    """Over levels with thresholds, both definitions, and sizes on both sides of each threshold and near it."""
+    cases = []
+    for definition, gamma in (("zcdp", "0.1"), ("puredp", "0.1"), ("zcdp", "0.5")):
+        plan = replace(first_plan(None, None, None, None), definition=definition, gamma=Fraction(gamma))
+        plan = replace(plan, thresholds=THRESHOLDS, stabilities={NATION: 9, COUNTY: 9, TRACT: 5})
+        for level in THRESHOLDS:
+            for size in (12, 60, 195, 205, 500, 3900, 4100, 30000):
+                for share in (5, 20):
+                    if (wanted := size * share // 100) >= 1:
+                        solved = solve(plan, Question(level, "count", wanted, size))["levels"][0]
+                        cases.append((plan, level, size, wanted, solved))
+    (tmp_path / "tune.html").write_text(page(plan))
+    fresh.get((tmp_path / "tune.html").as_uri())
+    by_page = fresh.execute_script(
+        """return arguments[0].map(({definition, gamma, slug, size, wanted}) => {
+          const level = START.levels.find((one) => one.slug === slug);
+          return leastOfGroup({definition, gamma, cells: START.cells}, level, size, wanted);
+        })""",
+        [
+            {"definition": of.definition, "gamma": float(of.gamma), "slug": level.slug, "size": size, "wanted": wanted}
+            for of, level, size, wanted, _ in cases
+        ],
+    )
+    assert len({solved["table"] for *_, solved in cases}) == 4
+    for (_, level, size, wanted, solved), (budget, cells) in zip(cases, by_page, strict=True):
+        expected = float(solved["budget"]), CELLS_OF[solved["table"]]
+        assert (budget, cells) == expected, (level, size, wanted)
+
+
+def test_the_answer_names_the_table_that_the_group_gets(fresh, tmp_path):
+    plan = replace(first_plan(None, None, None, None), thresholds=THRESHOLDS)
+    (tmp_path / "tune.html").write_text(page(plan))
+    fresh.get((tmp_path / "tune.html").as_uri())
+    for name, value in (("asked", "1"), ("within", "10"), ("within-kind", "share"), ("asked-level", "county-2")):
+        slide(fresh, by_id(fresh, name), value)
+    (solved,) = solve(plan, read_question("count of 500 in a county, detailed within 10%", plan))["levels"]
+    said = by_id(fresh, "answer").text
+    assert said.startswith(
+        f"rho {solved['budget'].rstrip('0')} for a margin of 50; the level has {solved['now']['margin']}"
+    )
+    assert f" With it a group of 500 most likely gets a table of {AGES_NAMES[solved['table']]}. " in said
 
 
 def test_charts_have_named_axes_with_units_in_the_colours_of_the_page(fresh):

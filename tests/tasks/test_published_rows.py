@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -27,12 +26,12 @@ KEYS = {"REGION": pa.array(["x", "y"])}
 CELLS = np.array([[3, 4], [-5, 1]])
 
 
-def rows(counts: np.ndarray = CELLS, margin: object = 1) -> pd.DataFrame:
-    return rows_of(TABLE, KEYS, {"COUNT": TABLE.counts(counts), "MOE": margin}).to_pandas()
+def rows(counts: np.ndarray = CELLS, margin: object = 1) -> pa.Table:
+    return rows_of(TABLE, KEYS, {"COUNT": TABLE.counts(counts), "MOE": margin})
 
 
 def test_rows_are_keys_by_rows_and_numbers_of_a_row_are_those_of_every_key() -> None:
-    assert rows(margin=[9, 7, 7]).to_numpy().tolist() == [
+    assert [[*row.values()] for row in rows(margin=[9, 7, 7]).to_pylist()] == [
         ["x", "0", 7, 9],
         ["x", "2", 4, 7],
         ["x", "1", 3, 7],
@@ -46,10 +45,13 @@ def test_rows_are_keys_by_rows_and_numbers_of_a_row_are_those_of_every_key() -> 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -> None:
-    found = rows()[order].reset_index(drop=True)
+    found = rows().take(np.arange(6)[order])
     assert numbers_in(found, TABLE, KEYS, "COUNT")[:, TABLE.single].tolist() == CELLS.tolist()
     some = {"REGION": pa.array(["y", "z"])}
     assert numbers_in(found, TABLE, some, "COUNT")[:, TABLE.single].tolist() == [[-5, 1], [0, 0]]
+    twice = pa.concat_tables([found, rows(CELLS + 100)])
+    assert numbers_in(twice, TABLE, KEYS, "COUNT")[:, TABLE.single].tolist() == CELLS.tolist()
+    assert numbers_in(found[:0], TABLE, KEYS, "COUNT").tolist() == [[0, 0, 0]] * 2
 
 
 @pytest.mark.parametrize(
@@ -60,17 +62,33 @@ def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -
         ("MOE", 2, "MOE is another in 1 rows"),
         ("REGION", "z", "REGION is another in 1 rows"),
         ("CELL", "1", "CELL is another in 1 rows"),
+        ("CELL", None, "CELL is another in 1 rows"),
+        ("COUNT", None, "COUNT is another in 1 rows"),
     ],
 )
 def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: str) -> None:
-    expected, changed = pa.Table.from_pandas(rows()), rows()
+    expected = rows()
     assert not check_rows("t", rows(), expected).faults
-    changed.loc[0, column] = value
+    changed = pa.Table.from_pylist(
+        [{**row, column: value} if not at else row for at, row in enumerate(rows().to_pylist())]
+    )
     assert check_rows("t", changed, expected).faults == (fault,)
-    assert check_rows("t", changed[1:], expected).faults == ("it has 5 rows, not 6",)
-    near = column == "COUNT"
+    assert check_rows("t", changed.slice(1), expected).faults == ("it has 5 rows, not 6",)
+    near = column == "COUNT" and value is not None
     assert bool(check_rows("t", changed, expected, rounding=1).faults) != near
-    assert bool(check_rows("t", changed, expected, clipped=True).faults) != (near and value == 6)
+
+
+def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_from_zero() -> None:
+    at = rows().column_names.index("COUNT")
+    expected = rows().set_column(at, "COUNT", pa.array([7.5] * 6))
+    for count, step, fault in (
+        (7, 0.5, None),
+        (7.25, 0.5, "1 counts are negative, or not whole steps"),
+        (-1, 0.5, "1 counts are negative, or not whole steps"),
+        (8, 0.5, "COUNT is another in 1 rows"),
+    ):
+        changed = expected.set_column(at, "COUNT", pa.array([count, *[7.5] * 5], pa.float64()))
+        assert [*check_rows("t", changed, expected, clipped=True, step=step).faults] == [fault] * bool(fault)
 
 
 def test_of_two_laws_with_one_margin_the_larger_is_stated() -> None:

@@ -1,20 +1,24 @@
 """What a release's report opens with: sentences with exact figures."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privacy.accounting.composition import MOVED, PERSON, rounded_up, spend
 from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
 from privacy.s_dhc.stability import spend as spend_s_dhc
+from tasks.releases.description import Column, Description, Table, count_and_margin, integer
 from tasks.releases.pages import margin
-from tasks.releases.report import CHARGED, spent_in_short
+from tasks.releases.report import CHARGED, IN_WORDS, in_short, spent_in_short
 from tasks.top_down.release.report import MEASURED
 from tasks.top_down.spend import compose
 
+KEY = Column("KEY", "", "")
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/top-down.md"
 
 
@@ -88,3 +92,28 @@ def test_a_margin_is_never_shown_smaller_than_it_is(value: float) -> None:
     """At three digits below 100, whole above: at most 1 in 100 larger."""
     shown = float(margin(value).replace(",", ""))
     assert value <= shown <= value * (1.01 + 1e-9)
+
+
+def test_the_answer_in_short_has_the_counts_and_the_margins_of_every_place(tmp_path: Path) -> None:
+    """Of tables by level a row a level; texts and tables without counts are left out; a file may have no row."""
+    level = Table("By {level}", (KEY, *count_and_margin("", "", "")), text="{level}.csv", parquet="p/{level}.parquet")
+    whole = replace(level, title="All", text="", parquet="all.parquet")
+    estimate = Table("", (KEY, integer("N", "", "", role="estimate")), parquet="estimates.parquet")
+    described = Description((level, whole, estimate), names={"level": {"a": "Nation", "b": "County", "c": "Tract"}})
+    (tmp_path / "p").mkdir()
+    for name, margins in {"p/a": [3, 7, 5], "p/b": [0.5, 2.5], "p/c": [], "all": [1200]}.items():
+        rows = pd.DataFrame({"KEY": ["x"] * len(margins), "COUNT": 1, "MOE": margins}).astype(
+            {"KEY": str, "COUNT": int}
+        )
+        rows.to_parquet(tmp_path / f"{name}.parquet", row_group_size=2)
+    (tmp_path / "a.csv").write_text("KEY|COUNT\nx|1\n")
+    pd.DataFrame({"KEY": ["x"], "N": 1}).to_parquet(tmp_path / "estimates.parquet")
+    short = in_short(tmp_path, described, {}, ["Counts."], changed="Some were clipped.", notes=["A note."])
+    assert short.published == ["Counts.", "6 counts in 4 tables."]
+    assert short.sure == [IN_WORDS, "Some were clipped. ± does not cover that."]
+    assert short.table is not None
+    margins = {"Nation": ("3", "3", "7"), "County": ("2", "0.5", "2.5"), "Tract": ("0", "0", "0")}
+    assert short.table.rows == [[place, *row] for place, row in margins.items()] + [["All", "1", "1,200", "1,200"]]
+    assert short.table.notes[1:] == ["A note."]
+    exact = in_short(tmp_path, described, {"NOT_PRIVATE": ""}, [])
+    assert (exact.sure, exact.table) == (["The counts are exact."], None)

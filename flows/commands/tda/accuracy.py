@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
@@ -38,7 +38,7 @@ Runs = Annotated[int, typer.Option(min=1, help="Independent runs on each spine."
 
 
 def accuracy(
-    chosen: Annotated[Chosen, Settings(TopDownSettings, TOP_DOWN.inputs)],
+    chosen: Annotated[Values, Settings(TopDownSettings, TOP_DOWN.inputs)],
     place: Place,
     spine: Kinds = None,
     estimator: Estimators = None,
@@ -77,7 +77,7 @@ Reported = tuple[dict[str, Any], Sequence[TextTable]]  # errors as data, with a 
 
 def _of_spines(
     options: ExactOptions,
-    chosen: Chosen,
+    chosen: Values,
     place: Path,
     spines: Iterable[str],
     runs: int,

@@ -110,7 +110,7 @@ def areas(
 
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
-    from tasks.geography.points import points_in
+    from tasks.geography.public_regions import read_regions
     from tasks.records.files import file_name
     from tasks.top_down.user_areas.hearing import tract_points
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
@@ -124,7 +124,7 @@ def areas(
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
-    sketch = tract_points(found.read, points_in(shown)) if out and found.plan and found.read and shown else None
+    sketch = tract_points(found.read, read_regions(shown)[1]) if out and found.plan and found.read and shown else None
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import WorkOptions
 from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_others
 from flows.execution.settings import new_run_id
@@ -149,7 +149,7 @@ def estimate(
             help="A release's folder measurements/, or the release; or the Census Bureau's noisy measurement files.",
         ),
     ],
-    changes: Annotated[Chosen, Settings(TopDownSettings, CHANGES, default=AS_RELEASED)],
+    changes: Annotated[Values, Settings(TopDownSettings, CHANGES, default=AS_RELEASED)],
     count: Annotated[
         Literal["pl94"] | None,
         typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="25 counts"),

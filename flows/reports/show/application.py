@@ -1,7 +1,7 @@
 """The web server of `das show`, on loopback: one address, a style sheet, and the release's own report.
 
 No request names a path of the file system: the routes below are complete. DNS rebinding is refused: a page of another
-site whose name points to this machine sends a Host header that is not ours. Nothing is answered without the token.
+site whose name points to this machine sends a Host header that is not ours. Requests without the token are refused.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from flows.reports.show import rendering
-from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import capitalized
 from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
+from flows.reports.show.token_guard import HEADERS, TokenGuard, folder_of
 from flows.reports.show.view import NotThere, Reading, refusing_malformed
 from flows.reports.show.workbook import workbook
 from tasks.errors import Refused
@@ -36,7 +36,7 @@ REPORT_POLICY = (
 )
 FILES = {"csv": "text/csv", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
 LONGEST = 200  # characters of one parameter
-NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name of a file to take away
+NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name of a downloaded file
 
 
 def warm(shown: ReleasePages) -> None:
@@ -49,7 +49,7 @@ def warm(shown: ReleasePages) -> None:
 
 
 def application(shown: ReleasePages, token: str) -> Starlette:
-    """Return the web application over a release, for those who know the token."""
+    """Return the web application of a release, for holders of the token."""
     sheet = style()
 
     async def page(request: Request) -> Response:
@@ -69,7 +69,10 @@ def application(shown: ReleasePages, token: str) -> Starlette:
         return Response(content, headers={**HEADERS, "Content-Security-Policy": REPORT_POLICY}, media_type="text/html")
 
     routes = [Route("/", page), Route("/static/style.css", style_sheet), Route(f"/{REPORT}", report)]
-    guards = [Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS)), Middleware(partial(Gate, token=token))]
+    guards = [
+        Middleware(partial(TrustedHostMiddleware, allowed_hosts=HOSTS)),
+        Middleware(partial(TokenGuard, token=token)),
+    ]
     return Starlette(routes=[Mount(folder_of(token).rstrip("/"), routes=routes)], middleware=guards)
 
 
@@ -82,7 +85,7 @@ def _answer(shown: ReleasePages, asked: dict[str, str]) -> Response:
 
 
 def _respond(shown: ReleasePages, asked: dict[str, str]) -> Response:
-    """Return the view that an address names, in the form that it asks for. Raises NotThere, Refused or anything."""
+    """Return the view at an address, in the requested form. Raises NotThere, Refused or anything."""
     form, about = asked.get("format", "html"), shown.about(shown.confidence_in(asked))
     read = Reading(shown.view(asked), about)
     if form in FILES:
@@ -101,7 +104,7 @@ def _respond(shown: ReleasePages, asked: dict[str, str]) -> Response:
 
 
 def _message(shown: ReleasePages, error: Exception, asked: Mapping[str, str]) -> Response:
-    """Return why there is no view; of a name that several have, links to the same view of each."""
+    """Return the reason why there is no view; for an ambiguous name, links to the same view of each candidate."""
     if asked.get("format", "html") != "html":
         return PlainTextResponse(f"{error}\n", 404, HEADERS)
     view: dict[str, Any] = {

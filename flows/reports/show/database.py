@@ -15,20 +15,20 @@ from tasks.releases.datapackage import columns_of
 from tasks.releases.received import NotOfRelease, path_in, reason_of
 from tasks.releases.release_database import ReleaseDatabase, Setting
 
-# Of the database alone: a server on a board's laptop stays under 500 MiB in all.
+# The limits apply to the database only, so that a server on a laptop stays under 500 MiB in all.
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 
 
 class Database:
-    """The files that a release's manifest names, its Parquet for SQL queries of several threads at once."""
+    """The files in a release's manifest, with its Parquet for SQL queries of several threads at once."""
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
-        self.words: dict[str, Mapping[str, str]] = {}  # of codes, by what names them, once they were asked for
+        self.words: dict[str, Mapping[str, str]] = {}  # of codes, by the table or type that names them; filled on use
         self._database = ReleaseDatabase(folder, **LIMITS)
 
     def parquet(self, *names: str) -> str:
-        """Return the source of the rows of Parquet files in a SELECT. Raises Refused for another's file."""
+        """Return the source of the rows of Parquet files in a SELECT. Raises Refused for files of other releases."""
         return self._database.parquet(*map(self.path, names))
 
     def text_table(self, *names: str, delimiter: str) -> str:
@@ -36,18 +36,18 @@ class Database:
         return self._database.text_table(*map(self.path, names), delimiter=delimiter)
 
     def value(self, value: str) -> str:
-        """Return the parameter of a value that belongs to the release or its scope, not to one question."""
+        """Return the parameter for a value of the release or its scope, which all questions share."""
         return self._database.value(value)
 
     def columns(self, name: str, delimiter: str) -> Collection[str]:
-        """Return the names of the columns of a file. Raises Refused where it is not such a table."""
+        """Return the names of the columns of a file. Raises Refused if it is not such a table."""
         try:
             return columns_of(self.path(name), delimiter)
         except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
             raise Refused(f"{self.folder} cannot be read: {name}: {reason_of(error)}") from None
 
     def path(self, name: str) -> Path:
-        """Return the path of a file of the release. Raises Refused where there is none."""
+        """Return the path of a file of the release. Raises Refused for any other file."""
         if name not in self.named:
             raise Refused(f"{self.folder} is incomplete: its manifest does not name {name}")
         try:
@@ -58,7 +58,7 @@ class Database:
     def ask(self, query: str, given: Mapping[str, Any] | None = None) -> list[Any]:
         """Return the rows of a query's answer; `given` are the values of its parameters.
 
-        Raises Refused where a file is not the Parquet that the query takes it for.
+        Raises Refused if a file is not the Parquet that the query expects.
         """
         try:
             return self._database.ask(query, given or {})

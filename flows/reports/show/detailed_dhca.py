@@ -1,4 +1,4 @@
-"""The pages that a Detailed DHC-A release has next to those of its tables: groups and iterations."""
+"""The pages of a Detailed DHC-A release besides those of its tables: groups and iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flows.reports.show.group import Group
 from flows.reports.show.margins import caveat, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import Answer, Code
+from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.sex_ratio import SexRatio, sex_ratio
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
@@ -22,7 +22,6 @@ from privacy.noise.margins import margin_of_error
 from tasks.releases.description import Noise
 from tasks.releases.manifest import read_law
 from tasks.releases.pages import number
-from tasks.safetab.description import states_of_nation
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 from tasks.safetab.persons.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
 from tasks.safetab.persons.pyramid import Cell, Pyramid, pyramid
@@ -54,8 +53,8 @@ ITERATIONS = (
 class Iteration:
     """A characteristic iteration: its code, name and level (1 Regional, 2 Detailed), and where it is tabulated.
 
-    total_only: whether nation and state give only its total. kind: `alone`, `combination` or `ethnicity`. regional: the
-    code of the Regional iteration that a Detailed one is in; "" for none.
+    total_only: whether nation and state publish only its total. kind: `alone`, `combination` or `ethnicity`. regional:
+    the code of the Regional iteration that contains a Detailed one, or "".
     """
 
     code: str
@@ -77,8 +76,8 @@ class Iteration:
 class GroupView(View):
     """One population group.
 
-    why_no_more: why its table has no more ages. coterminous: words and addresses of the groups that share its count.
-    inside: headings with links to the tables and maps of the same iteration in what its region contains.
+    why_no_more: the reason why its table has no more ages. coterminous: words and addresses of groups with the same
+    count. inside: headings with links to the tables and maps of the same iteration within its region.
     """
 
     group: Group
@@ -114,13 +113,13 @@ class GroupView(View):
 
 @dataclass(frozen=True, kw_only=True)
 class IterationsView(View):
-    """All iterations by kind: a heading, the Regional ones with the Detailed ones in each, the others."""
+    """All iterations by kind: a heading, Regional iterations with their Detailed ones, and the others."""
 
     kinds: Sequence[tuple[str, Sequence[tuple[Iteration, Sequence[Iteration]]], Sequence[Iteration]]]
     view: str = "iterations"
 
     def table(self) -> Table:
-        """Return every iteration; the Regional one that it is in."""
+        """Return every iteration with the Regional one that contains it."""
         names = {one.code: one.name for _, regional, _ in self.kinds for one, _ in regional}
         rows = [
             [kind, one.code, one.name, ITERATION_LEVEL_NAMES[one.level], one.regional, names.get(one.regional, "")]
@@ -137,8 +136,6 @@ class DhcaTables(ReleasePages):
         "This holds over all runs: where small groups are suppressed, small counts that were published are too high on "
         "average."
     )
-
-    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
@@ -170,7 +167,7 @@ class DetailedDhcaPages(DhcaTables):
         return {region: members for members in sets for region in members}
 
     def view(self, asked: Mapping[str, str]) -> View:
-        """Return the view that an address names. Raises NotThere where it names none."""
+        """Return the view at an address. Raises NotThere for an unknown address."""
         match asked.get("view", "overview").split("/"):
             case ["iterations"]:
                 return self._iterations()
@@ -179,7 +176,7 @@ class DetailedDhcaPages(DhcaTables):
         return super().view(asked)
 
     def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
-        """Return the rows of an iteration in all tables, with the iterations that it is in and that are in it."""
+        """Return the rows of an iteration in all tables, with the iterations above and below it."""
         own = self.iterations[code.code]
         above = [self.iterations[own.regional].link] if own.regional else []
         below = [one.link for one in self._detailed(own)]
@@ -190,7 +187,7 @@ class DetailedDhcaPages(DhcaTables):
         )
 
     def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
-        """Return a page of a table; of some regions' or iterations' totals with the ages of each group's table."""
+        """Return a page of a table; totals of chosen regions or iterations get the ages of each group's table."""
         view, by = super().table_view(table, asked, plain=plain), chosen(table, asked)
         cells = self.tables.get(view.name.replace("t1-", "t2-"))
         if not view.name.startswith("t1-") or cells is None or not by:
@@ -203,17 +200,17 @@ class DetailedDhcaPages(DhcaTables):
         place, code = names.index("REGION_ID"), names.index(ITERATION)
         level = next(level for level in self.levels if level.slug == view.name.removeprefix("t1-"))
         alone, starts = view.page.total - len(ages), self.levels[level]["thresholds"][0]
-        said = f"{number(alone)} of {number(view.page.total)} groups have a total alone: ages are given from "
+        sentence = f"{number(alone)} of {number(view.page.total)} groups have a total alone: ages are given from "
         return replace(
             view,
             ages=[ages.get((row[place], row[code]), "none") for row in view.page.rows],
-            about_ages=f"{said}{self._first_total(level, self.confidence_in(asked))} of {starts:,} on."
+            about_ages=f"{sentence}{self._first_total(level, self.confidence_in(asked))} of {starts:,} on."
             if alone
             else "",
         )
 
     def _first_total(self, level: Level, at: Confidence) -> str:
-        """Return what decides the ages of a group's table, in words."""
+        """Return the noisy total that decides the ages of a group's table, in words."""
         query = (self.levels[level].get("queries") or {}).get("stage_1")
         if query is None:
             return "a first total"
@@ -236,11 +233,11 @@ class DetailedDhcaPages(DhcaTables):
     # -- one group ----------------------------------------------------------------------------------------------------
 
     def _table(self, table: str, region_type: str, code: str) -> ReleaseTable | None:
-        """Return the table of a region type's groups of an iteration: t1, t2, estimates-t1, estimates-t2."""
+        """Return the table for a region type and an iteration: t1, t2, estimates-t1, estimates-t2."""
         return self.tables.get(f"{table}-{Level(region_type, self.iterations[code].level).slug}")
 
     def _rows(self, table: str, region: Region, code: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a group in a table by column, as its files have them."""
+        """Yield the rows of a group in a table by column, as in its files."""
         if (found := self._table(table, region.type, code)) is None:
             return
         query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = $region AND {ITERATION} = $code"
@@ -249,7 +246,7 @@ class DetailedDhcaPages(DhcaTables):
             yield dict(zip(names, row, strict=True))
 
     def group(self, region: Region, code: str, at: Confidence) -> Group:
-        """Return a group. Raises NotThere for an iteration that the release does not have."""
+        """Return a group. Raises NotThere for an unknown iteration."""
         if code not in self.iterations:
             raise NotThere(f"{code!r} is not an iteration of this release")
         named = f"{region.key}/{code}", self.iterations[code].name, self.name(region), self.within(region)
@@ -264,9 +261,9 @@ class DetailedDhcaPages(DhcaTables):
         return Group(*named, "published", "", row["COUNT"], margin, TABLE_NAMES[shape], noise, *ends)
 
     def _noise(self, region: Region, code: str, shape: str, margin: int) -> Noise | None:
-        """Return the law of a cell with which a total has this margin, and its cells; None for an exact count.
+        """Return the law of a cell for which a total has this margin, and its cells; None for an exact count.
 
-        It may be that of a coterminous region, which gave the count. Where two laws fit take the wider.
+        The law may be that of a coterminous region, which gave the count. If two laws fit, return the wider.
         """
         cells, fitting = CELLS_OF[shape], []
         for member in self._coterminous.get(region, [region]):
@@ -278,7 +275,7 @@ class DetailedDhcaPages(DhcaTables):
         return max(fitting, key=lambda query: read_law(query).variance(), default=None)
 
     def cells(self, group: Group, at: Confidence) -> list[Cell]:
-        """Return the rows of a group's table by sex and age; none for a group with a total alone."""
+        """Return the rows of a group's table by sex and age; empty for a group with only a total."""
         kind, number, code = group.parts
         keys, region = ("AGESTART", "AGEEND", "SEX"), Region(kind, number)
         estimates = {
@@ -298,7 +295,7 @@ class DetailedDhcaPages(DhcaTables):
         return found
 
     def _explain(self, region: Region, code: str) -> tuple[Literal["suppressed", "not tabulated"], str]:
-        """Return why a group has no count: its status and a sentence."""
+        """Return the status of a group without a count, and the reason in a sentence."""
         iteration = self.iterations[code]
         level, kinds = Level(region.type, iteration.level), title(region.type, several=True)
         facts = self.levels.get(level)
@@ -311,16 +308,16 @@ class DetailedDhcaPages(DhcaTables):
         return "suppressed", f"Suppressed: a noisy total of at most {facts['suppressed_up_to']:,}."
 
     def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
-        """Return why a group has no count, or has one and no ages."""
+        """Return the status of a group that has no count, or a count without ages, and the reason."""
         region, code = Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION]
         if not table.resource.name.endswith(f"-{Level(region.type, self.iterations[code].level).slug}"):
-            return super().why_missing(table, codes, at)  # of iterations of the other level
+            return super().why_missing(table, codes, at)  # for iterations of the other level
         if table.resource.name.startswith("t1") or not next(self._rows("t1", region, code), None):
             return self._explain(region, code)
         return "with a total alone", self._explain_table(self.group(region, code, at), at)
 
     def _explain_table(self, group: Group, at: Confidence) -> str:
-        """Return why a published group has no more ages; "" where there are none."""
+        """Return the reason why a published group has no more ages, or ""."""
         kind, _, code = group.parts
         level = Level(kind, self.iterations[code].level)
         shape = next(name for name, words in TABLE_NAMES.items() if words == group.shape)
@@ -330,8 +327,8 @@ class DetailedDhcaPages(DhcaTables):
         if more == len(SHAPES):
             return ""
         starts = self.levels[level]["thresholds"][more - 1]
-        said = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
-        return f"{said} {self._first_total(level, at)} of {starts:,} or more."
+        sentence = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
+        return f"{sentence} {self._first_total(level, at)} of {starts:,} or more."
 
     def group_view(self, region: Region, code: str, at: Confidence) -> GroupView:
         """Return one group: its count, its table, and the same iteration in other regions."""
@@ -358,7 +355,7 @@ class DetailedDhcaPages(DhcaTables):
         )
 
     def _inside(self, region: Region, code: str) -> Iterator[tuple[str, Links]]:
-        """Yield a heading with links for each type of regions within a region in which the iteration is published."""
+        """Yield a heading with links for each type of regions within a region that publishes the iteration."""
         for kind in region.child_types if self.scope.complete_in(region) else ():
             by = {ITERATION: code} | ({"REGION_ID": f"{region.child_prefix}*"} if region.child_prefix else {})
             links = []
@@ -374,7 +371,7 @@ class DetailedDhcaPages(DhcaTables):
     # -- links --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> Links:
-        """Return links to begin with."""
+        """Return the links to start with."""
         return [*super().begin(), ("iterations by region of the world", "iterations")]
 
     def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
@@ -384,18 +381,18 @@ class DetailedDhcaPages(DhcaTables):
             links[table.count.name] = f"group/{codes['REGION_TYPE']}/{codes['REGION_ID']}/{codes[ITERATION]}"
         return links
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
         """Return the answer for a group, with its count."""
         group = self.group(region, code.code, at)
         count = group.status if group.count is None else f"{number(group.count)} ± {number(group.margin or 0)}"
-        return Answer(f"group/{group.key}", "group", group.key, group.title, count=count)
+        return SearchResult(f"group/{group.key}", "group", group.key, group.title, count=count)
 
     def address_of_pair(self, region: Region, code: Code) -> dict[str, str]:
         """Return the address of a group."""
         return {"view": f"group/{region.key}/{code.code}"}
 
     def addresses(self) -> Iterator[Mapping[str, str]]:
-        """Return the addresses that a copy holds: those of every release, and groups with a table by sex and age."""
+        """Return the addresses in a copy: those of every release, and groups with a table by sex and age."""
         yield from super().addresses()
         yield {"view": "iterations"}
         for name, table in self.tables.items():

@@ -1,4 +1,4 @@
-"""What the pages of a Detailed DHC-B release say next to its tables: which groups it has, and of two counts of one."""
+"""Notes on the pages of a Detailed DHC-B release: which groups it has, and why two counts of one group differ."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from flows.reports.show.geography import Region
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import Answer, Code
+from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.view import Confidence
 from tasks.releases.pages import number
-from tasks.safetab.description import states_of_nation
 
 TWICE = (
     "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "
@@ -36,15 +35,13 @@ class DetailedDhcbPages(ReleasePages):
 
     nothing = "Nothing was published here: the Detailed DHC-A has no such group, or suppressed it."
 
-    states_of_nation = staticmethod(states_of_nation)
-
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         equated = bool(manifest["options"]["coterminous"])
         if "NOT_PRIVATE" not in manifest:
             self.across = " ".join([TWICE, POOLED[self.has_estimates], COTERMINOUS[equated]])
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
         """Return the answer for a group, with its households in T3."""
         answer = super().pair(region, code, at)
         for name, table in self.tables.items():

@@ -1,8 +1,8 @@
 """A copy of a release that needs no server and no Python: a folder of its pages.
 
-It has what `das show` answers at the addresses of `ReleasePages.addresses`, written out. A link to any other
-page becomes plain text; forms and whatever else has the class `served` are left out. The search reads a list of names
-and of the groups that have a page.
+It contains the answers of `das show` at the addresses of `ReleasePages.addresses`. A link to any other page becomes
+plain text; forms and other elements of class `served` are omitted. The search uses a list of names and of the groups
+that have a page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Address = Mapping[str, str]
 def export(pages: ReleasePages, out: Path) -> dict[str, int]:
     """Write the pages of a release's scope into a new folder; return bytes by file.
 
-    Raises Refused where `new_folder` does or fails, and where the scope has more than MOST_PAGES pages.
+    Raises Refused if `new_folder` refuses or fails, or if the scope has more than MOST_PAGES pages.
     """
     check_empty(out)
     addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
@@ -43,12 +43,12 @@ def export(pages: ReleasePages, out: Path) -> dict[str, int]:
         raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
     about = pages.about(pages.confidence) | {"served": False, "report": False, "scope": pages.scope.words}
     about |= {"nameless": pages.nameless, "finds": pages.finds}
-    mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are their owner's alone
+    mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are for their owner only
     try:
         with new_folder(out, mode) as draft:
             (draft / "static").mkdir()
             _write(pages, addresses, draft, about)
-    except Failed as error:  # there is no run that could go on
+    except Failed as error:  # there is no run to resume
         raise Refused(str(error)) from None
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
@@ -87,7 +87,7 @@ def _write_search(pages: ReleasePages, written: Mapping[str, str], out: Path, ab
 
 
 def _names_by_link(addresses: list[Address]) -> dict[str, str]:
-    """Return the file of each link; without options, that of the first page of its view."""
+    """Return the file of each link; a link without options leads to the first page of its view."""
     written = {file_name(asked): file_name(asked) for asked in addresses}
     for asked in addresses:
         written.setdefault(file_name({"view": asked["view"]}), file_name(asked))
@@ -95,7 +95,7 @@ def _names_by_link(addresses: list[Address]) -> dict[str, str]:
 
 
 def _link_files(text: str, written: Mapping[str, str]) -> str:
-    """Return a page with links to files; a link to a page that is not written becomes its text."""
+    """Return a page with links to files; a link to a page outside the copy becomes its text."""
 
     def linked(found: re.Match[str]) -> str:
         before, query, after, words = found.groups()
@@ -106,7 +106,7 @@ def _link_files(text: str, written: Mapping[str, str]) -> str:
 
 
 def file_name(asked: Address) -> str:
-    """Return the name of the file of an address, without its ending: letters, digits, `-`, `_`, `=` and `~` alone."""
+    """Return the file name of an address, without its ending: only letters, digits, `-`, `_`, `=` and `~`."""
     kept = sorted((name, value) for name, value in asked.items() if value and name not in ("view", "format"))
     options = [f"{name}={value}" for name, value in kept]
     view = asked.get("view") or "overview"

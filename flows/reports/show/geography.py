@@ -6,7 +6,7 @@ from tasks.geography.names import names_of_2020
 from tasks.geography.regions import NATION, PUERTO_RICO, Region
 
 __all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "number_within", "plain_name", "title"]
-TITLES = {  # in the order of answers of a search
+TITLES = {  # in the order of search results
     "USA": ("nation", "nation"),
     "STATE": ("state", "states"),
     "COUNTY": ("county", "counties"),
@@ -23,18 +23,18 @@ STATES: dict[str, str] = {
 
 
 def title(region_type: str, *, several: bool = False) -> str:
-    """Return the word for a region of a type, in a sentence; a type of no census is its own word."""
+    """Return the word for a region of a type, in a sentence; a type outside the census is its own word."""
     bare = region_type.removeprefix(PUERTO_RICO)
     return TITLES.get(bare, (bare, bare))[several]
 
 
 def number_within(region_type: str, number: int) -> str:
-    """Return the words for a number of regions of a type within another: `1 tract within it`."""
+    """Return the words for the number of regions of a type within another: `1 tract within it`."""
     return f"{number:,} {title(region_type, several=number != 1)} within it"
 
 
 def plain_name(region: Region) -> str:
-    """Return the name of a region of 2020, or of one that no file names."""
+    """Return the name of a region of 2020, or a name made from its code."""
     if region.type == "USA":
         return "United States"
     return names_of_2020().get(region) or capitalized(f"{title(region.type)} {region.id}")

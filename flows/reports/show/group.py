@@ -14,9 +14,10 @@ from tasks.releases.pages import decimal
 class Group:
     """A population group with its published count, or the reason why it has none.
 
-    key: its part of an address, `COUNTY/44007/2001`. within: what contains its region. count, margin and noise are None
-    where nothing was published, noise also in a release of exact counts; `why` is the reason. noise: what the release
-    says of the noise in its total, which sums `cells`. estimate, estimate_margin: None where it has no estimate.
+    key: its part of an address, `COUNTY/44007/2001`. within: the names of the regions around its region. count, margin
+    and noise are None if nothing was published, noise also in a release of exact counts; `why` is the reason. noise:
+    the release's statement about the noise in its total, which sums `cells`. estimate, estimate_margin: None without
+    one.
     """
 
     key: str
@@ -44,7 +45,7 @@ class Group:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """Its count less and plus the margin."""
+        """Its count minus and plus the margin."""
         return (self.count or 0) - (self.margin or 0), (self.count or 0) + (self.margin or 0)
 
     @property
@@ -54,7 +55,7 @@ class Group:
 
     @property
     def law(self) -> str:
-        """The noise in its total in words; "" without any."""
+        """The noise in its total in words, or ""."""
         if self.noise is None:
             return ""
         law, cells = read_law(self.noise), int(self.noise["cells"])

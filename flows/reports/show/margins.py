@@ -1,4 +1,4 @@
-"""Margins by the laws that a release states, at the confidence that is asked for: 95% by default, or any other."""
+"""Margins by the laws that a release states, at the requested confidence: 95% by default, or any other."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CLIPPED = " Negative counts were set to 0 after all sums, so small counts are to
 
 
 def has_estimates(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a release has tables of estimates next to those of its counts, whichever system made it."""
+    """Return whether a release of any system has tables of estimates next to those of its counts."""
     return any("/estimates/" in f"/{name}" for name in manifest["files"])
 
 
 def is_clipped(manifest: Mapping[str, Any]) -> bool:
-    """Return whether negative counts were set to 0: by any system's run, or on tabulation."""
+    """Return whether negative counts were set to 0, by a run of any system or on tabulation."""
     configuration = manifest.get("configuration")
     refused = isinstance(configuration, dict) and configuration.get("allow_negative_counts") is False
     return refused or bool(manifest.get("clipped")) or "tabulated" in manifest
 
 
 def caveat(manifest: Mapping[str, Any], text: str, at: Confidence) -> str:
-    """Return how to read a view of a noisy release; of exact counts, that they are exact."""
+    """Return how to read a view of a noisy release; for exact counts, a warning that they are exact."""
     if not at.is_released:
         text = text.replace("95 of 100", f"{at.percent} of 100") + NO_ESTIMATES * has_estimates(manifest)
     return EXACT if "NOT_PRIVATE" in manifest else (text + CLIPPED * is_clipped(manifest)).strip()
@@ -46,7 +46,7 @@ def margin_of_cells(cells: Iterable[tuple[Law, int]], at: Confidence) -> int:
 
 @lru_cache(maxsize=4096)
 def most_cells(law: Law, margin: int) -> int:
-    """Return the most draws whose sum has at most this 95% margin; 0 where one draw has a larger one."""
+    """Return the most draws whose sum has at most this 95% margin; 0 if the margin of one draw is larger."""
     most = 1
     while margin_of_error(law, most) <= margin:
         most *= 2

@@ -1,7 +1,7 @@
-"""The pages of a release, whichever system made it: what the server, the terminal and a copy ask for.
+"""The pages of a release of any system: the views that the server, the terminal and a copy show.
 
-Every release has, by its datapackage.json, a list of its tables, each table, its map, the rows of each region and of
-each code with a name in all tables, and a search for both.
+By its datapackage.json, every release has a list of its tables, each table and its map, the rows of each region and of
+each named code in all tables, and a search for both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flows.reports.show.geography import NATION, Region, capitalized, number_wit
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
+from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
@@ -33,37 +33,33 @@ from flows.reports.show.tables.views import (
 )
 from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
-from tasks.geography.names import NAMES, Names, coverage, names_of_2020
+from tasks.geography.names import NAMES, Names, coverage, names_of_2020, states_of_nation
 from tasks.releases.check import file_fault
 from tasks.releases.datapackage import PACKAGE_FILE, read_package
 from tasks.releases.manifest import release_digest, shown_marks, spend_of
 
-NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
+NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have numbers
 REPORT = "report.html"
-CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
-LISTED = 60  # regions named within a region
+CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau's tables use 90
+LISTED = 60  # regions listed by name within a region
 
 
 class ReleasePages(TableViews):
-    """The views of a release by their addresses; a system with views of its own has a subclass.
+    """The views of a release by their addresses; a system with further views has a subclass.
 
-    folder: the release. scope: the part of it that is shown. digest: of the manifest, which the ledger keeps.
-    changed: what `check` found, which is done where `checked`. described: what every page contains, whatever is asked.
-    nation: the FIPS codes of the states in its nation; empty where it has no counts of the nation.
+    folder: the release. scope: the part of it to show. digest: of the manifest, as in the ledger.
+    changed: the findings of `check`, which is complete if `checked`. described: the facts on every page.
+    nation: the FIPS codes of the states in its nation; empty if it has no counts of the nation.
     first_page: the template of the first page.
-    nothing: what a page of a region and a code says where no table has a row of them.
-    across: what else to know of one region or code in several tables.
+    nothing: the text of a page of a region and a code without a row in any table.
+    across: a further note on one region or code in several tables.
     """
 
     first_page = "tables"
     nothing = "Nothing was published here."
     across = ""
 
-    @staticmethod
-    def states_of_nation(manifest: Mapping[str, Any]) -> list[str]:
-        """Return the FIPS codes of the states in a release's counts of the nation; none of a country's own tables."""
-        del manifest
-        return []
+    states_of_nation = staticmethod(states_of_nation)
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
@@ -80,7 +76,7 @@ class ReleasePages(TableViews):
             "marks": shown_marks(manifest),
             "report": REPORT in manifest["files"],
             "tables": PACKAGE_FILE in manifest["files"],
-            "finds": "",  # read, as `nameless`, where a fault of the release is refused
+            "finds": "",  # set, as `nameless`, where faults of the release are handled
             "csv": True,
             "served": True,
             "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
@@ -90,7 +86,7 @@ class ReleasePages(TableViews):
         }
 
     def about(self, at: Confidence) -> dict[str, Any]:
-        """Return what every page of the release contains, at a confidence."""
+        """Return the facts on every page of the release, at a confidence."""
         if self.changed:
             checked = "Some files differ from the digests in the manifest."
         elif not self.checked:
@@ -101,11 +97,11 @@ class ReleasePages(TableViews):
         return self.described | asked | {"changed": list(self.changed), "checked": checked}
 
     def estimated(self, at: Confidence) -> bool:
-        """Return whether the release has estimates at a confidence: their margins are known at 95% alone."""
+        """Return whether the release has estimates at a confidence: their margins are known at 95% only."""
         return self.has_estimates and at.is_released
 
     def check(self) -> None:
-        """Compare every file that the manifest names with its digest."""
+        """Compare every file in the manifest with its digest."""
         for name, digest in sorted(self.manifest["files"].items()):
             if word := file_fault(self.folder, name, digest):
                 self.changed.append(word)
@@ -113,7 +109,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def nameless(self) -> str:
-        """Which regions have points here and no names, with what adds them; "" where all have names."""
+        """The types of regions that have points here but no names, with the remedy; "" if all have names."""
         known = {region.type for region in self.names}
         kinds = [several for kind, several in NAMED_BY_FILES.items() if kind in self.places.types and kind not in known]
         if not kinds:
@@ -126,7 +122,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def tables(self) -> dict[str, ReleaseTable]:
-        """The tables by name; of text and Parquet with the same rows the Parquet. Raises Refused for none."""
+        """The tables by name; of text and Parquet with the same rows, the Parquet. Raises Refused without tables."""
         files = self.manifest["files"]
         found = {resource.name: resource for resource in read_package(self.folder, files)}
         database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
@@ -159,7 +155,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def index(self) -> Index:
-        """What a search finds."""
+        """The index for searches."""
         named: dict[str, Mapping[str, str]] = {}
         for table in self.tables.values():
             for column in table.keys if table.count else ():
@@ -169,7 +165,7 @@ class ReleasePages(TableViews):
         return Index({region: self.name(region) for region in self.regions}, codes, self.found_by_code)
 
     def found_by_code(self, text: str) -> Sequence[Region]:
-        """Return regions that a search finds by their code alone; by default none."""
+        """Return regions that a search finds only by their code; by default none."""
         return ()
 
     def regions_above(self, region: Region) -> list[Region]:
@@ -181,13 +177,13 @@ class ReleasePages(TableViews):
         return above
 
     def within(self, region: Region) -> str:
-        """Return the names of what contains a region, without the nation's."""
+        """Return the names of the regions that contain a region, without the nation's."""
         return ", ".join(self.name(above) for above in self.regions_above(region) if above.type != "USA")
 
     # -- views --------------------------------------------------------------------------------------------------------
 
     def view(self, asked: Mapping[str, str]) -> View:
-        """Return the view that an address names. Raises NotThere where it names none."""
+        """Return the view at an address. Raises NotThere for an unknown address."""
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
                 return replace(
@@ -214,7 +210,7 @@ class ReleasePages(TableViews):
         raise NotThere("this address is not a view of this release")
 
     def begin(self) -> Links:
-        """Return links to begin with: the nation and the states."""
+        """Return the links to start with: the nation and the states."""
         kinds = ("USA", "STATE", "PR-STATE")
         largest = sorted(
             (one for one in self.regions if one.type in kinds), key=lambda one: (one.type != "USA", one.id)
@@ -223,7 +219,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def example(self) -> str:
-        """A query that the search answers: the code and the region of a large count, or a region."""
+        """A query with results: the code and the region of a large count, or a region."""
         for table in self.tables.values():
             named = next((one for one in table.keys if one.overlap and table.is_named(one)), None)
             if named and table.place and "COUNTY" in table.types:
@@ -233,7 +229,7 @@ class ReleasePages(TableViews):
         return next((self.name(region) for region in self.index.listed if region.type != "USA"), "")
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what was spent, and the law of a count of each table that states one for all."""
+        """Yield the spend, and the law of a count of each table with a single law."""
         spend = spend_of(self.manifest)
         yield from ((f"privacy loss, {row.sentence}", row.words) for row in (spend.rows() if spend else ()))
         found: dict[tuple[str, str], set[float]] = {}
@@ -245,7 +241,7 @@ class ReleasePages(TableViews):
             yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
     def _list(self, at: Confidence, query: str = "") -> TableList:
-        """Return the tables whose titles and columns have the words of a query."""
+        """Return the tables whose titles and columns match a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
         first = sorted(  # named counts of regions, then counts with margins
@@ -257,26 +253,26 @@ class ReleasePages(TableViews):
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         has_margins = any(table.margin for table in self.tables.values())
-        said = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
+        caveats = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
         return TableList(
             title=f"Tables of {self.manifest['release']}",
-            reading=caveat(self.manifest, said, at),
+            reading=caveat(self.manifest, caveats, at),
             tables=items,
             query=query,
             common=", ".join(common),
         )
 
     def region(self, region: Region, asked: Mapping[str, str]) -> View:
-        """Return the rows of a region in all tables, and the regions around it. Raises NotThere for no region."""
+        """Return the rows of a region in all tables, and the regions around it. Raises NotThere for others."""
         if region not in self.regions:
             raise NotThere(f"{region.key} is not a region of this release")
         found = [(table, table.at(region)) for table in self._with_counts() if region.type in table.types]
         view = self._across(self.name(region), title(region.type), region.id, found, asked)
-        tables = [replace(one, map="") for one in view.tables]  # maps are of what lies in it
+        tables = [replace(one, map="") for one in view.tables]  # maps show the regions within it
         return replace(view, around=[*self.around(region), *self._maps_within(region, view)], tables=tables)
 
     def around(self, region: Region) -> list[tuple[str, Links]]:
-        """Return headings with links to what contains a region, and to what it contains."""
+        """Return headings with links to the regions that contain a region, and to those within it."""
         above = [(self.name(one), f"region/{one.key}") for one in self.regions_above(region)]
         inside = [
             (number_within(kind, len(found)), self._named(found))
@@ -313,7 +309,7 @@ class ReleasePages(TableViews):
         found: Sequence[tuple[ReleaseTable, Mapping[str, str]]],
         asked: Mapping[str, str],
     ) -> AcrossView:
-        """Return the rows of tables by codes of their columns: of those with the fewest keys; links to the others."""
+        """Return the rows of tables by codes of their columns: those with the fewest keys, and links to the others."""
         further = {name.removeprefix("by_"): code for name, code in asked.items() if name.startswith("by_")}
         fewest = min((len(table.keys) for table, _ in found), default=0)
         kept = {name: asked[name] for name in ("format", "confidence") if name in asked}
@@ -334,7 +330,7 @@ class ReleasePages(TableViews):
         )
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
-        """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""
+        """Return links to maps of the regions within a region; if codes overlap, of the code with the largest count."""
         found: dict[str, str] = {}
         for shown in view.tables if self.scope.complete_in(region) else ():
             row = dict(zip((column.name for column in shown.columns), next(iter(shown.page.rows), ()), strict=False))
@@ -343,18 +339,18 @@ class ReleasePages(TableViews):
                 if own != list(row) or kind not in table.types or not is_mapped(table, self.places) or not table.place:
                     continue
                 by = {column.name: row[column.name] for column in table.columns if column.overlap}
-                said = ", ".join(table.words_of_code(*each) for each in by.items())
+                values = ", ".join(table.words_of_code(*each) for each in by.items())
                 if region.child_prefix:
                     by[table.place.name] = f"{region.child_prefix}*"
                 if table.number(table.select(by)):
-                    words = title(kind, several=True) + f" by {said}" * bool(said)
+                    words = title(kind, several=True) + f" by {values}" * bool(values)
                     found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
         return [("Maps", list(found.items()))] if found else []
 
     # -- search -------------------------------------------------------------------------------------------------------
 
     def find(self, query: str, at: Confidence) -> FoundView:
-        """Return what a search finds for a query, or else for the nearest query of known words."""
+        """Return the results for a query or, without any, for the closest query of known words."""
         kinds, nearest = self._found(query, at), ""
         if not any(kind.total for kind in kinds) and (corrected := self.index.vocabulary.corrected(query)):
             again = self._found(corrected, at)
@@ -365,44 +361,47 @@ class ReleasePages(TableViews):
             title=f"“{query}”" if query else "Find", reading=reading, query=query, kinds=kinds, nearest=nearest
         )
 
-    def _found(self, query: str, at: Confidence) -> list[Answers]:
+    def _found(self, query: str, at: Confidence) -> list[SearchResults]:
         regions, codes = self.index.regions_named(query), self.index.codes_named(query)
         pairs, total = ([], 0) if regions or codes else self.index.pairs_named(query)
         if pairs:
-            return [Answers("group", "groups", total, [self.pair(*pair, at) for pair in pairs])]
+            return [SearchResults("group", "groups", total, [self.pair(*pair, at) for pair in pairs])]
         places = [
-            Answer(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
+            SearchResult(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
             for one in regions[:FOUND]
         ]
-        found = [Answers("geography", "geographies", len(regions), places)]
+        found = [SearchResults("geography", "geographies", len(regions), places)]
         if self.index.codes:
             named = [
-                Answer(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one]) for one in codes[:FOUND]
+                SearchResult(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one])
+                for one in codes[:FOUND]
             ]
-            found.append(Answers(self.codes_are, f"{self.codes_are}s", len(codes), named))
+            found.append(SearchResults(self.codes_are, f"{self.codes_are}s", len(codes), named))
         return found
 
     @cached_property
     def codes_are(self) -> str:
-        """What the codes are that have names, in a word; "" where there are none."""
+        """The kind of the named codes, in a word, or ""."""
         names = {code.column for code in self.index.codes}
         titles = (one.title for table in self.tables.values() for one in table.keys if one.name in names)
         return next(titles, "").lower()
 
     @property
     def finds(self) -> str:
-        """What the search of every page finds; "" where there is nothing to find."""
+        """The kinds of things that the search of every page finds, or ""."""
         return capitalized(" or ".join(["geography"] * bool(self.regions) + [self.codes_are] * bool(self.codes_are)))
 
-    def pair(self, region: Region, code: Code, at: Confidence) -> Answer:
-        """Return the answer for a region and a code together."""
+    def pair(self, region: Region, code: Code, at: Confidence) -> SearchResult:
+        """Return the search result for a region and a code together."""
         name = f"{self.index.codes[code]}, {self.name(region)}"
-        return Answer(f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name)
+        return SearchResult(
+            f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name
+        )
 
     # -- what others ask for ------------------------------------------------------------------------------------------
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """Return the address of the view that the options of `das show` name. Raises NotThere."""
+        """Return the address of the view for the options of `das show`. Raises NotThere."""
         code = self.index.code(iteration, self.codes_are or "code") if iteration is not None else None
         if table is not None:
             found, by = self.table(table), dict[str, str]()
@@ -423,16 +422,16 @@ class ReleasePages(TableViews):
         return {"view": f"region/{region.key}", f"by_{code.column}": code.code}
 
     def table(self, name: str) -> ReleaseTable:
-        """Return a table by its name. Raises NotThere for a name of none, with the nearest."""
+        """Return a table by its name. Raises NotThere for an unknown name; the message suggests the closest."""
         if name not in self.tables:
             nearest = ", ".join(get_close_matches(name, self.tables, FEW, 0))
             raise NotThere(f"{name!r:.80} is not a table of this release; nearest: {nearest}")
         return self.tables[name]
 
     def addresses(self) -> Iterator[Mapping[str, str]]:
-        """Return the addresses that a copy holds, without page numbers; the release as a whole first.
+        """Return the addresses in a copy, without page numbers; the release as a whole first.
 
-        Every region, every named code, and every table that is not too long.
+        These are all regions, all named codes, and the tables that are not too long.
         """
         yield {"view": "overview"}
         yield from ({"view": f"region/{region.key}"} for region in sorted(self.regions))

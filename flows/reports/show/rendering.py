@@ -1,4 +1,4 @@
-"""A view as a page: the address that names it, and its HTML."""
+"""A view as a page: its address and its HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTHS |= {"REGION_ID_NAME": 26, "ITERATION_CODE_NAME": 34}
 
 
 def address_of(asked: Mapping[str, str]) -> str:
-    """Return the address of a view without page and format, to which links add theirs."""
+    """Return the address of a view without page and format, which links add."""
     kept = {name: value for name, value in asked.items() if name not in ("page", "format") and value}
     return "?" + urlencode({"view": "overview", **kept}, safe="/")
 
@@ -35,6 +35,6 @@ def html(view: View | Mapping[str, str], about: Mapping[str, Any], address: str,
         return text
     percent = about[
         "confidence"
-    ].percent  # stays from page to page; an address that names another, behind it, has its own
+    ].percent  # kept from page to page; an address with its own confidence, which comes later, overrides it
     text = text.replace('href="?', f'href="?confidence={percent}&amp;')
     return FORM.sub(rf'\1<input type="hidden" name="confidence" value="{percent}">', text)

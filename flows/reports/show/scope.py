@@ -14,7 +14,7 @@ SLUGS = {level.slug: level for level in ALL_LEVELS}
 
 @dataclass(frozen=True)
 class Scope:
-    """The part of a release in a view or a copy: a state by its FIPS code, or a level; neither is all of it.
+    """The part of a release in a view or a copy: a state by its FIPS code, or a level; all of it if both are None.
 
     The scope of a state includes the nation, for the parents of its groups, but no other state.
     """
@@ -34,14 +34,14 @@ class Scope:
         raise Refused(f"--scope {text}: it is neither a state of the US (44, Rhode Island) nor {levels}")
 
     def holds(self, region: Region) -> bool:
-        """Return whether a region is in it."""
+        """Return whether the scope includes a region."""
         if self.level is not None:
             return region.type == self.level.region_type
         bare = region.type.removeprefix(PUERTO_RICO)
         return self.state is None or bare == "USA" or (bare != "AIANNH" and region.id.startswith(self.state))
 
     def complete_in(self, region: Region) -> bool:
-        """Return whether the scope holds everything within a region that it holds."""
+        """Return whether the scope includes everything within a region."""
         return self.level is None and (self.state is None or region.type != "USA")
 
     @property

@@ -1,6 +1,6 @@
-"""Find the regions of a release and its named codes, such as iterations, or both: by code, or by words of their names.
+"""Find the regions and the named codes of a release, such as iterations, or both: by code, or by words of their names.
 
-Words are compared without case and accents. A typing error finds the nearest words.
+Words are compared without case and accents. A misspelled word finds the closest words.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import NamedTuple, TypeVar
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.view import NotThere, Table, View
 
-FEW = 8  # matches that a refusal names
-FOUND = 40  # answers of a kind that a search lists
-MOST_WORDS = 8  # of a query for a region and a code
-ALIKE = 0.8  # of two words: twice their common letters over all their letters; at 0.7 Cranston is near Graton
+FEW = 8  # matches in a refusal
+FOUND = 40  # results of a kind in a list
+MOST_WORDS = 8  # words of a query for a region and a code
+ALIKE = 0.8  # twice two words' common letters, over all their letters; at 0.7 Cranston is close to Graton
 Found = TypeVar("Found", "Region", "Code")
 # Words of a query that name neither a region nor a code.
 SMALL = "how many much people persons who are is live lives living in of the a".split()  # noqa: SIM905
 
 
 class Several(NotThere):
-    """Several match: the text that was asked for, and the key and name of the first."""
+    """Several match: the requested text, and the key and name of the first matches."""
 
     def __init__(self, message: str, asked: str, found: Sequence[tuple[str, str]]) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ def words_of(text: str) -> list[str]:
 
 
 def matches(wanted: Sequence[str], text: str) -> bool:
-    """Return whether each wanted word begins a word of a text."""
+    """Return whether each wanted word is the start of a word of a text."""
     if not wanted:
         return True
     words = words_of(text)
@@ -62,9 +62,9 @@ class Vocabulary:
         self._words = sorted({word for text in texts for word in words_of(text)})
 
     def corrected(self, text: str) -> str:
-        """Return a query with the nearest known word for each that begins none; "" where none is wrong, or too wrong.
+        """Return a query with the closest known word for each unknown one; "" if all are known, or one has no match.
 
-        A word with a digit is a code, and stays; SMALL words name nothing and go.
+        A word with a digit is a code and does not change; SMALL words are dropped.
         """
         found = [self._nearest(word) for word in words_of(text)]
         if None in found or found == words_of(text):
@@ -72,7 +72,7 @@ class Vocabulary:
         return " ".join(word for word in found if word is not None and word not in SMALL)
 
     def begins(self, word: str) -> bool:
-        """Return whether a word begins a known one."""
+        """Return whether a word is the start of a known one."""
         place = bisect_left(self._words, word)
         return place < len(self._words) and self._words[place].startswith(word)
 
@@ -84,9 +84,9 @@ class Vocabulary:
 
 
 class Index:
-    """What a search finds in a release: regions, the larger kinds first, and codes, both with their names.
+    """The index of a release for searches: regions, the larger kinds first, and codes, both with their names.
 
-    others: returns what is found by its code alone.
+    others: returns regions that are found only by their code.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Index:
         return Vocabulary([*(name for name, _ in self._texts.values()), *self.codes.values()])
 
     def regions_named(self, text: str) -> list[Region]:
-        """Return regions by TYPE/ID or id, else of exactly this name, else of every word, own or their container's."""
+        """Return regions by TYPE/ID or id, else by exact name, else by words of its own or its containers' names."""
         text = text.strip()
         kind, _, number = text.partition("/")
         if (named := Region(kind.upper(), number)) in self._texts:
@@ -129,7 +129,7 @@ class Index:
         if others := list(self._others(text)):
             return others
         wanted = words_of(text)
-        if not wanted or not all(map(self.vocabulary.begins, wanted)):  # a look, in place of the names of a nation
+        if not wanted or not all(map(self.vocabulary.begins, wanted)):  # cheaper than comparing a nation's names
             return []
         first, *rest = (f" {word}" for word in wanted)
         texts = self._texts.items()
@@ -144,7 +144,7 @@ class Index:
         ]
 
     def codes_named(self, text: str) -> list[Code]:
-        """Return codes themselves, else those of exactly this name, else of every word, `text alone` first."""
+        """Return codes by code, else by exact name, else by words of their names, `text alone` first."""
         text = text.strip()
         if found := [one for one in self.codes if one.code == text]:
             return found
@@ -168,11 +168,11 @@ class Index:
         return [], 0
 
     def region(self, text: str) -> Region:
-        """Return the only region that a text names. Raises NotThere for none, with the nearest, or several."""
+        """Return the only region that a text names. Raises NotThere with the closest ones; Several for several."""
         return self._only("region", text, self.regions_named, lambda one: (one.key, self.regions.get(one, "")))
 
     def code(self, text: str, what: str = "code") -> Code:
-        """Return the only code that a text names. Raises NotThere as `region`; where none is near, with the first."""
+        """Return the only code that a text names. Raises NotThere with the closest or the first ones; Several."""
         return self._only(what, text, self.codes_named, lambda one: (one.code, self.codes[one]), list(self.codes))
 
     def _only(
@@ -200,8 +200,8 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An answer of a search: its address, what it is, its code and name, what contains it, and of a group its count."""
+class SearchResult:
+    """A search result: its address, kind, code and name, the names around it, and for a group its count."""
 
     address: str
     kind: str
@@ -212,25 +212,25 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The answers of one kind, the first of them, with the words for one and for several."""
+class SearchResults:
+    """The first results of one kind, with the words for one and for several."""
 
     one: str
     several: str
     total: int
-    first: Sequence[Answer]
+    first: Sequence[SearchResult]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundView(View):
-    """What a search finds. nearest: the query that was answered, where nothing matches the one that was asked."""
+    """The results of a search. nearest: the query that was used instead if the given one has no match."""
 
     query: str
-    kinds: Sequence[Answers]
+    kinds: Sequence[SearchResults]
     nearest: str
     view: str = "find"
 
     def table(self) -> Table:
-        """Return the answers."""
+        """Return the results."""
         answers = [one for kind in self.kinds for one in kind.first]
         return ["KIND", "CODE", "NAME", "WITHIN"], [[one.kind, one.code, one.name, one.within] for one in answers]

@@ -1,10 +1,10 @@
-"""The sex ratio of a group's table, with the interval that its noise leaves.
+"""The sex ratio of a group's table, with an interval for its noise.
 
-Fieller's theorem: the interval holds all r for which the counts of males and r times that of females differ by no more
-than their margins together, as independent, nearly normal sums of cells. It is shown whatever the counts are, also
-where it has no upper end: an interval that only large counts got would miss the small.
+Fieller's theorem: the interval contains all r for which the count of males and r times that of females differ by at
+most their joint margin, as independent, nearly normal sums of cells. It is shown for all counts, even if it has no
+upper end: intervals only for large counts would miss the small ratios.
 
-A margin of whole numbers holds for whole numbers. r times a count is none, so half a person is added to it.
+A margin of whole numbers holds for whole numbers. r times a count is not whole, so half a person is added to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOO_NOISY = "not known: the noise is as large as the counts"
 
 @dataclass(frozen=True)
 class SexRatio:
-    """Males per 100 females, with the ends of the interval, None where they are not finite, and all of it in words."""
+    """Males per 100 females, with the ends of the interval, None if not finite, and the same in words."""
 
     value: float | None
     low: float | None

@@ -16,12 +16,12 @@ from tasks.safetab.persons.details import SEXES
 
 
 def table(read: Reading) -> TextTable:
-    """Return the table of a reading, without its empty columns, and under it how to read it."""
+    """Return the table of a view without its empty columns, followed by notes on how to read it."""
     view, about = read.view, read.about
     status = [view.group.why] if isinstance(view, GroupView) and view.group.why else []
     more = [] if view.is_whole else ["the first rows of each table alone: --format csv has all"]
-    said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
-    notes = [*status, *more, *said, view.reading, *filter(None, [about["covers"]]), *about["marks"]]
+    extra = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
+    notes = [*status, *more, *extra, view.reading, *filter(None, [about["covers"]]), *about["marks"]]
     match view:
         case GroupView():
             made = _group(view, notes)
@@ -54,12 +54,12 @@ def _plain(read: Reading, notes: Sequence[str]) -> TextTable:
 
 
 def _about_rows(view: TableView) -> list[str]:
-    """Return which rows have ages, and which regions have no row."""
+    """Return notes on which rows have ages, and which regions have no row."""
     return [words for words in (view.about_ages, view.without) if words]
 
 
 def _geounit(view: GeounitView, notes: Sequence[str]) -> TextTable:
-    """Return the counts of a TopDown geounit; those of the tables P1 to P5 alone are only numbered."""
+    """Return the counts of a TopDown geounit; margins of tables P1 to P5 are only counted."""
     shown = replace(view, margins=[one for one in view.margins if one.count not in CELLS])
     if folded := len(view.margins) - len(shown.margins):
         notes = [f"{folded:,} more margins, of tables P1 to P5: --format csv", *notes]
@@ -83,5 +83,5 @@ def _group(view: GroupView, notes: Sequence[str]) -> TextTable:
         for row in (pyramid.rows() if pyramid else ())
     ] or [["all ages", *totals, *[None] * 8]]
     ratio = [f"Males per 100 females: {view.sex_ratio.words}."] if view.sex_ratio else []
-    said = [f"Published as {group.shape}.", *ratio, *notes]
-    return TextTable(view.title, columns, [list(map(text, row)) for row in rows], said)
+    notes = [f"Published as {group.shape}.", *ratio, *notes]
+    return TextTable(view.title, columns, [list(map(text, row)) for row in rows], notes)

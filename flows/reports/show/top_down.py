@@ -1,7 +1,7 @@
-"""The pages that a TopDown release has next to those of its tables: geounits with the tables of the redistricting data.
+"""The pages of a TopDown release besides those of its tables: geounits with the tables of the redistricting data.
 
-They hold what P1 to P5 and H1 of the P.L. 94-171 data hold: race, Hispanic origin and voting age; living quarters;
-occupancy. Geounits are those of the tabulation and off-spine entities; what was measured on the spine is in tables.
+They show the contents of P1 to P5 and H1 of the P.L. 94-171 data: race, Hispanic origin and voting age; living
+quarters; occupancy. Geounits are tabulation geounits and off-spine entities; measurements on the spine are in tables.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.tables import REGION_TYPES, states_of_nation
 from tasks.top_down.user_areas.intervals import interval
 
-LEVELS = {region_type: level for level, region_type in REGION_TYPES.items()} | {  # of a region type, in files
+LEVELS = {region_type: level for level, region_type in REGION_TYPES.items()} | {  # by region type, as in files
     "USA": "US",
     "BLOCK_GROUP": "Block_Group",
     "BLOCK": "Block",
 }
 ENTITIES = ("PLACE", "COUSUB", "AIANNH")
 INSIDE = {"STATE": 2, "COUNTY": 5, "TRACT": 11, "BLOCK_GROUP": 12, "BLOCK": 15}  # digits of the public code
-PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are public, of a block's geocode
-LISTED = 100  # blocks of a block group
+PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 public digits of a block's geocode
+LISTED = 100  # blocks listed in a block group
 _ADULT, _HISPANIC = (PERSONS.count(name).where for name in ("voting age", "Hispanic"))
 PERSON_COLUMNS: tuple[tuple[str, Condition], ...] = (
     ("all ages", {}),
@@ -54,7 +54,7 @@ TITLES = {
     "housing": "Housing units",
 }
 OF_PRODUCT = {"persons": ("race", "quarters", "races"), "units": ("housing",)}
-CELLS = {  # of P1 to P5: the table's title, and the cell in words
+CELLS = {  # of P1 to P5, by name: the table's title, and the cell in words
     cell.name: (f"{table}. {TABLE_TITLES[table]}", cell.words)
     for table, cells in PERSON_TABLES.items()
     for cell in cells
@@ -90,7 +90,7 @@ OUTSIDE = (
 
 @dataclass(frozen=True)
 class EstimatedCount:
-    """A count with its margin (None where the release has none) and the unbiased estimate with its standard error."""
+    """A count with its margin, or None without one, and the unbiased estimate with its standard error."""
 
     product: str
     count: str
@@ -101,7 +101,7 @@ class EstimatedCount:
 
     @property
     def why(self) -> str:
-        """Why its count has no margin; empty where it has one."""
+        """The reason why its count has no margin; empty if it has one."""
         if self.margin is not None:
             return ""
         quantity = next((one.quantity for one in (*PERSONS.counts, *UNITS.counts) if one.name == self.count), "")
@@ -123,8 +123,8 @@ class EstimatedCount:
 class CountTable:
     """A table of a geounit: its rows' labels with a count for every column.
 
-    declared: columns that are published as they are, without any noise. margins: of each row and column the estimate
-    of its count, with its margin; None where the release has none.
+    declared: columns that are published without any noise. margins: by row and column the estimate of the count, with
+    its margin, or None.
     """
 
     name: str
@@ -135,21 +135,21 @@ class CountTable:
     margins: Sequence[Sequence[EstimatedCount | None]] = ()
 
     def margin(self, row: int, column: int) -> EstimatedCount | None:
-        """Return the estimate of a count, with its margin, where there is one."""
+        """Return the estimate of a count with its margin, or None."""
         of_row = self.margins[row] if row < len(self.margins) else ()
         return of_row[column] if column < len(of_row) else None
 
     def has_margins(self, column: int) -> bool:
-        """Return whether a column has an estimate of any count."""
+        """Return whether any count of a column has an estimate."""
         return any(self.margin(row, column) for row in range(len(self.rows)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeounitView(View):
-    """A geounit: its tables, the regions that contain it and those that it contains.
+    """A geounit: its tables, the regions that contain it and those within it.
 
-    totals: the figures that the page begins with, by their words. margin: a sentence on margins. outside: what to do
-    about a released count outside its interval.
+    totals: the figures at the top of the page, by their words. margin: a sentence on margins. outside: advice on
+    released counts outside their interval.
     """
 
     kind: str
@@ -167,7 +167,7 @@ class GeounitView(View):
     view: str = "geounit"
 
     def margin_tables(self) -> dict[str, list[tuple[str, EstimatedCount]]]:
-        """Return the margins with their counts in words, by table; first, without a title, those of no P1 to P5."""
+        """Return the margins with their counts in words, by table; first, without a title, those outside P1 to P5."""
         found: dict[str, list[tuple[str, EstimatedCount]]] = {"": []}
         for one in self.margins:
             title, words = CELLS.get(one.count, ("", count_title(one.count)))
@@ -215,7 +215,7 @@ class TopDownPages(ReleasePages):
         self._database = next(iter(self.tables.values())).database
 
     def view(self, asked: Mapping[str, str]) -> View:
-        """Return the view that an address names; on the first page how to read the counts and their margins."""
+        """Return the view at an address; the first page explains how to read the counts and their margins."""
         view = super().view(asked)
         if view.view != self.first_page:
             return view
@@ -231,12 +231,12 @@ class TopDownPages(ReleasePages):
         yield from super().facts()
 
     def find_regions(self) -> set[Region]:
-        """Return the geounits of its tables that have a type of region, and the nation."""
+        """Return the nation and the geounits of its tables that have a region type."""
         nation = {Region("USA", NATION)} if self.nation and self.scope.state is None else set()
         return super().find_regions() | nation | {Region.named("STATE", state) for state in self.states}
 
     def found_by_code(self, text: str) -> Sequence[Region]:
-        """Return the block group or the block of a code."""
+        """Return the block group or the block with a code."""
         kind = {12: "BLOCK_GROUP", 15: "BLOCK"}.get(len(text), "")
         return [Region(kind, text)] if kind and self._is_there(Region(kind, text)) else []
 
@@ -271,7 +271,7 @@ class TopDownPages(ReleasePages):
         )
 
     def _on_margins(self, at: Confidence, *, given: bool) -> str:
-        """Return a sentence on margins; `given`: whether counts of the view have one."""
+        """Return a sentence on margins; `given`: whether counts of the view have margins."""
         if "NOT_PRIVATE" in self.manifest:
             return ""
         if given and not at.is_released:
@@ -294,7 +294,7 @@ class TopDownPages(ReleasePages):
         return [one for one in (*reversed(above), *nation) if one in self.regions or one.type == "BLOCK_GROUP"]
 
     def around(self, region: Region) -> list[tuple[str, Links]]:
-        """Return headings with links to what contains a geounit, and to what it contains."""
+        """Return headings with links to the geounits that contain a geounit, and to those within it."""
         found = super().around(region)
         if parts := [one for one in self._by_type.get("COUSUB", ()) if one.id[:5] == region.id]:
             found.append((number_within("COUSUB", len(parts)), self._named(parts)))
@@ -306,7 +306,7 @@ class TopDownPages(ReleasePages):
         return found
 
     def _maps_inside(self, region: Region) -> list[tuple[str, Links]]:
-        """Return links to the maps of what lies in a geounit: of the persons and what else is counted."""
+        """Return links to the maps of the regions within a geounit, for persons and for other counts."""
         prefix = "" if region.type == "USA" else f"&by_geounit={region.id}*"
         kinds = [kind for kind in (*region.child_types, "COUSUB") if kind in self.places.types and kind != "AIANNH"]
         links = [
@@ -333,7 +333,7 @@ class TopDownPages(ReleasePages):
     # -- counts -------------------------------------------------------------------------------------------------------
 
     def _source(self, kind: str, product: str, region_type: str, state: str, *, tabulated: bool = False) -> str:
-        """Return the SQL source of a level's files of a kind, of a state or, where it is "", of all; "" for none."""
+        """Return the SQL source of a level's files of a kind, for a state or, if "", for all; "" without files."""
         level = LEVELS[region_type.removeprefix("PR-")]
         family = "entities/" if region_type in ENTITIES else "tabulation/" if tabulated else ""
         states = ["US"] if level == "US" else [state] if state else self.states
@@ -342,9 +342,9 @@ class TopDownPages(ReleasePages):
         return self._database.parquet(*found) if found else ""
 
     def _where(self, region: Region) -> tuple[str, dict[str, str], str]:
-        """Return the condition for a geounit's rows, its values, and the state whose files have them."""
+        """Return the condition for a geounit's rows, its parameters, and the state whose files have them."""
         state = "" if region.type in ("USA", "AIANNH") else region.id[:2]
-        if region.type == "USA" or region.type.endswith("STATE"):  # a spine may have a state in two parts
+        if region.type == "USA" or region.type.endswith("STATE"):  # a state may be in two parts on the spine
             return "true", {}, state
         return f"{PUBLIC_BLOCK if region.type == 'BLOCK' else 'geounit'} = $geounit", {"geounit": region.id}, state
 
@@ -370,7 +370,7 @@ class TopDownPages(ReleasePages):
         return None if first is None else [first, *others]
 
     def _margins(self, region: Region, at: Confidence) -> Iterator[EstimatedCount]:
-        """Yield the margins of a geounit's counts; of an AIAN area in several states none, as they do not add up."""
+        """Yield the margins of a geounit's counts; none for an AIAN area in several states, as they do not add up."""
         where, given, state = self._where(region)
         for product in self.products:
             tabulated = region.type not in ("USA", "BLOCK", *ENTITIES)
@@ -382,7 +382,7 @@ class TopDownPages(ReleasePages):
                 yield EstimatedCount(product, count, released, wider, *estimate)
 
     def _tables_of(self, region: Region, product: str, margins: Sequence[EstimatedCount]) -> list[CountTable]:
-        """Return the tables of a product's histogram of a geounit, with the margins of its counts."""
+        """Return the tables from a geounit's histogram of a product, with the margins of its counts."""
         known = {one.count: one for one in margins if one.product == product}
         crossed = partial(_cross, cells=self._cells(region, product), margins=known)
         if product == "units":
@@ -409,7 +409,7 @@ class TopDownPages(ReleasePages):
         return {"view": f"region/{self.index.region(region).key}", "table": table or ""}
 
     def addresses(self) -> Iterator[Mapping[str, str]]:
-        """Return the addresses that a copy holds: those of every release, races, and block groups."""
+        """Return the addresses in a copy: those of every release, races, and block groups."""
         for asked in super().addresses():
             yield asked
             if asked["view"].startswith("region/") and "persons" in self.products:
@@ -420,7 +420,7 @@ class TopDownPages(ReleasePages):
 
 
 def _totals(tables: Sequence[CountTable]) -> Iterator[tuple[str, int]]:
-    """Yield the figures that the page of a geounit begins with."""
+    """Yield the figures at the top of a geounit's page."""
     first = {table.name: table.rows[0][1] for table in tables}
     if persons := first.get("race"):
         yield "persons", persons[0]
@@ -445,7 +445,7 @@ def _cross(
     cells: Mapping[int, int],
     margins: Mapping[str, EstimatedCount],
 ) -> CountTable:
-    """Return a table that counts the cells which meet both a row's condition and a column's."""
+    """Return a table that counts the cells that meet both a row's condition and a column's."""
     counted: list[Count] = [*product.counts, *chain.from_iterable(product.tables.values())]
     known = [(dict(one.where), margins[one.name]) for one in counted if one.name in margins]
 

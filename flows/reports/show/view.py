@@ -1,4 +1,4 @@
-"""What one page of a release shows, whichever system made it, and at which confidence: 95% by default, or any other."""
+"""The content of one page of a release of any system, at a confidence: 95% by default, or any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.errors import Failed, Refused
 from tasks.releases.manifest import MANIFEST
 from tasks.releases.received import reason_of
 
-ROWS = 100  # of a page
+ROWS = 100  # rows on a page
 Row = TypeVar("Row")
 
 
@@ -30,7 +30,7 @@ class Page(Generic[Row]):
 
 
 def page_asked(asked: Mapping[str, str]) -> int:
-    """Return the number of the page that an address asks for; 0, for all rows, where it asks for a file of them."""
+    """Return the page number in an address; 0, for all rows, if it asks for a file of them."""
     if asked.get("format") in ("csv", "xlsx"):
         return 0
     number = asked.get("page", "1")
@@ -46,7 +46,7 @@ def page_of(total: int, asked: int, read: Callable[[slice], Sequence[Row]]) -> P
 
 
 def link(view: str, **options: str) -> str:
-    """Return the address of a view with those options that are not empty."""
+    """Return the address of a view with its options, except empty ones."""
     return view + "".join(f"&{name}={value}" for name, value in options.items() if value)
 
 
@@ -60,7 +60,7 @@ class NotThere(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """What one page shows: typed rows, which the page, the terminal, the CSV and the JSON all show unchanged.
+    """The content of one page: typed rows, which the page, the terminal, the CSV and the JSON all show unchanged.
 
     reading: how to read it, in a sentence or two. view: the name of its template.
     """
@@ -70,7 +70,7 @@ class View:
     view: str
 
     def table(self) -> Table:
-        """Return the main table, as CSV has it."""
+        """Return the main table, as in the CSV."""
         raise NotImplementedError
 
     @property
@@ -79,7 +79,7 @@ class View:
         return True
 
     def described(self) -> Sequence[tuple[str, ...]]:
-        """Return name, heading, unit and meaning of its columns; by default nothing."""
+        """Return name, heading, unit and meaning of its columns; empty by default."""
         return ()
 
 
@@ -91,7 +91,7 @@ class Confidence:
 
     @classmethod
     def named(cls, text: str) -> Confidence:
-        """Return the confidence that a user names. Raises NotThere for none from 50 to 99.9."""
+        """Return the confidence in a text. Raises NotThere unless it is from 50 to 99.9."""
         digits = text.strip().removesuffix("%")
         if not re.fullmatch(r"\d\d(\.\d)?", digits) or Fraction(digits) < 50:
             raise NotThere(f"{text!r} is not a confidence from 50 to 99.9 percent, such as 90")
@@ -104,12 +104,12 @@ class Confidence:
 
     @property
     def is_released(self) -> bool:
-        """Whether it is that of the margins in a release's files."""
+        """Whether it is the confidence of the margins in a release's files."""
         return self == RELEASED
 
     @property
     def deviations(self) -> float:
-        """The standard deviations of a normal law in a margin."""
+        """The number of standard deviations of a normal law in a margin."""
         return normal_margin(self.alpha)
 
 
@@ -118,14 +118,14 @@ RELEASED = Confidence("95")
 
 @dataclass(frozen=True)
 class Reading:
-    """A view, and about its release what every page contains, the confidence of the margins among it."""
+    """A view, and the facts about its release on every page, including the confidence of the margins."""
 
     view: View
     about: Mapping[str, Any]
 
     @property
     def table(self) -> Table:
-        """The view's main table; columns of margins that are not the release's own name their confidence, `MOE_90`."""
+        """The view's main table; columns of margins at another confidence than the release's name it, `MOE_90`."""
         (columns, rows), at = self.view.table(), self.about["confidence"]
         if at.is_released:
             return columns, rows
@@ -133,7 +133,7 @@ class Reading:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The view as JSON has it; `confidence` is there where its margins are not the release's own."""
+        """The view as JSON, with `confidence` if its margins are not the release's own."""
         at = self.about["confidence"]
         named = {} if at.is_released else {"confidence": at.percent}
         return asdict(self.view) | named | {"changed": self.about["changed"]}
@@ -141,9 +141,9 @@ class Reading:
 
 @contextmanager
 def refusing_malformed(folder: Path) -> Iterator[None]:
-    """Turn what a malformed release makes the code inside raise into a refusal.
+    """Turn errors of the code within, which a malformed release may raise, into a refusal.
 
-    No list of what its manifest and tables must be would be complete. What names its own reason passes.
+    No list of requirements on its manifest and tables would be complete. Errors with their own reason pass.
     """
     try:
         yield

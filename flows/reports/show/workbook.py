@@ -1,4 +1,4 @@
-"""A view as an Excel workbook: its table, and a sheet that says what it is of."""
+"""A view as an Excel workbook: its table, and a sheet that describes it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import xlsxwriter
 
 from flows.reports.show.view import NotThere, Reading
 
-MOST_ROWS = 1_048_575  # of a sheet, under its header
-CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # a name is a name
+MOST_ROWS = 1_048_575  # rows of a sheet, below its header
+CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # names stay names
 WIDTHS = {"REGION_NAME": 26, "ITERATION_NAME": 34, "NAME": 26, "GEOUNIT": 26, "WHY": 40}
 
 
 def workbook(read: Reading) -> bytes:
-    """Return the workbook of a view. Raises NotThere for a table of more rows than a sheet has."""
+    """Return the workbook of a view. Raises NotThere for a table with more rows than a sheet can have."""
     columns, rows = read.table
     if len(rows) > MOST_ROWS:
         raise NotThere(f"{len(rows):,} rows are too many for a sheet; the CSV has them")
@@ -29,7 +29,7 @@ def workbook(read: Reading) -> bytes:
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         for number, name in enumerate(columns):
-            sheet.set_column(number, number, WIDTHS.get(name, max(12, len(name) + 3)))  # room for the filter's button
+            sheet.set_column(number, number, WIDTHS.get(name, max(12, len(name) + 3)))  # + 3: the filter's button
         sheet.write_row(0, 0, columns, heading)
         for number, row in enumerate(rows, start=1):
             sheet.write_row(number, 0, row)
@@ -41,7 +41,7 @@ def workbook(read: Reading) -> bytes:
 
 
 def _columns(sheet: Any, described: Sequence[Sequence[str]], heading: Any) -> None:
-    """Write what each column is."""
+    """Write the description of each column."""
     for number, (name, width) in enumerate((("column", 18), ("title", 22), ("unit", 18), ("meaning", 90))):
         sheet.set_column(number, number, width)
         sheet.write_string(0, number, name, heading)

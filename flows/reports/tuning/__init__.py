@@ -1,1 +1,1 @@
-"""The three faces of `das tune`: terminal tables, an offline page, a workbook with live formulas."""
+"""The three forms of `das tune`: terminal tables, an offline page, a workbook with live formulas."""

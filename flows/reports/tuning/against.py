@@ -1,4 +1,4 @@
-"""Two sets of parameters of SafeTab-P, level by level where they differ: `das tune A --against B`."""
+"""Two sets of parameters of SafeTab-P, for the levels in which they differ: `das tune A --against B`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NONE = "–"  # a level that a set of parameters does not measure
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> TextTable:
-    """Return the levels whose figures differ between the answers of two plans; `11 → 14` where a figure does.
+    """Return the levels whose figures differ between the answers of two plans; `11 → 14` for a figure that differs.
 
-    Raises Refused where one is in rho and the other in epsilon.
+    Raises Refused if one is in rho and the other in epsilon.
     """
     if first["unit"] != second["unit"]:
         raise Refused(
@@ -48,7 +48,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> TextTabl
 
 
 def _figures(level: Mapping[str, Any], unit: str) -> dict[str, str]:
-    """Return the figures of a level that are compared, by their heads."""
+    """Return the figures of a level to compare, by column heading."""
     sizes = {f"size for {words}": level["sizes"][name] for name, words in AGES_NAMES.items()}
     ages = ages_from([level["ages_from"]]) if "ages_from" in level else {}
     return {

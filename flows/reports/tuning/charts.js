@@ -1,5 +1,5 @@
 "use strict";
-// Charts as SVG in the page's own colours: axes with names and units, a legend, nothing else.
+// Charts as SVG in the page's own colours: axes with names and units, and a legend.
 
 const BOX = { left: 62, wide: 132, right: 24, top: 34, bottom: 44, width: 560, height: 330 };
 
@@ -100,7 +100,7 @@ function lines(svg, x, y, series, marks = []) {
   return { px, py };
 }
 
-// Points {name, colour, shape, values} over the rows of a list of names; null where there is none
+// Points {name, colour, shape, values} over the rows of a list of names; null for a missing point
 function rows(svg, x, names, series) {
   const { px, py } = frame(svg, x, { names, label: "level" });
   for (const one of series)

@@ -157,6 +157,45 @@ function levelAnswers(plan, level) {
   return { stability, noise, margins, sizes, threshold: suppressionThreshold(noise, plan.chance) };
 }
 
+// The chance of each table for a group of a size: whether its noisy total of step 1 reaches each threshold; null: never
+function tableChances(noise, size, thresholds) {
+  const reached = thresholds.map((threshold) => (threshold === null ? 0 : beyond(noise, threshold - size - 1)));
+  const less = [...reached, 0];
+  return [1, ...reached].map((more, i) => more - less[i]);
+}
+
+// The cells of the table that a group of a size most likely gets with a budget: a total is their sum
+function likelyCells(plan, level, size) {
+  const chances = tableChances(law(plan.definition, level.budget * plan.gamma, level.stability), size, level.thresholds);
+  return Object.values(plan.cells)[chances.indexOf(Math.max(...chances))];
+}
+
+// The least budget of a level, to six digits, with which a sum of cells has a margin of at most `wanted` counts
+function leastBudget(plan, stability, cells, wanted) {
+  const share = 1 - plan.gamma, sigma = (wanted + 0.5) / 1.96;
+  const guess = plan.definition === "zcdp" ? (stability * cells) / (2 * sigma ** 2) : (stability * Math.sqrt(2 * cells)) / sigma;
+  const meets = (budget) => marginOfError(law(plan.definition, budget * share, stability), cells) <= wanted;
+  let [low, high] = [guess / share / 4, (4 * guess) / share];
+  while (meets(low)) [low, high] = [low / 4, low];
+  while (!meets(high)) [low, high] = [high, high * 4];
+  while (high / low > 1 + 1e-12) {
+    const middle = Math.sqrt(low * high);
+    [low, high] = meets(middle) ? [low, middle] : [middle, high];
+  }
+  const unit = 10 ** (Math.floor(Math.log10(high)) - 5);
+  return +(Math.ceil(high / unit - 1e-6) * unit).toPrecision(6);
+}
+
+// That budget and the cells, for the total of a group of a size: of the table that the group then most likely gets
+function leastOfGroup(plan, level, size, wanted) {
+  for (let cells = 1; ;) {
+    const budget = leastBudget(plan, level.stability, cells, wanted);
+    const likely = likelyCells(plan, { ...level, budget }, size);
+    if (likely <= cells) return [budget, likely];
+    cells = likely;
+  }
+}
+
 function loss(plan, budgets) {
   const spent = budgets.reduce((sum, budget) => sum + budget, 0);
   return { budget: spent, epsilon: plan.definition === "zcdp" ? epsilonOf(spent, plan.delta) : spent };

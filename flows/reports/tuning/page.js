@@ -84,42 +84,31 @@ function listen() {
   for (const id of ["asked", "asked-level", "within", "within-kind", "size"]) $(id).addEventListener("input", answer);
   $("take").addEventListener("click", () => change(() => {
     const [level, budget] = answer();
-    level.on = true;  // as the spend beside the answer has it
+    level.on = true;  // as in the spend next to the answer
     setBudget(level, budget);
   }));
   for (const id of ["shown", "fractions"]) $(id).addEventListener("input", () => draw());
 }
 
-// The least budget of a level, to six digits, with which a sum of cells has a margin of at most `wanted` counts
-function leastBudget(stability, cells, wanted) {
-  const share = 1 - state.gamma, sigma = (wanted + 0.5) / 1.96;
-  const guess = state.definition === "zcdp" ? (stability * cells) / (2 * sigma ** 2) : (stability * Math.sqrt(2 * cells)) / sigma;
-  const meets = (budget) => marginOfError(law(state.definition, budget * share, stability), cells) <= wanted;
-  let [low, high] = [guess / share / 4, (4 * guess) / share];
-  while (meets(low)) [low, high] = [low / 4, low];
-  while (!meets(high)) [low, high] = [high, high * 4];
-  while (high / low > 1 + 1e-12) {
-    const middle = Math.sqrt(low * high);
-    [low, high] = meets(middle) ? [low, middle] : [middle, high];
-  }
-  const unit = 10 ** (Math.floor(Math.log10(high)) - 5);
-  return +(Math.ceil(high / unit - 1e-6) * unit).toPrecision(6);
-}
-
 function answer() {
   const level = state.levels.find((one) => one.slug === $("asked-level").value), within = +$("within").value;
-  const wanted = Math.floor($("within-kind").value === "counts" ? within : (within * $("size").value) / 100 + 1e-9);
-  $("size").hidden = $("within-kind").value === "counts";
-  const stability = answersFor(level).stability, cells = +$("asked").value;
+  const shared = $("within-kind").value === "share", size = Math.floor(+$("size").value);
+  const wanted = Math.floor(shared ? (within * size) / 100 + 1e-9 : within);
+  $("size").hidden = !shared;
   $("take").disabled = !(wanted >= 1 && wanted <= 1e6);
   if ($("take").disabled) { $("answer").textContent = "choose a margin of 1 to 1,000,000 counts"; return null; }
-  const budget = leastBudget(stability, cells, wanted);
+  const stability = answersFor(level).stability, asked = +$("asked").value;
+  const ofGroup = shared && asked === 1 && level.thresholds !== null, own = { stability, thresholds: level.thresholds };
+  const [budget, cells] = ofGroup ? leastOfGroup(plan(), own, size, wanted) : [leastBudget(plan(), stability, asked, wanted), asked];
   const others = state.levels.filter((other) => other.on && other !== level).map(budgetOf);
   const spent = loss(plan(), [...others, budget]);
   const { threshold } = levelAnswers(plan(), { budget, stability });
-  const now = marginOfError(law(state.definition, budgetOf(level) * (1 - state.gamma), stability), cells);
+  const cellsNow = ofGroup ? likelyCells(plan(), { ...own, budget: budgetOf(level) }, size) : asked;
+  const now = marginOfError(law(state.definition, budgetOf(level) * (1 - state.gamma), stability), cellsNow);
   const has = !level.on ? "is not measured now" : `has ${now.toLocaleString("en-US")} now, which ${now <= wanted ? "meets" : "does not meet"} it`;
+  const name = TABLES.find((each) => state.cells[each] === cells);
   $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}; the level ${has}. `
+    + (ofGroup ? `With it a group of ${size.toLocaleString("en-US")} most likely gets ${cells === 1 ? "a total alone" : `a table of ${state.ages[name]}`}. ` : "")
     + `With this level alone changed the release spends ${unit()} ${figure(spent.budget, 7)}, epsilon ${upTo3(spent.epsilon)}`
     + (level.suppressible ? `, and totals up to ${threshold.toLocaleString("en-US")} are suppressed` : "");
   return [level, budget];

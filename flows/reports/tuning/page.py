@@ -13,6 +13,8 @@ from privacy.accounting.composition import spend
 from privacy.noise.laws import Definition
 from tasks.errors import refusing
 from tasks.releases.pages import render
+from tasks.safetab.configuration import NEVER
+from tasks.safetab.levels import Level
 from tasks.safetab.persons.details import AGES_NAMES, BY_AGE, CELLS_OF
 
 
@@ -48,8 +50,16 @@ def _start(plan: BudgetPlan) -> dict[str, Any]:
                 "on": level not in plan.off,
                 "suppressible": not level.nation_or_state,
                 "stability": (plan.stabilities or {}).get(level),
+                "thresholds": _thresholds(plan, level),
                 "budgets": {definition: float(of[level]) for definition, of in budgets.items()},
             }
             for level in plan.levels
         ],
     }
+
+
+def _thresholds(plan: BudgetPlan, level: Level) -> list[int | None] | None:
+    """Return the noisy totals of step 1 from which a group has a table by age, None for never; None where unknown."""
+    if level not in plan.thresholds:
+        return None
+    return [None if threshold >= NEVER else threshold for threshold in sorted(plan.thresholds[level])]

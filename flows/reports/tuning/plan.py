@@ -26,11 +26,11 @@ CHANCE = Fraction("0.9999")
 class BudgetPlan:
     """The parameters that SafeTEx varies.
 
-    levels: their budgets; those in `off` are not measured.
+    levels: their budgets; levels in `off` are not measured.
     race_codes: the race multiplicity, 1 to 8. It determines the stability of levels without their own in `stabilities`.
     target: a margin in counts or, if `relative`, as a share of the average count of a statistic.
     chance: the probability that a group of size 0 is suppressed, at least 1/2.
-    thresholds: the noisy totals of step 1 from which a group has a table by age, of levels of a file.
+    thresholds: by level of a file, the noisy totals of step 1 from which a group has a table by age.
     """
 
     source: str
@@ -55,7 +55,7 @@ class BudgetPlan:
         """Return the budget of a level with its stability."""
         return LevelBudget(self.levels[level], self.stability(level))
 
-    def of_multiplicity(self, race_codes: int) -> BudgetPlan:
+    def with_multiplicity(self, race_codes: int) -> BudgetPlan:
         """Return the plan with this race multiplicity, which then determines all stabilities."""
         with refusing():
             multiplicity_stability(race_codes)
@@ -84,7 +84,7 @@ def first_plan(
 ) -> BudgetPlan:
     """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
-    Raises Refused where two of these are given, or one is invalid.
+    Raises Refused if two of these are given, or one is invalid.
     """
     if source is not None:
         if levels or definition:
@@ -92,11 +92,11 @@ def first_plan(
                 "a configuration has its own levels and definition: give either it or these options; "
                 "to change one of its levels, move its slider on the page of --html"
             )
-        return _of_file(source, jurisdiction)
+        return _plan_from_file(source, jurisdiction)
     if jurisdiction is not None:
         raise Refused("--jurisdiction needs a configuration")
     chosen = definition or "zcdp"
-    return _of_levels(levels, chosen) if levels else _of_production(chosen)
+    return _plan_from_levels(levels, chosen) if levels else _production_plan(chosen)
 
 
 def targeted(plan: BudgetPlan, margin: int | None, relative_error: str | None) -> BudgetPlan:
@@ -118,7 +118,7 @@ def chance_of_zeros(text: str) -> Fraction:
     return chance
 
 
-def _of_file(path: Path, jurisdiction: Jurisdiction | None) -> BudgetPlan:
+def _plan_from_file(path: Path, jurisdiction: Jurisdiction | None) -> BudgetPlan:
     settings = {setting.jurisdiction: setting for setting in read_settings(path)}
     if jurisdiction not in (None, *settings):
         raise Refused(f"{path} has the jurisdictions {', '.join(settings)}, not {jurisdiction!r}")
@@ -138,7 +138,7 @@ def _of_file(path: Path, jurisdiction: Jurisdiction | None) -> BudgetPlan:
     )
 
 
-def _of_levels(texts: Sequence[str], definition: Definition) -> BudgetPlan:
+def _plan_from_levels(texts: Sequence[str], definition: Definition) -> BudgetPlan:
     """Return the plan of `LEVEL=BUDGET` options."""
     levels = {}
     for text in texts:
@@ -147,8 +147,8 @@ def _of_levels(texts: Sequence[str], definition: Definition) -> BudgetPlan:
     return BudgetPlan("levels of the command line", one_jurisdiction(levels), definition, levels)
 
 
-def _of_production(definition: Definition) -> BudgetPlan:
-    """Return the plan of production; under pure DP the least budgets that meet its margins, to four digits."""
+def _production_plan(definition: Definition) -> BudgetPlan:
+    """Return the plan of production; under pure DP with the least budgets that meet its margins, to four digits."""
     if definition == "zcdp":
         page = PRODUCTION.budgets["zcdp"]
         budgets = {target: Fraction(page[target].total) for target in page}
@@ -164,10 +164,10 @@ def _of_production(definition: Definition) -> BudgetPlan:
 def budgets_of(plan: BudgetPlan, definition: Definition) -> Mapping[Level, Fraction]:
     """Return the budgets of the levels; under the other definition the least with the same margins, to four digits.
 
-    Of production's plan they are that definition's own.
+    For production's plan, return the budgets of that definition's own plan.
     """
-    if plan.levels == _of_production(plan.definition).levels:
-        return _of_production(definition).levels
+    if plan.levels == _production_plan(plan.definition).levels:
+        return _production_plan(definition).levels
     if definition == plan.definition:
         return plan.levels
     found = {}

@@ -1,4 +1,4 @@
-"""`das tune` for the other systems: what a run spends, and the noise, margins and least budget of every query."""
+"""`das tune` for the other systems: the spend of a run, and the noise, margins and least budget of every query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
-from tasks.bottom_up.declared_histogram import DeclaredHistogram, read_declared_histogram
+from privacy.tables.histogram import Groups, Histogram
+from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.errors import refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
@@ -36,7 +37,7 @@ ALPHAS = {"margins": Fraction(1, 20), "margins_90": Fraction(1, 10)}
 class Query:
     """A query: its noise is `law(definition, budget, stability)` in each cell.
 
-    cells: how many of them its published counts sum. facts: what else is known of it.
+    cells: the numbers of cells that its published counts sum. facts: further known facts.
     """
 
     name: str
@@ -48,9 +49,9 @@ class Query:
 
 @dataclass(frozen=True)
 class Design:
-    """The queries of a system's configuration, and what a run of them spends, by jurisdiction where there are two.
+    """The queries of a system's configuration, and the spend of a run of them, by jurisdiction if there are two.
 
-    grid: the unit of a count. notes: on what it spends.
+    grid: the unit of a count. notes: about the spend.
     """
 
     source: str
@@ -62,7 +63,7 @@ class Design:
 
 
 def households(source: Path | None) -> Design:
-    """Return the Detailed DHC-B's: a query for each level and table; without a source the production's."""
+    """Return the design of the Detailed DHC-B, a query for each level and table; by default the production's."""
     configuration, iterations = read_households(source)
     spent: dict[str, Spend] = {}
     queries = []
@@ -79,7 +80,7 @@ def households(source: Path | None) -> Design:
 
 
 def s_dhc(source: Path, total: Fraction | None) -> Design:
-    """Return the Supplemental DHC's, of a configuration or a release; its budgets scaled to a sum."""
+    """Return the design of the Supplemental DHC, from a configuration or a release, with budgets scaled to a sum."""
     budgets = read_budgets(source)
     scale = 1 if total is None else total / sum(query.budget for query in budgets.queries)
     stated = [replace(query, budget=query.budget * scale) for query in budgets.queries]
@@ -97,42 +98,42 @@ def s_dhc(source: Path, total: Fraction | None) -> Design:
 
 
 def bottom_up(source: Path, epsilon: Fraction) -> Design:
-    """Return a declaration's: the histogram, and its marginals by up to two axes, levels or recodes."""
+    """Return the design of a declaration: the histogram, and its marginals by up to two axes, levels or recodes."""
     declared = read_declared_histogram(source)
     mechanism = declared.mechanism(epsilon)
     named = [names for count in range(3) for names in combinations(declared.names, count)]
-    named = [names for names in named if len({declared.axis_of(name) for name in names}) == len(names)]
-    marginals = {", ".join(names) or "the total": _cells_summed(declared, names) for names in named}
+    marginals = {
+        ", ".join(groups.names) or "the total": _cells_summed(declared.histogram, groups)
+        for groups in map(declared.histogram.groups, named)
+        if len(dict(groups.parts)) == len(groups.names)
+    }
     queries = [
         Query(name, epsilon, mechanism.sensitivity, (cells,))
         for name, cells in {"the histogram": 1, **marginals}.items()
     ]
     spent = {"run": mechanism.spend}
-    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_of_sample(epsilon),))
+    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_sample_note(epsilon),))
 
 
-def _of_sample(epsilon: Fraction) -> str:
-    """Return what the secrecy of a sample buys, and on which conditions (docs/analyses.md)."""
+def _sample_note(epsilon: Fraction) -> str:
+    """Return the saving from the secrecy of a sample, and its conditions (docs/analyses.md)."""
     return (
         f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "
         f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, and one replaced twice that, if "
         "each person was drawn with this chance independently of all others, nobody is told who was, and no weight or "
-        "total depends on it. A sample of whole households or of every fourth is none; the ledger charges in full."
+        "total depends on it. Samples of whole households, or of every fourth person, do not qualify. The ledger "
+        "charges in full."
     )
 
 
-def _cells_summed(declared: DeclaredHistogram, names: tuple[str, ...]) -> int:
+def _cells_summed(histogram: Histogram, groups: Groups) -> int:
     """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
-    sizes = {axis.name: len(axis) for axis in declared.histogram.axes}
-    for axis in {declared.axis_of(name) for name in names}:
-        within = declared.grouping([name for name in names if declared.axis_of(name) == axis])
-        at = [np.arange(sizes[axis]) * (name == axis) for name in sizes]
-        sizes[axis] = int(np.bincount(within.of(declared.histogram.cell(at))).max())
-    return prod(sizes.values())
+    sizes = dict(zip(histogram.names, histogram.shape, strict=True))
+    return prod((sizes | {axis: int(np.bincount(part).max()) for axis, part in groups.parts}).values())
 
 
 def answers(design: Design, margin: int | None, delta: Fraction) -> dict[str, Any]:
-    """Return what a run spends and the noise of each query; with `margin` the least budgets that give it."""
+    """Return the spend of a run and the noise of each query; with `margin` also the least budgets for it."""
     with refusing():
         queries = [_answer(design, query, margin) for query in design.queries]
     return {
@@ -171,7 +172,7 @@ def _answer(design: Design, query: Query, margin: int | None) -> dict[str, Any]:
 
 
 def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
-    """Yield the answers as tables: what a run spends, and the noise of every query."""
+    """Yield the answers as tables: the spend of a run, and the noise of every query."""
     unit = UNITS[answered["definition"]]
     several = len(answered["spent"]) > 1
     relations = [
@@ -198,7 +199,7 @@ def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
     }
     shown = [name for name in titles if name in answered["queries"][0]]
     rows = [[_text(name, row[name]) for name in shown] for row in answered["queries"]]
-    notes = ["Margins are exact, of a count that sums so many cells at most."]
+    notes = ["Margins are exact, for a count that sums at most this many cells."]
     yield TextTable(f"Noise of each query: {answered['source']}", [titles[name] for name in shown], rows, notes)
 
 

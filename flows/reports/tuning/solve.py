@@ -27,7 +27,7 @@ from tasks.safetab.configuration import NEVER
 from tasks.safetab.levels import ALL_LEVELS, Level, named_level
 from tasks.safetab.persons.details import AGES_NAMES, CELLS_OF, FINEST, SHAPES
 
-PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
+PUBLISHED = Fraction(19, 20)  # the probability with which a group of the answered size is published
 
 OF_A_TABLE = (
     "The margin is of the group's total: the sum of the cells of the table that it most likely gets by its noisy total "
@@ -52,14 +52,14 @@ REGIONS = {"town": "place", "city": "place", "tribal area": "aiannh", "counties"
 WITHOUT_ARTICLE = re.compile(
     rf"\b(of|in) (?={'|'.join([*REGIONS, *{level.geography for level in ALL_LEVELS}])}\b)", re.I
 )
-STATISTICS = {"count": "count", "total": "count", "group": "count"}  # in the asker's words: one count of step 2
+STATISTICS = {"count": "count", "total": "count", "group": "count"}  # a user's words for one count of step 2
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which budget gives a statistic, a key of MARGINS, a margin of at most so many counts.
+    """A question for the budget that gives a statistic, a key of MARGINS, a margin of at most `margin` counts.
 
-    level: None for every level that is measured. size: of the group, in persons, where the question names one.
+    level: None for every level that is measured. size: of the group, in persons, if the question names one.
     """
 
     level: Level | None
@@ -79,7 +79,7 @@ class Question:
 def read_question(text: str, plan: BudgetPlan) -> Question:
     """Return the question of `LEVEL: STATISTIC <= COUNTS`, or of words as in QUESTIONS.
 
-    Raises Refused, also where a word is left over or a kind of region has several levels in the plan.
+    Raises Refused, also for an extra word, and for a kind of region with several levels in the plan.
     """
     parts = ASKED.fullmatch(WITHOUT_ARTICLE.sub(r"\1 a ", " ".join(text.split())))
     if parts is None:
@@ -138,10 +138,10 @@ def _statistic(text: str) -> str:
 
 
 def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
-    """Return for the level of a question, or for each that is measured, the least budget that answers it.
+    """Return the least budget that answers a question, for its level or for each level that is measured.
 
-    It has six digits and is proved. With it come the level's margin now, and what the release spends where this level
-    alone is changed. Raises Refused.
+    It has six digits and is proved. The answer includes the level's present margin, and the spend of the release if
+    only this level is changed. Raises Refused.
     """
     on = [level for level in plan.levels if level not in plan.off]
     least_of = cache(lambda asked, stability: _least(plan, asked, stability))
@@ -167,25 +167,25 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
 def _least_of_level(
     plan: BudgetPlan, question: Question, level: Level, least_of: Callable[[Question, int], Fraction]
 ) -> Fraction:
-    """Return the least budget of a level for a question; of a group of a size, for the table that it then gets.
+    """Return the least budget of a level for a question; for a group of a given size, for the table that it then gets.
 
-    More ages need more budget. So from a total by itself on: the least budget for a table is the answer unless the
-    group most likely gets more ages with it.
+    More ages need more budget. So this starts from a total by itself: the least budget for a table is the answer unless
+    the group most likely gets more ages with it.
     """
     stability = plan.stability(level)
     asked = replace(question, level=None)
     while True:
         budget = least_of(asked, stability)
-        likely = _of_table(plan, question, level, LevelBudget(budget, stability))
+        likely = _question_of_table(plan, question, level, LevelBudget(budget, stability))
         if _cells(likely) <= _cells(asked):
             return budget
         asked = replace(likely, level=None)
 
 
-def _of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
+def _question_of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
     """Return the question for the table that a group of its size most likely gets with a budget.
 
-    It is the question itself where it names no size or another statistic, or the level's thresholds are not known.
+    It is the same question if it names no size or another statistic, or if the level's thresholds are unknown.
     """
     if not (chances := _chances(plan, question, level, budget)):
         return question
@@ -194,7 +194,7 @@ def _of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelB
 
 
 def _chances(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> dict[str, float]:
-    """Return with which chance a group of the question's size gets each table: its noisy total of step 1 decides."""
+    """Return the probability of each table for a group of the question's size; its noisy total of step 1 decides."""
     if question.statistic != "count" or not question.size or level not in plan.thresholds:
         return {}
     noise = level_laws(plan.definition, budget, plan.gamma)["stage_1"]
@@ -218,7 +218,7 @@ def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
 
     noise, cells = _noise(plan, question, LevelBudget(Fraction(1), stability))
     variance, one = Fraction(question.margin) ** 2 / (4 * cells), noise.variance()
-    # It falls as the budget for rho, as its square for epsilon.
+    # The variance falls as the budget for rho, as its square for epsilon.
     guess = Fraction(one) / variance if plan.definition == "zcdp" else Fraction((one / float(variance)) ** 0.5)
     if not BUDGETS[0] <= guess <= BUDGETS[1]:
         raise Refused(f"a margin of {question.margin:,} takes a budget near 10^{round(log10(guess))}: choose another")
@@ -231,7 +231,7 @@ def _margin(plan: BudgetPlan, question: Question, level: LevelBudget) -> int:
 
 
 def _noise(plan: BudgetPlan, question: Question, level: LevelBudget) -> tuple[Law, int]:
-    """Return the noise of a question's statistic at a level's budget, and how many answers it adds up."""
+    """Return the noise of a question's statistic at a level's budget, and the number of answers that it sums."""
     laws = level_laws(plan.definition, level, plan.gamma)
     if question.statistic.startswith("total_at_"):
         return laws["stage_2"], CELLS_OF[question.statistic.removeprefix("total_at_")]
@@ -239,21 +239,21 @@ def _noise(plan: BudgetPlan, question: Question, level: LevelBudget) -> tuple[La
 
 
 def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -> dict[str, Any]:
-    """Return what the least budget of a level means, next to the budget that it has now, if any."""
+    """Return the effects of a level's least budget, next to its present budget, if any."""
     others = [own for other, own in plan.levels.items() if other not in plan.off and other != level]
     changed = LevelBudget(budget, plan.stability(level))
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
     chances, now = _chances(plan, question, level, changed), None
     if level in plan.levels and level not in plan.off:
         held = plan.level_budget(level)
-        margin = _margin(plan, _of_table(plan, question, level, held), held)
+        margin = _margin(plan, _question_of_table(plan, question, level, held), held)
         now = {"budget": str(plan.levels[level]), "margin": margin, "met": margin <= question.margin}
     return {
         "level": level.name,
         "stability": changed.stability,
         "budget": digits(budget),
         "epsilon": spent(plan, [budget])["epsilon"],
-        "margin": _margin(plan, _of_table(plan, question, level, changed), changed),
+        "margin": _margin(plan, _question_of_table(plan, question, level, changed), changed),
         **({"table": (likely := max(chances, key=chances.__getitem__)), "chance": chances[likely]} if chances else {}),
         "now": now,
         "release": spent(plan, [*others, budget]),
@@ -264,19 +264,19 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
 
 
 def _published(noise: Law, chance: Fraction) -> dict[str, int]:
-    """Return the noisy total up to which a total alone is suppressed, and from which size it is published as a rule."""
+    """Return the total up to which a total alone is suppressed, and the size from which it is usually published."""
     threshold = suppression_threshold(noise, chance)
     return {"suppressed_up_to": threshold, "published_from": threshold + 1 - noise.quantile(1 - PUBLISHED)}
 
 
 def result(solved: Mapping[str, Any]) -> str:
-    """Return the answer in short: `rho 0.00753059`, or the least and the most where levels differ in stability."""
+    """Return the answer in short: `rho 0.00753059`, or the range where levels differ in stability."""
     budgets = sorted({row["budget"] for row in solved["levels"]}, key=Fraction)
     return f"{solved['unit']} {' to '.join(dict.fromkeys((budgets[0], budgets[-1])))}"
 
 
 def sentence(solved: Mapping[str, Any]) -> str:
-    """Return what the answer means for the budgets that the levels have now."""
+    """Compare the answer with the present budgets of the levels, in words."""
     rows = solved["levels"]
     who = rows[0]["level"] if len(rows) == 1 else "a level"
     needs = f"For {solved['asked'].partition(': ')[2]}, {who} needs {result(solved)} at least."
@@ -297,12 +297,12 @@ def sentence(solved: Mapping[str, Any]) -> str:
 
 def _table_of(row: Mapping[str, Any]) -> str:
     """Return the table that a group most likely gets, and in how many of 100 runs; rounded down, as a chance near 1."""
-    name = f"a table of {AGES_NAMES[row['table']]}" if row["table"] in AGES_NAMES else ""
-    return f"{name or 'a total alone'} ({int(1000 * row['chance']) / 10:g}% of runs)"
+    name = "a total alone" if row["table"] == SHAPES[0] else f"a table of {AGES_NAMES[row['table']]}"
+    return f"{name} ({int(1000 * row['chance']) / 10:g}% of runs)"
 
 
 def table(solved: Mapping[str, Any]) -> TextTable:
-    """Return the answer for each level: the least budget, the margin now, and what changing this level alone moves."""
+    """Return the answer for each level: the least budget, the present margin, and the effects of changing only it."""
     unit, rows = solved["unit"], solved["levels"]
     columns = {
         "level": [row["level"] for row in rows],

@@ -1,6 +1,6 @@
 """The answers of `das tune` and their tables: margins, sizes, suppression, bias, privacy loss, the trade-off curve.
 
-The page computes its own.
+The page computes its own answers.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ SHARE_MET = (
     f"{', '.join(f'{CELLS_OF[name]} for {AGES_NAMES[name]}' for name in BY_AGE)}."
 )
 COUNTS_MET = (
-    "A target in counts does not depend on the size of a group: all counts of a level have the same noise, so groups "
-    "of any size (0 and more) meet it, or none ever does."
+    "A target in counts does not depend on the size of a group: all counts of a level have the same noise, so either "
+    "groups of every size (0 and more) meet it, or no group ever does."
 )
-AGES_FROM = "Ages from: the noisy total of step 1 from which a group has so many (thresholds of config.json)."
+AGES_FROM = "Ages from: the noisy total of step 1 from which a group has this many (thresholds of config.json)."
 AT = ("0", "T/2", "T", "3T/2", "2T")
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
 
 
 def answers(plan: BudgetPlan) -> dict[str, Any]:
-    """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
+    """Return all answers as plain data, with budgets and sums as exact text, and None for a missing size."""
     with refusing():
         on = [level for level in plan.levels if level not in plan.off]
         of_release = spend(plan.definition, [plan.levels[level] for level in on]).as_json(plan.delta)
@@ -100,7 +100,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
 
 
 def spent(plan: BudgetPlan, budgets: Sequence[Fraction]) -> dict[str, Any]:
-    """Return what a release with these budgets of levels spends."""
+    """Return the spend of a release with these budgets of levels."""
     total, epsilon = loss(plan.definition, budgets, plan.delta)
     return {"budget": str(total), "epsilon": epsilon}
 
@@ -214,7 +214,7 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
 
 
 def ages_from(levels: Iterable[Sequence[int] | None]) -> dict[str, list[str]]:
-    """Return for levels the columns of the totals from which a group has a table by age; None where unknown."""
+    """Return the columns of the totals from which a group has a table by age; levels: None for unknown thresholds."""
     texts = [
         ["–"] * len(BY_AGE) if one is None else ["never" if at >= NEVER else f"{at:,}" for at in one] for one in levels
     ]
@@ -223,7 +223,7 @@ def ages_from(levels: Iterable[Sequence[int] | None]) -> dict[str, list[str]]:
 
 
 def _detail(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
-    """Return the table of the totals at which a group gets more ages, where a file has them."""
+    """Return the table of the totals at which a group gets more ages, if a file has them."""
     known = [level for level in measured if "ages_from" in level]
     if not known:
         return []

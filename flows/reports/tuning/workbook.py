@@ -42,7 +42,7 @@ def workbook(plan: BudgetPlan, answered: Mapping[str, Any], tables: Iterable[Tex
 
 
 def _budgets(book: Any, plan: BudgetPlan, answered: Mapping[str, Any], formats: Mapping[str, Any]) -> None:
-    """Write a row per level: budget and stability to change, what follows from them, and the exact figures."""
+    """Write a row per level: budget and stability to change, figures derived from them, and the exact figures."""
     sheet, unit = book.add_worksheet("Budgets"), UNITS[plan.definition]
     sheet.set_column(0, 0, 30)
     sheet.set_column(1, 7, 14)
@@ -93,7 +93,7 @@ def _figures(book: Any, tables: Iterable[TextTable], formats: Mapping[str, Any])
 
 
 def _number(text: str) -> float | str:
-    """Return a figure of a table as a number, words as they are."""
+    """Return a figure of a table as a number; words are unchanged."""
     try:
         return float(Fraction(text.replace(",", "")))
     except ValueError:

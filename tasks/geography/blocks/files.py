@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tasks.errors import Refused
 from tasks.geography.blocks.assignment import PLACES, is_layer, layers
@@ -27,15 +27,17 @@ def block_files(source: str) -> list[str]:
     Raises Refused where it holds none of them.
     """
     listed = list_files(source)
-    if listed is None:
-        return [source]
-    for kind in FORMATS:
-        if files := sorted(filter(kind, listed)):
-            return files
+    if files := [source] if listed is None else block_tables(listed):
+        return files
     raise Refused(
         f"{source} holds no block table: neither {GRF_FILE} nor ??geo2020.pl or ??2020.pl.zip of P.L. 94-171 "
         f"nor BlockAssign_ST??_??{PLACES}.txt"
     )
+
+
+def block_tables(listed: Collection[str]) -> list[str]:
+    """Return the block tables among listed files: those of the first format that is there."""
+    return next(filter(None, (sorted(filter(kind, listed)) for kind in FORMATS)), [])
 
 
 def list_files(source: str) -> list[str] | None:

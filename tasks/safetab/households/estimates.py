@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.two_tables import Table, changes, margin_of_row, spread
+from privacy.estimation.two_tables import PooledTable, changes, margin_of_row, spread
 from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
 from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
@@ -109,7 +109,7 @@ def _pooled(
     """Yield of T3 and T4 the estimated cells of these groups, and the exact margins of their rows."""
     words = estimate_words(run, level, groups)
     one, other = (
-        Table(load_queries(run, level).law(table.name), int(table.widths[detail]))
+        PooledTable(load_queries(run, level).law(table.name), int(table.widths[detail]))
         for table, detail in zip(TABLES.values(), details, strict=True)
     )
     difference = noisy[0].sum(axis=1) - noisy[1].sum(axis=1)

@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.geography.names import coverage, title_of_states
+from tasks.geography.names import coverage, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.releases.datapackage import write_descriptions
+from tasks.releases.description import Description
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
-from tasks.releases.report import IN_WORDS, InShort, write_report
-from tasks.safetab.description import states_of_nation
+from tasks.releases.report import in_short, write_report
 from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.households.description import description
 from tasks.safetab.households.run import Configuration, HouseholdRun
 from tasks.safetab.households.tables import TABLES
 from tasks.safetab.levels import Level, named_level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
-from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
+from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.parameters import stability_parts
 
 DECLARED = "declared by the curator"
@@ -68,8 +67,9 @@ def describe_release(
         levels={str(level): _level(run, level, groups) for level in levels},
         statements=statements_of(truth=is_truth(run), estimated=bool(options.get("estimates"))),
     )
-    _write_report(run, jurisdiction, out, manifest)
-    write_descriptions(out, description(manifest), manifest)
+    described = description(manifest)
+    _write_report(run, jurisdiction, out, manifest, described)
+    write_descriptions(out, described, manifest)
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
@@ -99,8 +99,14 @@ def level_facts(
     }
 
 
-def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+def _write_report(
+    run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any], described: Description
+) -> None:
     where, spend = title_of_states(names_of_states(run, jurisdiction)), spend_of(manifest)
+    published = (
+        f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder. "
+        "No figure is published for a block."
+    )
     levels = {named_level(name).name: facts for name, facts in manifest["levels"].items()}
     write_report(
         "tasks.safetab.households",
@@ -108,7 +114,7 @@ def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, mani
         manifest,
         spend,
         f"Detailed DHC-B, {where}: households",
-        _short(run, levels, where, manifest, truth=spend is None),
+        in_short(out, described, manifest, [published], notes=notes_of_coterminous(manifest)),
         count_tables=TABLES,
         levels=levels,
         covers=coverage(states_of_nation(manifest)),
@@ -123,31 +129,3 @@ def groups_published(manifest: Mapping[str, Any]) -> TextTable:
         for table, details in level["groups_published"].items()
     ]
     return TextTable("Groups published", ["population group level, table", "groups published"], rows)
-
-
-def _short(
-    run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: str, manifest: dict[str, Any], *, truth: bool
-) -> InShort:
-    """Return what was published, and by level and table the margins of a cell and of the finest table's total."""
-    published = [
-        f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder: "
-        + ", ".join(
-            f"{sum(sum(facts['groups_published'].get(name, {}).values()) for facts in levels.values()):,} groups in "
-            f"{name.upper()}"
-            for name in TABLES
-        )
-        + ". No figure is published for a block."
-    ]
-    if truth:
-        return InShort(published, ["The counts are exact."])
-    rows = []
-    for name, facts in levels.items():
-        queries = load_queries(run, named_level(name))
-        for table in (table for table in TABLES.values() if table.name in facts["groups_published"]):
-            cells = int(table.widths[-1])
-            margins = [margin_of_error(queries.law(table.name), number) for number in (1, cells)]
-            groups = sum(facts["groups_published"][table.name].values())
-            rows.append([f"{name}: {table.words}", f"{groups:,}", f"{margins[0]:,}", f"{cells}", f"{margins[1]:,}"])
-    columns = ["level, table", "groups published", "a count, ±", "cells at most", "their sum, ±"]
-    margins_of_levels = TextTable("In short", columns, rows, notes_of_coterminous(manifest))
-    return InShort(published, [IN_WORDS, "All in households:"], margins_of_levels)

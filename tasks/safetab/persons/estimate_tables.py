@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.estimator import Estimator, critical_value, make_estimator
-from privacy.estimation.pooling import Answers
+from privacy.estimation.pooling import AnswerLaws
 from spine.settings import Jurisdiction
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
@@ -39,7 +39,7 @@ ANCESTORS = {
 class EstimatorInput:
     """The input of an estimator: the laws of both answers, and the thresholds of the stage-1 total."""
 
-    answers: Answers
+    answers: AnswerLaws
     low: int | None
     high: int | None
 
@@ -54,7 +54,7 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, EstimatorInput]:
         low, high = ends[detail], ends[detail + 1]
         never = detail > TOTAL and low is None
         if not never and (low is None or high is None or low < high):
-            answers = Answers(queries.law("stage_1"), queries.law("stage_2"), int(WIDTHS[detail]))
+            answers = AnswerLaws(queries.law("stage_1"), queries.law("stage_2"), int(WIDTHS[detail]))
             details[detail] = EstimatorInput(answers, low, high)
     return details
 

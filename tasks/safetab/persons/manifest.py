@@ -18,14 +18,13 @@ import numpy as np
 from privacy.accounting.composition import Spend
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
-from tasks.geography.names import coverage, title_of_states
+from tasks.geography.names import coverage, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.dots import Series, dots
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
-from tasks.safetab.description import states_of_nation
 from tasks.safetab.domain import Domain, equalities, load_domain
 from tasks.safetab.levels import Level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
@@ -155,7 +154,7 @@ def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manif
     truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
     where = title_of_states(states)
     rows = [
-        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), spend)
+        _row(level, manifest["levels"][str(level)], noisy_queries(run, level), spend)
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in run.parameters.configuration.levels(jurisdiction)
     ]

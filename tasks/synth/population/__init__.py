@@ -1,8 +1,8 @@
-"""One made-up population: its steps, each a file. Arrays in, arrays out; no step knows a file.
+"""The steps that make a population, each in a file. They take and return arrays; no step reads or writes files.
 
-A tract's persons and units depend on the seed, on its own blocks, on the laws of its state and on its place in its
-country alone: every draw is addressed by seed, purpose, tract and row (`tasks.synth.draws`). Shares that are called
-"own" are this project's rounded shapes, drawn from no microdata.
+A tract's persons and units depend only on the seed, its own blocks, the laws of its state and its place in its country:
+every draw is addressed by seed, purpose, tract and row (`tasks.synth.draws`). Shares that are called "own" are this
+project's rounded shapes, not taken from microdata.
 """
 
 from __future__ import annotations

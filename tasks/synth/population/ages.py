@@ -1,7 +1,7 @@
-"""Age and sex. Ages of a tract follow the pyramid exactly in law; who has which follows from roles, by rank.
+"""Age and sex. Ages of a tract follow the pyramid exactly in law; roles decide, by rank, who gets which age.
 
 The pyramid is this project's own: a rounded shape of the United States in 2020 (a bulge at 25-34 and at 55-64, fewer
-children than adults, women outliving men), drawn through the anchors below. No published table is copied.
+children than adults, women outliving men), drawn through the anchors below, not copied from a published table.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tasks.synth.population.model import (
 
 OLDEST = 115
 AGES = OLDEST + 1
-# Persons of one year of age, relative to age 30; straight lines between.
+# Persons of one year of age, relative to age 30; linear in between.
 _AGE_ANCHORS = {0: 0.80, 5: 0.88, 12: 0.95, 20: 0.97, 30: 1.0, 38: 0.97, 45: 0.88, 57: 0.96, 65: 0.82, 73: 0.62}
 _AGE_ANCHORS |= {80: 0.34, 85: 0.21, 90: 0.105, 95: 0.032, 100: 0.005, 105: 2e-4, 110: 4e-6, OLDEST: 1e-7}
 # Women among persons of that age.
 _FEMALE_ANCHORS = {0: 0.489, 30: 0.496, 45: 0.506, 65: 0.525, 80: 0.575, 90: 0.665, 100: 0.81, OLDEST: 0.9}
-# Ages of adults and of minors in group quarters by type, the last with a share of its own; own.
+# Ages of adults and of minors in group quarters by type; own.
 _ADULTS = ((18, OLDEST), (18, 60), (18, 21), (65, OLDEST), (18, OLDEST), (18, 22), (18, 40), (18, OLDEST))
 _MINORS = ((0, 17), (17, 17), (10, 17), (17, 17), (0, 17), (17, 17), (17, 17), (0, 17))
-NURSING, NURSING_OLD = 3, 0.85  # of its residents, 65 and over
+NURSING, NURSING_OLD = 3, 0.85  # the type, and the share of its residents aged 65 and over
 FEMALE_HEAD = np.array([0, 0.5, 0.5, 0.69, 0.55])  # householders by type of household; own and ACS 2017-2021
 SAME_SEX = np.array([0, 0.011, 0.06, 0, 0])  # couples, 2020
-FEMALE_SHIFT = 0.013  # women among everybody else are fewer by it, so that all persons have the pyramid's share
+FEMALE_SHIFT = 0.013  # the share of women among everybody else is lower by this, so that the pyramid's share holds
 PARENT_GAP, TRIES = 15, 20
 # Typical age and its spread: of householders alone, with adult children, with minors, others; of adults by role. Own.
 _HEADS = np.array([[56.0, 19.0], [59.0, 9.0], [41.0, 9.0], [50.0, 17.0]])
@@ -71,7 +71,7 @@ def _age_laws() -> Laws:
 
 
 def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint8]:
-    """Return each person's age; few own children are less than PARENT_GAP younger than the householder."""
+    """Return each person's age; few own children are less than PARENT_GAP years younger than the householder."""
     adult = ~homes.minor
     law = homes.kind[homes.unit].astype(np.int64) * 2 + adult
     age = _age_laws().draw(law + draws.uniform(Purpose.AGE, homes.tract)).astype(np.uint8)
@@ -102,7 +102,7 @@ def _swap_ages(
     """Swap ages within a tract until householders are PARENT_GAP years older than own children, or after TRIES.
 
     tract_start: first row of each tract's persons, and the end. head: the row of each person's householder. movable:
-    whose age may be given to another; minors swap with minors, adults with adults.
+    persons whose age may be swapped; minors swap with minors, adults with adults.
     """
     for row in range(len(age)):
         if not is_child[row] or int(age[head[row]]) - int(age[row]) >= PARENT_GAP:
@@ -134,7 +134,7 @@ def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArra
     age = np.where(child, head - 27 + 7 * noise, age)
     for one, (typical, sd) in _ROLES.items():
         age = np.where(role == one, typical + sd * noise, age)
-    part = draws.uniform(Purpose.TYPICAL_AGE, homes.tract)  # the bits that `noise` is made of
+    part = draws.uniform(Purpose.TYPICAL_AGE, homes.tract)  # the bits from which `noise` is made
     young = part * np.where(child, np.clip(head - 20, 1, 17), 17)
     adults = _BINS + np.clip((age - 10) * (_BINS / 100), 0, _BINS - 1)
     return np.where(homes.minor, np.clip(young * (_BINS / 17), 0, _BINS - 1), adults).astype(np.uint16)
@@ -143,7 +143,7 @@ def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArra
 def draw_sexes(
     homes: Households, role: NDArray[np.uint8], age: NDArray[np.uint8], draws: Draws
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return each person's sex (0 male, 1 female), and RELSHIP with couples of one sex."""
+    """Return each person's sex (0 male, 1 female), and RELSHIP, in which same-sex couples now have their own codes."""
     draw = draws.uniform(Purpose.SEX, homes.tract)
     kind = homes.type[homes.unit]
     chance = np.where(role == 20, FEMALE_HEAD[kind], _line(_FEMALE_ANCHORS)[age] - FEMALE_SHIFT)

@@ -1,8 +1,8 @@
 """Detailed codes of race and ethnicity, given each person's ethnicity and set of major races.
 
-A person has a code for each major race of the set and sometimes more, each of a race of the set; so CENRACE is the set
-of the codes' major races and CENHISP that of QSPAN. The law of sets and of numbers of codes is that of independent
-codes, as many as CODE_COUNTS says, each of a major race by its share of all answers.
+A person has a code for each major race of the set and sometimes more, each of a race of the set. So CENRACE is the set
+of the codes' major races, and CENHISP follows from QSPAN. Sets and numbers of codes have the law of independent codes,
+whose number follows CODE_COUNTS, each of a major race by its share of all answers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray
 # White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
 MAJOR_RACES = 6
 SETS = 1 << MAJOR_RACES
-# Chances of 1, 2, ... 8 race codes: 10% have more than one.
+# Probabilities of 1, 2, ... 8 race codes: 10% have more than one.
 CODE_COUNTS = np.array([0.90, 0.082, 0.0145, 0.0025, 0.0006, 0.0002, 0.0001, 0.0001])
-SPREADS = 16  # how many distances two codes of one person can have; bounds the number of distinct combinations
-SAME_CODES = 0.7  # own: relatives who have the householder's codes, where their races are the same
-MEMBERS = np.zeros((SETS, MAJOR_RACES), np.int64)  # major races of a set, again and again
+SPREADS = 16  # the number of distances between a person's two codes; bounds the number of distinct combinations
+SAME_CODES = 0.7  # own: share of relatives with the householder's codes, if their races are the same
+MEMBERS = np.zeros((SETS, MAJOR_RACES), np.int64)  # the major races of a set, repeated
 SIZES = np.array([number.bit_count() for number in range(SETS)])
 for _races in range(1, SETS):
     _members = [race for race in range(MAJOR_RACES) if _races >> race & 1]
@@ -46,11 +46,11 @@ CENRACE = _cenrace()
 class Origins:
     """The joint law of QSPAN and the race codes in one country.
 
-    race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours. span: QSPAN
-    codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic.
-    Laws: spans of QSPAN, of those not Hispanic and of others; cells of the 128 cells 64 * Hispanic + set of races;
-    counts of the number of codes less 1, by cell; codes of the race codes, by 6 * Hispanic + major race. nearest:
-    (128,), by cell, the set of races that codes can give.
+    race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are adjacent. span: QSPAN
+    codes, `S4` of shape (1 + h,); the first is for persons who are not Hispanic.
+    Laws: spans of QSPAN, by whether Hispanic; cells of the 128 cells 64 * Hispanic + set of races; counts of the number
+    of codes minus 1, by cell; codes of the race codes, by 6 * Hispanic + major race. nearest: (128,), by cell, the set
+    of races that codes can give.
     """
 
     race: NDArray[np.bytes_]
@@ -72,8 +72,8 @@ def make_origins(
 ) -> Origins:
     """Return the law of these codes.
 
-    major: (c,), the major race of each race code. race_shares: (2, c), of a person's codes, of those not Hispanic and
-    of others. span_shares: (1 + h,), of all persons.
+    major: (c,), the major race of each race code. race_shares: (2, c), of the codes of persons who are not Hispanic,
+    and of Hispanic persons. span_shares: (1 + h,), of all persons.
     """
     counts = shares(CODE_COUNTS[:most_codes])
     hispanic = float(span_shares[1:].sum())
@@ -103,13 +103,13 @@ def make_origins(
 
 
 def _nearest(races: int, of_major: FloatArray, most: int) -> int:
-    """Return a set with those of the races that have codes, `most` at most; without one, the most frequent race."""
+    """Return a set with those of the races that have codes, at most `most`; without any, the most frequent race."""
     having = [race for race in range(MAJOR_RACES) if races >> race & 1 and of_major[race] > 0]
     return sum(1 << race for race in having[:most] or [int(of_major.argmax())])
 
 
 def _exactly(within: FloatArray) -> FloatArray:
-    """Return the chance of each set from the chance that all codes are of some of its races (Moebius' inversion)."""
+    """Return the probability of each set from that of all codes being of some of its races (Moebius' inversion)."""
     exact = within.copy()
     exact[0] = 0.0
     for race in range(MAJOR_RACES):
@@ -141,7 +141,7 @@ def draw_codes(
     further, rest = origins.counts.split(cell + number)
     several = np.flatnonzero(further)
     step, many, size = np.arange(8), further[several, None], SIZES[races[several, None]]
-    turn = rest[several, None] * size  # which of the races comes first
+    turn = rest[several, None] * size  # decides which of the races comes first
     spread = np.floor(fraction(turn) * SPREADS) / SPREADS / 5
     at = fraction(point[several, None] + (step - spread * (step > 0)) / (many + 1))
     major = MEMBERS[races[several, None], (step + turn.astype(np.int64)) % size]
@@ -153,7 +153,7 @@ def draw_codes(
 
 
 def _distinct(first: IntArray, more: IntArray, *, null: int) -> NDArray[np.uint16]:
-    """Return further codes, Nulls last: code j becomes Null where an earlier one is the same."""
+    """Return further codes, Nulls last: a code becomes Null if an earlier one is the same."""
     codes = np.column_stack([first, more])
     for j in range(1, codes.shape[1]):
         codes[(codes[:, :j] == codes[:, j, None]).any(axis=1), j] = null

@@ -1,4 +1,4 @@
-"""Units of a state's tracts with their sizes and tenure, and the part that each person has in a household.
+"""Units of a state's tracts with their sizes and tenure, and each person's part in a household.
 
 Shares are fitted to published summary figures of 2020 and of the American Community Survey 2017-2021: married couples
 46.2% of households, cohabiting ones 6.9%, one-person households 27.6%; of persons in households, householders 39.2%,
@@ -37,10 +37,10 @@ from tasks.synth.population.model import (
 )
 from tasks.synth.population.sizes import SizeLaw, draw_sizes
 
-# Married and cohabiting households by size, 6 for all larger; own.
+# Shares of married and cohabiting households by size, the last for all larger ones; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
-MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # of a free place by type of household; own
-MINORS = 0.221  # of all persons, 2020
+MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # of a free place for a minor, by type of household; own
+MINORS = 0.221  # share of all persons, 2020
 UNDER_18 = np.array([np.nan, 0, 0.95, 0, 0.1, 0.015, 0.005, 0.1])  # by type of group quarters; own
 NURSING = 3
 # RELSHIP of minors, of further adults, and of those in a household of roommates; own.
@@ -52,11 +52,11 @@ ADULT_ROLES = {role: 0.55 * share for role, share in OWN_CHILD.items()} | {
     28: 0.09, 29: 0.08, 31: 0.02, 32: 0.03, 30: 0.02, 33: 0.04, 34: 0.05, 36: 0.05,
 }  # fmt: skip
 ROOMMATE_ROLES = {34: 0.7, 36: 0.3}
-ROOMMATES = 0.14  # of the households without a couple and without minors: all further members are no relatives
-WITH_MINORS, FEWER, LARGE = 0.36, 0.03, 5  # own: part of households where minors are likely; how likely elsewhere
+ROOMMATES = 0.14  # of the households without a couple and without minors: no further member is a relative
+WITH_MINORS, FEWER, LARGE = 0.36, 0.03, 5  # own: share of households where minors are likely; their weight elsewhere
 OWNERS = np.array([0, 0.80, 0.45, 0.45, 0.53])  # by type of household, own; 63.1% of all in 2020
-MORTGAGE_AGES, MORTGAGES = (35, 75), (0.90, 0.25)  # of owners, falling with the householder's age; own
-WITHOUT_RENT = 0.04  # of those who do not own; own
+MORTGAGE_AGES, MORTGAGES = (35, 75), (0.90, 0.25)  # share of owners, falling with the householder's age; own
+WITHOUT_RENT = 0.04  # share of households that do not own; own
 ROLES = np.array(sorted({*MINOR_ROLES, *ADULT_ROLES}))
 ROLE_LAWS = make_laws(
     *(np.array([law.get(role, 0.0) for role in ROLES]) for law in (MINOR_ROLES, ADULT_ROLES, ROOMMATE_ROLES))
@@ -65,7 +65,7 @@ ROLE_LAWS = make_laws(
 
 @dataclass(frozen=True)
 class StateLaw:
-    """What the public tallies of a state fix. minor_chance: that a person who is no householder is a minor."""
+    """The law of a state's households. minor_chance: the probability that a non-householder is a minor."""
 
     sizes: SizeLaw
     minor_chance: float
@@ -105,7 +105,7 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
 
 @compiled
 def _own_weight(kind: int, size: int, draw: float) -> float:
-    """Return the weight of a place for a minor: some households have many, most have few, and large ones more."""
+    """Return the weight of a place for a minor: a few households have many minors, especially large ones."""
     likely = 1.0 if (draw * size) % 1.0 < WITH_MINORS else FEWER
     return float(MINOR_WEIGHTS[kind]) * likely * (size if size < LARGE else LARGE)
 
@@ -127,8 +127,8 @@ def _place_members(
     """Give every household a type, a householder and, if a couple, the second; place each block's minors exactly.
 
     ends: (b, 2), rows of each block's occupied housing units among `first`, `size` and other arrays of units. minors:
-    (b,). A couple needs two adults: where a block has too few, the largest are couples no longer; and a minor is
-    householder only where even householders are too few.
+    (b,). A couple needs two adults: in a block with too few, the largest couples become households without one. A minor
+    is a householder only if there are not enough adults for all households.
     """
     for block in range(len(ends)):
         start, end = ends[block, 0], ends[block, 1]
@@ -179,7 +179,7 @@ def _place_members(
 
 
 def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
-    """Return block, kind and size of every unit: a facility has an equal part of its type's residents."""
+    """Return block, kind and size of every unit; the facilities of a type share its residents equally."""
     counts = tracts.facilities
     types = counts.shape[1]
     slot = np.repeat(np.arange(counts.size), counts.ravel())
@@ -203,7 +203,7 @@ def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArra
 def _minors(
     tracts: Tracts, law: StateLaw, draws: Draws, block: IntArray, tract: IntArray, kind: NDArray[np.uint8]
 ) -> tuple[NDArray[np.bool_], IntArray]:
-    """Return who in group quarters is a minor (n,), and the minors in each block's households."""
+    """Return a (n,) mask of the minors in group quarters, and the number of minors in each block's households."""
     blocks, chance = len(tracts.tract), UNDER_18[kind]
     minor = (kind > 0) & (draws.uniform(Purpose.MINORS_IN_QUARTERS, tract) < chance)
     if tracts.cells is None:
@@ -213,7 +213,7 @@ def _minors(
         return minor, np.bincount(rows[chosen], minlength=blocks)
     adults = np.bincount(tracts.cells[tracts.cells[:, 1] >= 128, 0], minlength=blocks)
     young = np.bincount(tracts.cells[:, 0], minlength=blocks) - adults
-    minor &= _rank(block, minor) < young[block]  # no more than the block has, of either age
+    minor &= _rank(block, minor) < young[block]  # at most as many as the block has, of either age
     older = (kind > 0) & ~minor
     short = np.bincount(block[older], minlength=blocks) - adults
     could = older & (kind != NURSING)
@@ -222,14 +222,14 @@ def _minors(
 
 
 def _rank(block: IntArray, chosen: NDArray[np.bool_]) -> IntArray:
-    """Return how many of a block's chosen rows come before each row; block: ascending."""
+    """Return the number of a block's chosen rows before each row; block: ascending."""
     before = chosen.cumsum() - chosen
     start = np.searchsorted(block, block)
     return np.asarray(before - before[start])
 
 
 def choose_roles(homes: Households, draws: Draws) -> NDArray[np.uint8]:
-    """Return RELSHIP of each person; a spouse's and partner's is that of the other sex until sex is drawn."""
+    """Return RELSHIP of each person; until sex is drawn, spouses and partners have the code of the other sex."""
     unit, kind = homes.unit, homes.kind[homes.unit]
     draw = draws.uniform(Purpose.ROOMMATES, homes.unit_tract)
     roommates = (homes.type == NEITHER) & ~homes.with_minors & (draw < ROOMMATES)
@@ -242,7 +242,7 @@ def choose_roles(homes: Households, draws: Draws) -> NDArray[np.uint8]:
 
 
 def draw_tenures(homes: Households, age: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint8]:
-    """Return TEN of each unit, 0 where there is no household."""
+    """Return TEN of each unit, 0 for a unit without a household."""
     draw = draws.uniform(Purpose.TENURE, homes.unit_tract)
     owners = OWNERS[homes.type]
     mortgages = np.interp(age[homes.head], MORTGAGE_AGES, MORTGAGES) if len(age) else owners

@@ -1,4 +1,4 @@
-"""What the steps exchange: whole tracts of a state, and the units and persons that live there."""
+"""The data that the steps exchange: whole tracts of a state, and the units and persons that live there."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ADULT_AGE = 18
 class Tracts:
     """Whole tracts of a state, their blocks in order.
 
-    codes: uint64 (t, 2), state and county, tract. tract: (b,), the number of each block's. facilities, residents:
+    codes: uint64 (t, 2), state and county, tract. tract: (b,), the number of each block's tract. facilities, residents:
     (b, 8); column 0 has housing units and the persons in households, the others group quarters by major type.
     occupied: (b,), housing units with persons. before, country: persons of the country before the first block, and in
-    all. cells: of the persons where they are published, ascending by block: block, and 128 * adult + 64 * Hispanic +
-    set of races, (persons, 2); None where they are drawn.
+    all. cells: published persons, (persons, 2), ascending by block: block, and 128 * adult + 64 * Hispanic + set of
+    races; None to draw them.
     """
 
     codes: NDArray[np.uint64]
@@ -45,9 +45,9 @@ class Tracts:
 class Households:
     """Living quarters by block, housing units first, and their persons by unit, in no order within it.
 
-    Of each unit, (u,): block, its row; kind, 0 a housing unit, 1 to 7 group quarters; size, its persons; first, head,
-    the first of its persons and its householder (-1 without one); type, of household, 0 where nobody lives; unit_tract.
-    Of each person, (n,): unit; tract; head_of, the householder, in group quarters the person; part; whether a minor.
+    By unit, (u,): block, its row; kind, 0 a housing unit, 1 to 7 group quarters; size, its persons; first, head, the
+    first of its persons and its householder (-1 without one); type, of household, 0 if nobody lives there; unit_tract.
+    By person, (n,): unit; tract; head_of, the householder, or in group quarters the person; part; minor, a mask.
     """
 
     block: IntArray
@@ -73,8 +73,8 @@ class Households:
 class Codes:
     """QSPAN and QRACE1 to QRACE8 of persons.
 
-    span, race: (n,), indices into Origins.span and Origins.race of QSPAN and QRACE1. several: (m,), persons with two
-    codes and more. more: (m, 7), their QRACE2 to QRACE8, len(Origins.race) for none.
+    span, race: (n,), indices into Origins.span and Origins.race of QSPAN and QRACE1. several: (m,), persons with more
+    than one code. more: (m, 7), their QRACE2 to QRACE8; len(Origins.race) is Null.
     """
 
     span: NDArray[np.uint8]
@@ -87,8 +87,8 @@ class Codes:
 class Population:
     """The persons and units of some tracts.
 
-    Of each unit: tenure, TEN, 0 where nobody lives. Of each person: role, RELSHIP; age, 0 to 115; sex, 0 male, 1
-    female; cell, 64 * Hispanic + set of major races, a bit each; codes.
+    By unit: tenure, TEN, 0 if nobody lives there. By person: role, RELSHIP; age, 0 to 115; sex, 0 male, 1 female; cell,
+    64 * Hispanic + set of major races, one bit each; codes.
     """
 
     homes: Households

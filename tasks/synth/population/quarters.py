@@ -1,4 +1,4 @@
-"""Living quarters of a state's blocks, drawn: group quarters, housing units that are lived in, and vacant ones."""
+"""Drawn living quarters of a state's blocks: group quarters, occupied housing units, and vacant ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tasks.synth.draws import apportion
 from tasks.synth.population.model import IntArray
 from tasks.synth.population.sizes import MEAN, MOST_MEAN
 
-TYPES = 8  # of living quarters: housing units, and seven major types of group quarters
-PERSONS = 1_240_000  # that the numbers of group quarters below are for, with 2.5% of them there
-MOST_OF_STATE = 1 / 300  # own: of a small state's persons, in one facility
+TYPES = 8  # types of living quarters: housing units, and seven major types of group quarters
+PERSONS = 1_240_000  # the population for the numbers of group quarters below, 2.5% of which live there
+MOST_OF_STATE = 1 / 300  # own: the largest share of a small state's persons in one facility
 VACANT = 13_681_156 / 140_498_736  # of housing units, 2020
 ONLY_VACANT, IN_EMPTY_BLOCKS = 0.22, 0.06  # own: of the blocks without persons; of the vacant units
-MEANS = (0.82, 1.18)  # own: persons in a household of a block, of the national mean
+MEANS = (0.82, 1.18)  # own: range of a block's mean household size, relative to the nation's
 
 
 @dataclass(frozen=True)
 class Facilities:
-    """Group quarters of one type: how many blocks have them, facilities in each, and residents in a facility.
+    """Group quarters of one type: blocks that have them, facilities in each block, and residents of a facility.
 
     among: the number of most populous blocks to draw from; 0 for all that can hold them.
     """
@@ -54,7 +54,7 @@ class Quarters:
 
 
 def draw_populations(tract: IntArray, random: np.random.Generator) -> IntArray:
-    """Return the persons of blocks in tracts of about 3,820, in 35 to 90% of their blocks; tract: of each block."""
+    """Return the persons of blocks in tracts of about 3,820, in 35 to 90% of a tract's blocks; tract: by block."""
     number = int(tract.max()) + 1
     inhabited = random.random(len(tract)) < random.uniform(0.35, 0.90, number)[tract]
     size = np.where(inhabited, random.lognormal(0, 1.1, len(tract)), 0)
@@ -90,10 +90,10 @@ def draw_quarters(population: IntArray, random: np.random.Generator) -> Quarters
 def repair_quarters(
     population: IntArray, residents: IntArray, units: IntArray, occupied: IntArray
 ) -> tuple[Quarters, dict[str, int]]:
-    """Return published living quarters without their contradictions, and the blocks that each rule repaired.
+    """Return published living quarters without their contradictions, and the number of blocks that each rule repaired.
 
-    Blocks are published with noise, so that they contradict themselves. Persons are never changed. residents: (b, 7),
-    of group quarters by type; a type with residents is one facility.
+    Blocks are published with noise, so they contradict themselves. Persons are never changed. residents: (b, 7), of
+    group quarters by type; a type with residents becomes one facility.
     """
     upto = np.minimum(residents.cumsum(axis=1), population[:, None])
     kept = np.diff(upto, axis=1, prepend=0)
@@ -112,7 +112,7 @@ def repair_quarters(
 
 
 def _occupied(persons: IntArray, random: np.random.Generator) -> IntArray:
-    """Return households for the persons of each block, MEAN of them in the state where its blocks allow it."""
+    """Return households for the persons of each block; of MEAN persons on average if the state's blocks allow it."""
     of_block, scale = MEAN * random.uniform(*MEANS, len(persons)), 1.0
     spread = random.random(len(persons))
     occupied = np.zeros(len(persons), np.int64)
@@ -125,7 +125,7 @@ def _occupied(persons: IntArray, random: np.random.Generator) -> IntArray:
 
 
 def _vacant(occupied: IntArray, population: IntArray, random: np.random.Generator) -> IntArray:
-    """Return vacant units, VACANT of the state's, a few of them in blocks where nobody lives."""
+    """Return vacant units, VACANT of the state's units, a few of them in blocks where nobody lives."""
     total = round(occupied.sum() * VACANT / (1 - VACANT))
     empty = (population == 0) & (random.random(len(occupied)) < ONLY_VACANT)
     alone = empty * (1 + random.poisson(0.6, len(occupied)))

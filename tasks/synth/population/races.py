@@ -1,10 +1,10 @@
-"""Ethnicity and race: published cells of a block or drawn ones, shared within households.
+"""Ethnicity and race: published cells of a block, or drawn ones, shared within households.
 
-Groups cluster in space. Every person has a point u on a circle on which related origins are neighbours. For most
-persons u depends on where they live, so members of rare groups live near one another. Each way of drawing u sweeps
-the circle a whole number of times over the country, so that its marginal law is uniform: the shares of all groups in
-the whole country are those of `Origins`, whatever the clustering. Members of a household have its householder's cell,
-except in some: there each has a point, or one of the block's cells, like anybody else.
+Groups cluster in space. Every person has a point u on a circle on which related origins are adjacent. For most persons
+u depends on where they live, so members of rare groups live near one another. Each way of drawing u sweeps the circle a
+whole number of times over the country, so its marginal law is uniform: the shares of all groups in the whole country
+are those of `Origins`, whatever the clustering. Members of a household have its householder's cell, except in mixed
+households: there each has a point, or one of the block's cells, like any other person.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tasks.synth.draws import Draws, FloatArray, Purpose, fraction
 from tasks.synth.population.codes import SETS, Origins
 from tasks.synth.population.model import Households, IntArray, Tracts
 
-SCATTERED = 0.30  # share of persons whose origin has nothing to do with where they live
-ONE_HOME = 0.25  # share that lives near the one home of their group; the others near one of its settlements
-HOME_WIDTH = 0.03  # how far, as a part of the circle
+SCATTERED = 0.30  # share of persons whose origin is independent of where they live
+ONE_HOME = 0.25  # share that lives near the one home of their group; the others live near one of its settlements
+HOME_WIDTH = 0.03  # the width of a home, as a part of the circle
 SETTLEMENT_WIDTH = 0.01
 PERSONS_PER_SETTLEMENT = 2_500_000
 FEWEST_SETTLEMENTS = 3
-NEARBY = 0.2  # own: how far apart the origins of a household are, as a part of the cell
+NEARBY = 0.2  # own: the distance of origins within a household, as a part of the cell
 GOLDEN, GOLDEN_KINDS = 5**0.5 / 2 - 0.5, 2**0.5 - 1  # multiples of both, modulo 1, are spread evenly, and independent
-# Own: households that are mixed. Of those of several persons 85% then have one race and 90% one ethnicity; in published
-# blocks more are, for want of persons who are alike.
+# Own: share of mixed households. With it, 85% of households with several persons have one race and 90% one ethnicity.
+# In published blocks more are mixed, because they lack persons who are alike.
 MIXED, MIXED_PUBLISHED = 0.25, 0.13
 SAME_CELL, SAME_RACE, ANY = range(3)  # what a member shares with the householder, as far as possible
 
@@ -52,9 +52,9 @@ def draw_races(
 
 
 def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: Draws) -> FloatArray:
-    """Return the point u in [0, 1) of the persons in their order in the country.
+    """Return the point u in [0, 1) of the persons, in their order in the country.
 
-    Those of the leaders of a tract are spread evenly, from a place that is drawn, so that counts vary less.
+    The points of a tract's leaders are spread evenly from a drawn start, so that counts vary less.
     """
     country = tracts.country
     position = (np.arange(len(homes.unit)) + tracts.before) / country
@@ -80,14 +80,14 @@ def _share_out(
     draws: FloatArray,
     cell: NDArray[np.uint8],
 ) -> None:
-    """Fill the cell of each person from those of the block, each once.
+    """Fill the cell of each person from the bodies of the block, each used once.
 
-    First the households whose members follow the householder get one cell that has enough bodies of both ages, as far
-    as there is one; the others share out what is left. ends: first row of each block's persons, and the end; bodies,
-    128 * adult + cell, have the same.
+    First, households whose members follow the householder get one cell with enough bodies of both ages, if there is
+    one; the others share the rest. ends: first row of each block's persons, and the end; bodies, 128 * adult + cell,
+    have the same.
     """
-    number = np.zeros(256, np.int64)  # of bodies that are left
-    kinds = np.empty(256, np.int64)  # that the block has
+    number = np.zeros(256, np.int64)  # of remaining bodies
+    kinds = np.empty(256, np.int64)  # of bodies in the block
     for block in range(len(ends) - 1):
         start, end, several = ends[block], ends[block + 1], 0
         for row in range(start, end):
@@ -119,7 +119,7 @@ def _share_out(
 
 @compiled
 def _find_cell(number: IntArray, kinds: IntArray, need: tuple[int, int], minor: bool, draw: float) -> int:
-    """Return a cell at random that has the minors and the adults of `need`, by its bodies of this age; -1 for none."""
+    """Return a random cell with the minors and the adults of `need`, weighted by its bodies of this age, or -1."""
     total, found = 0, -1
     for turn in range(2):
         left = draw * total
@@ -136,7 +136,7 @@ def _find_cell(number: IntArray, kinds: IntArray, need: tuple[int, int], minor: 
 
 @compiled
 def _take(number: IntArray, kinds: IntArray, minor: bool, rule: int, wanted: int, draw: float) -> int:
-    """Take a body of this age at random, by the strictest rule that one of them fits, and return its cell."""
+    """Take a random body of this age, by the strictest rule that one of them fits, and return its cell."""
     while True:
         total = 0
         for turn in range(2):

@@ -1,4 +1,4 @@
-"""What the Bureau recodes from the persons of a household: types of households, couples, families, race of the unit."""
+"""The Bureau's recodes from the persons of a household: types of households, couples, families, race of the unit."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _MARKS[list(RELATIVES)] |= _RELATIVE
 
 @dataclass(frozen=True)
 class Recodes:
-    """Recodes of each unit as the 2020 census has them, 0 where nobody lives or in group quarters.
+    """Recodes of each unit as in the 2020 census; 0 for vacant units and group quarters.
 
-    hht, hht2, cplt: HHT, HHT2, CPLT. race, hispanic: CENRACE and CENHISP of the householder. family: persons related
-    to the householder, with the householder, where there are any.
+    hht, hht2, cplt: HHT, HHT2, CPLT. race, hispanic: CENRACE and CENHISP of the householder. family: the householder
+    and the persons related to them, or 0 without relatives.
     """
 
     hht: NDArray[np.uint8]

@@ -1,9 +1,10 @@
-"""Household sizes: independent draws from a base law given the sum that each block has.
+"""Household sizes: independent draws from a base law, given each block's sum.
 
-One household after another: with m households and R persons left, P(s) is proportional to base(s) f(R - s), where f is
-the law of the sum of m - 1 sizes; by tables for m - 1 up to 64, beyond by the law tilted to the block's mean and a
-normal factor. A tilt of the base law drops out. Blocks' means spread more than samples of one law do, and a mixture of
-such blocks has too many households of one and of seven, so the base law of a state is fitted to its blocks first.
+Households are drawn one after another: with m households and R persons remaining, P(s) is proportional to
+base(s) f(R - s), where f is the law of the sum of m - 1 sizes, from tables for m - 1 up to 64, and beyond from the law
+tilted to the block's mean and a normal factor. A tilt of the base law cancels out. Blocks' means spread more than
+samples of one law do, and a mixture of such blocks has too many households of one and of seven, so the base law of a
+state is first fitted to its blocks.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from tasks.synth.draws import FloatArray, shares
 from tasks.synth.population.model import IntArray
 
 LARGEST = 60
-MOST_MEAN = 15  # persons in a household of a block, at most
+MOST_MEAN = 15  # the largest mean household size of a block
 # Persons in households per household: (331,449,281 - 8,239,016) / 126,817,580 in 2020.
 MEAN = 2.549
-ROUNDS = 6  # of the fit
-EXACT = 64  # households after the next whose sum has a table
+ROUNDS = 6  # rounds of the fit
+EXACT = 64  # the most remaining households whose sum has a table
 WIDTH = 1200  # persons in a table
-NEGLIGIBLE = 1e-13  # of the weight of smaller sizes: 32-bit draws cannot tell
-LOWEST_MEAN, MEAN_STEP, MEANS = 1.0, 0.025, 600  # of the tilted laws
+NEGLIGIBLE = 1e-13  # relative to the weight of smaller sizes: 32-bit draws cannot resolve it
+LOWEST_MEAN, MEAN_STEP, MEANS = 1.0, 0.025, 600  # the grid of the tilted laws
 
 
 def _law() -> FloatArray:
-    """Return the shares of sizes 0 to LARGEST: 27.6% of one as in 2020, the others own, 7 and more falling by .45."""
+    """Return the shares of sizes 0 to LARGEST: 27.6% of size 1 as in 2020, the others own, falling by .45 from 7 on."""
     tail = 0.45 ** np.arange(LARGEST - 6)
     return np.concatenate([[0, 0.276, 0.325, 0.159, 0.132, 0.065, 0.026], 0.017 * tail / tail.sum()])
 
@@ -36,7 +37,7 @@ def _law() -> FloatArray:
 class SizeLaw(NamedTuple):
     """The base law of a state.
 
-    weights: (LARGEST + 1,), times 2^s, which drops out and keeps sums within floats. sums: of the weights of sums of 0
+    weights: (LARGEST + 1,), times 2^s, which cancels out and keeps sums within floats. sums: the weights of sums of 0
     to EXACT sizes, (EXACT + 1, WIDTH). tilts: theta and variance of the laws weights[s] exp(theta s) that have the
     means of the grid, (MEANS, 2).
     """
@@ -57,7 +58,7 @@ def base_law(weights: FloatArray | None = None) -> SizeLaw:
 
 
 def _tilted(weights: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return weights[s] exp(theta s), the largest exponent made 0."""
+    """Return weights[s] exp(theta s), scaled so that the largest exponent is 0."""
     sizes = np.arange(len(weights))
     return np.asarray(weights * np.exp(theta * (sizes - np.where(theta > 0, sizes[-1], 1))))
 
@@ -79,7 +80,7 @@ def _tilt(weights: FloatArray, means: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
-    """Return the law of blocks with these households and persons under which all sizes have the national shape.
+    """Return the law of blocks with these households and persons for which all sizes have the national shape.
 
     The national shape is the base law, tilted to the blocks' mean.
     """
@@ -101,7 +102,7 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
 
 @compiled
 def weigh(households: int, persons: int, law: SizeLaw, chances: FloatArray) -> float:
-    """Fill `chances` with weights of the next size, where 2 or more `households` share `persons`; return the sum."""
+    """Fill `chances` with weights of the next size, if 2 or more `households` share `persons`; return the sum."""
     weights, tilts, others = law.weights, law.tilts, households - 1
     most, total = min(len(weights) - 1, persons - others), 0.0
     chances[:] = 0.0
@@ -129,7 +130,7 @@ def weigh(households: int, persons: int, law: SizeLaw, chances: FloatArray) -> f
 
 @compiled
 def mix(households: IntArray, persons: IntArray, blocks: IntArray, law: SizeLaw) -> FloatArray:
-    """Return the share of each size in blocks of these households and persons; blocks: how many there are."""
+    """Return the share of each size in blocks with these households and persons; blocks: their numbers."""
     mixture, chances = np.zeros(len(law.weights)), np.zeros(len(law.weights))
     for row in range(len(households)):
         count = float(households[row] * blocks[row])
@@ -154,7 +155,7 @@ def draw_sizes(
     law: SizeLaw,
     size: IntArray,
 ) -> None:
-    """Fill the sizes of each block's housing units, 0 for the vacant ones, which are anywhere among them.
+    """Fill the sizes of each block's housing units; the vacant ones, with 0, are anywhere among them.
 
     first, units: the first row of a block's housing units, and their number. size_draws, vacancy_draws, size: by row.
     """

@@ -1,1 +1,1 @@
-"""The formats of a population: records of tracts as columns, as text or Parquet. No writer knows chance."""
+"""The formats of a population: records of tracts as columns, as text or Parquet. Writers draw nothing."""

@@ -1,4 +1,4 @@
-"""Records of a populated stretch of a state as columns that share an index, and these as text and Parquet."""
+"""Records of a populated stretch of a state as columns with a shared index, and their text and Parquet forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stretch:
 
     @cached_property
     def recodes(self) -> Recodes:
-        """What the records of households say of them."""
+        """The recodes of its units."""
         return recode(self.population)
 
     @cached_property
@@ -45,26 +45,26 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns whose values stand in the same row of their words. index: (n,), which row of `words` each record has."""
+    """Columns that share an index. words: distinct rows of values. index: (n,), the row of `words` for each record."""
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
 
 
 def coded(name: str, words: list[str], index: NDArray[np.integer]) -> Columns:
-    """Return one column of few words."""
+    """Return a column with a few distinct words."""
     return Columns({name: np.array(words, "S")}, index)
 
 
 def as_text(groups: list[Columns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
-    """Return records as lines, with the header or without, as their bytes."""
+    """Return the bytes of records as lines, with or without the header."""
     words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
     for number, group in enumerate(groups):
         pieces, end = [*group.words.values()], b"\n" if number == len(groups) - 1 else delimiter
         lines = delimited(pieces, end=end, between=delimiter)
         matrix = lines.view(np.uint8).reshape(lines.size, lines.itemsize)
         letters = matrix.ravel()
-        words.append(letters[letters != 0])  # a word that is shorter than its column has zeros behind it
+        words.append(letters[letters != 0])  # a word shorter than its column is padded with zeros
         starts.append((matrix != 0).sum(axis=1))
         offsets.append(row)
         row += len(matrix)
@@ -83,10 +83,10 @@ def _join_words(
     offsets: IntArray,
     index: NDArray[np.int32],
 ) -> NDArray[np.uint8]:
-    """Return rows behind `first`, each the words of its columns one after the other.
+    """Return the rows after `first`, each the words of its columns one after the other.
 
-    words: of all columns. starts: of each word, and the end. offsets: where a column's words begin among them. index:
-    (columns, rows), which of its words.
+    words: of all columns. starts: of each word, and the end. offsets: where each column's words begin among them.
+    index: (columns, rows), the word of each row.
     """
     columns, rows = index.shape
     size = len(first)
@@ -106,9 +106,9 @@ def _join_words(
 
 
 def as_table(groups: list[Columns]) -> pa.Table:
-    """Return records as text columns, in dictionaries except MAFID; the values are those of the text file.
+    """Return records as text columns, as dictionaries except MAFID, with the values of the text file.
 
-    No column may be null: of those that may, a reader decodes for every row whether it is, which takes half its time.
+    Columns are declared non-null: for nullable ones a reader decodes a flag for every row, which takes half its time.
     """
     columns = {name: _column(name, words, group.index) for group in groups for name, words in group.words.items()}
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]

@@ -1,4 +1,4 @@
-"""What each system's files hold of a population (docs/spec/files.md): a table is its columns in order, by groups."""
+"""The files of a population for each system (docs/spec/files.md); a table is its columns in order, by groups."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _REGIONS = {  # census region and division: their states
     "48": "04 08 16 30 32 35 49 56", "49": "02 06 15 41 53", "90": "72",
 }  # fmt: skip
 REGION_OF = {state: codes for codes, states in _REGIONS.items() for state in states.split()}
-RTYPE_UNIT, RTYPE_PERSON = ["2", "4"], ["3", "5"]  # of housing units, of group quarters
+RTYPE_UNIT, RTYPE_PERSON = ["2", "4"], ["3", "5"]  # codes for housing units, and for group quarters
 _TWO_DIGITS = [f"{number:02d}" for number in range(64)]
 
 
 @dataclass(frozen=True)
-class Table:
+class RecordTable:
     """A file of records. always_text: also where records are Parquet."""
 
     name: str
@@ -42,25 +42,25 @@ class Table:
 
 @dataclass(frozen=True)
 class System:
-    """A system's files. bytes_a_person: of text. geography: whether GRF-C is among them. totals: of states' persons."""
+    """A system's files. bytes_a_person: in text. geography: whether to write GRF-C. totals: file of state totals."""
 
     name: str
-    tables: tuple[Table, ...]
+    tables: tuple[RecordTable, ...]
     bytes_a_person: int
     geography: bool = True
     totals: str | None = None
 
 
 def _at_block(stretch: Stretch, unit: IntArray | slice) -> Columns:
-    """Return the columns that name the block of these units."""
+    """Return the columns with the block of these units."""
     return Columns({name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit])
 
 
 def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[Columns]:
-    """Return CENRACE (or what it is called), QRACE1 to QRACE8 and QSPAN of these persons."""
+    """Return CENRACE (under the name `cenrace`), QRACE1 to QRACE8 and QSPAN of these persons."""
     codes, origins, sets = stretch.population.codes, stretch.origins, stretch.population.cell % SETS
     none, several = len(origins.race), codes.several
-    # A row of words for each code of a person who has no other, then one for each person with several.
+    # A row of words for each code of a person with one code, then one for each person with several.
     index, single = codes.race.astype(np.int64), np.ones(len(sets), bool)
     index[several], single[several] = none + np.arange(len(several)), False
     of_code = np.zeros(none, np.uint8)
@@ -171,14 +171,14 @@ def _tda_quarters(stretch: Stretch) -> list[Columns]:
 SYSTEMS = {
     system.name: system
     for system in (
-        System("detailed-dhca", (Table("person-records", _person_records),), 79),
-        System("ddhcb", (Table("household-records", _household_records),), 28),
+        System("detailed-dhca", (RecordTable("person-records", _person_records),), 79),
+        System("ddhcb", (RecordTable("household-records", _household_records),), 28),
         System(
             "sdhc",
             (
-                Table("persons", _sdhc_persons, b",", "csv"),
-                Table("units", _sdhc_units, b",", "csv"),
-                Table("geo", _sdhc_geo, b",", "csv"),
+                RecordTable("persons", _sdhc_persons, b",", "csv"),
+                RecordTable("units", _sdhc_units, b",", "csv"),
+                RecordTable("geo", _sdhc_geo, b",", "csv"),
             ),
             58,
             geography=False,
@@ -186,9 +186,9 @@ SYSTEMS = {
         System(
             "tda",
             (
-                Table("persons", _tda_persons),
-                Table("units", _tda_units),
-                Table("quarters", _tda_quarters, b",", "csv", always_text=True),
+                RecordTable("persons", _tda_persons),
+                RecordTable("units", _tda_units),
+                RecordTable("quarters", _tda_quarters, b",", "csv", always_text=True),
             ),
             44,
             totals="states.csv",
@@ -198,7 +198,7 @@ SYSTEMS = {
 
 
 def find_systems(names: Iterable[str]) -> tuple[System, ...]:
-    """Return the systems of these names, each once; `all` names all. Raises Refused for an unknown one."""
+    """Return the systems with these names, each once; `all` names all. Raises Refused for an unknown name."""
     wanted = list(names)
     if unknown := sorted(set(wanted) - {*SYSTEMS, "all"}):
         raise Refused(f"{unknown[0]!r} is not a system: {', '.join(SYSTEMS)} or all")

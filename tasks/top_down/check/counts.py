@@ -23,10 +23,11 @@ from tasks.releases.check import Check
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.estimate.gls.margin_tables import PLACES, counts_of
-from tasks.top_down.release.description import FOLDER, read_blocks, read_description
+from tasks.top_down.estimate.gls.margin_tables import PLACES
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
@@ -34,17 +35,18 @@ View = Callable[[str], str]  # of the rows of a file, a SELECT
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
-def check_counts(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
+def check_counts(
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: ProductName
+) -> Iterator[Check]:
     """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
-    with ReleaseDatabase(release) as database:
-        files = ReleaseFiles(database, release, manifest["files"])
-        database.register("cells", pa.table(cell_table(SCHEMAS[product].axes)))
-        for kind, view in (("histograms", histogram), ("invariants", _invariants)):
-            title = f"{kind} of {product}"
-            yield _check_levels(files, f"{kind}/{product}", levels, manifest["states"], view, title)
-        for state in manifest["states"]:
-            yield _check_blocks(files, manifest, product, state)
+    files = ReleaseFiles(database, release, manifest["files"])
+    database.register("cells", pa.table(cell_table(SCHEMAS[product].axes)))
+    for kind, view in (("histograms", histogram), ("invariants", _invariants)):
+        title = f"{kind} of {product}"
+        yield _check_levels(files, f"{kind}/{product}", levels, manifest["states"], view, title)
+    for state in manifest["states"]:
+        yield _check_blocks(files, manifest, product, state)
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,10 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
     cases = [f"WHEN {database.value(old)} THEN {database.value(new)}" for old, new in codes]
     public = "right(geounit, 16)"  # of a block's geocode; where the Bureau's tables have it elsewhere, there
     public = f"CASE {public} {' '.join(cases)} ELSE {public} END" if cases else public
-    blocks = _sums(histogram(files.rows(f"{folder}/{lowest}/{state}.parquet")), public)
-    least = database.execute(f"SELECT coalesce(min(count), 1) FROM ({blocks})").fetchall()[0][0]
+    counts = _sums(histogram(files.rows(f"{folder}/{lowest}/{state}.parquet")), public)
+    database.execute(f"CREATE OR REPLACE TABLE blocks AS {counts}")
+    blocks = f"SELECT {ROWS} FROM blocks"
+    least = database.execute("SELECT coalesce(min(count), 1) FROM blocks").fetchall()[0][0]
     if least < 1:
         faults.append(f"blocks: a count is {least}")
     mdf = f"mdf/{state}_{product}"
@@ -127,6 +131,13 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
         rows = files.rows(f"{folder}/{FOLDERS[family]}/{state}.parquet")
         compared[f"tabulation {level}"] = histogram(rows), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
+        quarters = ", ".join(f"{name}::BIGINT AS {name}" for name in QUARTERS)
+        own = f"SELECT lpad(geocode::VARCHAR, 16, '0') AS geounit, {quarters} FROM"
+        declared = f"SELECT right(geounit::VARCHAR, 16) AS geounit, {quarters} FROM"
+        compared["what is declared of the measured blocks"] = (
+            f"{own} {files.rows(f'{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet')}",
+            f"{declared} {files.rows(f'invariants/{product}/{lowest}/{state}.parquet')}",
+        )
         for family, of_block in _areas_of_blocks(files.release / FOLDER, product, state).items():
             name = f"{folder}/{FOLDERS[family]}/{state}.parquet"
             if name not in files.named and not len(of_block):
@@ -165,18 +176,19 @@ def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> di
     return found
 
 
-def check_margins(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
+def check_margins(
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: ProductName
+) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
     counts = counts_of(product, bool(manifest["options"].get("pl94")))
     cell, at = np.nonzero(SCHEMAS[product].matrix(counts))
     counted = pa.table({"cell": cell, "name": np.array([count.name for count in counts])[at]})
-    with ReleaseDatabase(release) as database:
-        files = ReleaseFiles(database, release, manifest["files"])
-        database.register("counted", counted)
-        for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
-            folder = FOLDERS.get(entry["of"], entry["of"])
-            states = [US] if entry["of"] == US else manifest["states"]
-            yield _check_level_margins(files, states, f"{product}/{folder}", entry)
+    files = ReleaseFiles(database, release, manifest["files"])
+    database.register("counted", counted)
+    for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
+        folder = FOLDERS.get(entry["of"], entry["of"])
+        states = [US] if entry["of"] == US else manifest["states"]
+        yield _check_level_margins(files, states, f"{product}/{folder}", entry)
 
 
 def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, entry: Mapping[str, Any]) -> Check:

@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from privacy.noise.exact import parse_exact
-from privacy.noise.laws import Definition, law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
-from tasks.releases.check import Check, NotChecked, wrong_law
+from tasks.releases.check import Check, NotChecked
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.check.counts import check_counts, check_margins
@@ -50,56 +49,22 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     """Check the lists of cells, then every count that is released twice, the measurements and the margins."""
     yield from not_checked(manifest)
     yield from check_public_files(release, manifest)
-    for product, entry in manifest["products"].items():
-        yield from check_counts(release, manifest, product)
-        if "noise" in entry:
-            yield from check_measurements(release, manifest, product)
-        if "margins" in entry:
-            yield from check_margins(release, manifest, product)
+    with ReleaseDatabase(release) as database:
+        for product, entry in manifest["products"].items():
+            yield from check_counts(database, release, manifest, product)
+            if "noise" in entry:
+                yield from check_measurements(database, release, manifest, product)
+            if "margins" in entry:
+                yield from check_margins(database, release, manifest, product)
 
 
-def check_laws(product: str, entry: Mapping[str, Any]) -> Check:
-    """Recompute every law from the budget and its shares of it (`spine.noise.parameter`)."""
-    faults: list[str] = []
-    for noise in entry["noise"]:
-        query = f"{noise['query']} in level {noise['level']}"
-        definition: Definition = "zcdp" if "sigma_squared" in noise else "puredp"
-        part = parse_exact(entry["budget"]) * parse_exact(noise["share"]) * parse_exact(noise["alpha"])
-        faults += wrong_law(query, law(definition, part, 2), noise)
-    return Check(f"laws of {product}", f"{len(entry['noise'])} queries", tuple(faults))
-
-
-def check_shares(product: str, entry: Mapping[str, Any], *, us_level: bool | None = None) -> Check:
-    """Compare the shares of the levels with the levels, and those of their query groups with 1.
-
-    us_level: whether the US level of the redistricting data is measured; without it the levels' shares sum to less
-    than 1. None: of a declaration.
-    """
-    levels = {level: parse_exact(share) for level, share in entry["shares"].items()}
-    faults = []
-    if set(levels) != set(entry["geounits"]) or us_level not in (None, US in levels):
-        faults.append(f"there are shares of {', '.join(levels)}, and geounits of {', '.join(entry['geounits'])}")
-    if us_level is not False and sum(levels.values()) != 1:
-        faults.append(f"the levels' shares sum to {sum(levels.values())}, not 1")
-    alphas: dict[tuple[str, str], Fraction] = {}
-    for noise in entry["noise"]:
-        key = noise["level"], noise["share"]
-        alphas[key] = alphas.get(key, Fraction(0)) + parse_exact(noise["alpha"])
-    faults += [
-        f"the query groups of level {level} sum to {alpha}" for (level, _), alpha in alphas.items() if alpha != 1
-    ]
-    faults += [
-        f"level {level} has noise and no share" for level in sorted({level for level, _ in alphas} - set(levels))
-    ]
-    return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))
-
-
-def check_measurements(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
+def check_measurements(
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: ProductName
+) -> Iterator[Check]:
     """Check the measurements of a product in each layout that the release has."""
     layouts = [OwnLayout] * has_measurements(manifest) + [BureauLayout] * bool(manifest["options"].get("nmf"))
     for layout in layouts:
-        with ReleaseDatabase(release) as database:
-            yield layout(database, release, manifest, product).check()
+        yield layout(database, release, manifest, product).check()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from spine.noise import replacement_cost
 from spine.top_down import Plan
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
@@ -92,13 +92,13 @@ class DeclaredRun(DeclarationSource, Measured):
         return (0,) * len(self.declared.plan.spine.levels)
 
 
-def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
-    """Reserve the declaration's budget and make the run's secret. Raises Refused, Failed as `authorize` does."""
+def claim(run: DeclaredRun) -> Claim:
+    """Return what a run asks to be charged. Raises Failed where the noise would cost another sum."""
     declared = run.declared
     spend = declared.spend
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
         raise Failed("reserve budget: the noise on the hierarchy does not cost what is charged")
-    authorize(run, charging, EVERYWHERE, spend, run.public.digest(), run.validated)
+    return Claim(run, EVERYWHERE, spend, run.public.digest(), run.validated)
 
 
 def check_estimator(declared: Declared, estimator: Estimator) -> None:

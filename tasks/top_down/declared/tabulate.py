@@ -12,7 +12,7 @@ counts/NAME/all/LEVEL                   exact histograms of a level, in spine or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 
@@ -26,7 +26,7 @@ from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, precheck
+from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records import counted_records
@@ -39,7 +39,6 @@ from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.source import Validated, save_histograms
 
-FEW = 8  # values of an axis that a finding names
 RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
 
@@ -55,7 +54,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(mark_folder(data)) is None:
-        precheck(run, charging, EVERYWHERE, declared.spend)
+        precheck(charging, Claim(run, EVERYWHERE, declared.spend))
 
 
 def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
@@ -124,23 +123,11 @@ def count_chunk(run: DeclaredRun, product: str, number: int) -> None:
 def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     """Check records, and return the keys of those without a fault: leaf * cells + cell."""
     form, product = declared.declaration.form, declared.declaration.product
-    at = []
-    for axis in product.axes:
-        number = coordinates(form.axes[axis.name])
-        own = checks.columns[axis.column].where(partial(_number, number), np.int64)
-        listed = ", ".join([*number][:FEW]) + (", ..." if len(number) > FEW else "")
-        checks.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, number)
-        at.append(np.maximum(own, 0))
-    cell = np.ravel_multi_index(tuple(at), product.shape)
-    checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
+    cell = checks.cells(product, {name: coordinates(axis) for name, axis in form.axes.items()})
     leaf = _leaf_of_records(declared, checks)
     last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
     checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
     return (leaf * product.cells + cell)[checks.good], None
-
-
-def _number(numbers: Mapping[str, int], value: str) -> int:
-    return numbers.get(value, -1)
 
 
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:

@@ -13,7 +13,7 @@ from tasks.errors import PUT_BACK, Refused
 from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_account, precheck
+from tasks.lifecycle.reservation import Charging, Claim, check_account, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import exists, file_name, unchanged
@@ -67,7 +67,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             spend = planned_spend(design, nation=design.with_nation(blocks.states))
-            precheck(run, charging, blocks.states, spend)
+            precheck(charging, Claim(run, blocks.states, spend))
         if blocks is not None:
             save_blocks(run, blocks)
             save_codes(run, codes, blocks)

@@ -83,7 +83,7 @@ def read_footer(written: str) -> Footer:
         totals = {int(state): int(total) for state, total in content["state_totals"].items()}
         run, mark = str(content["run"]), mark_in(content)
     except (LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise ValueError("a footer of das-flows that is damaged") from None
+        raise ValueError("a footer of das-flows without a run, mark and state totals") from None
     if not _RUN.fullmatch(run) or not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a run or a population that cannot be")
     return Footer(run, mark, totals)

@@ -20,7 +20,7 @@ from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_tab
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.gls.margin_tables import counts_of, write_margins
+from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
@@ -29,7 +29,7 @@ from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 from tasks.top_down.source import FIRST, Source, TopDownRun, load_histograms
 
 assert (VACANT, OCCUPIED) == (0, 1)

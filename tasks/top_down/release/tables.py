@@ -16,7 +16,7 @@ from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.release.nmf_layout import data_set_name
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
 REGION_TYPES = {  # by level of the tabulation or family of entities
     "State": "STATE",
@@ -68,10 +68,11 @@ def axis_column(axis: Axis) -> Column:
     return Column(axis.column, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)))
 
 
-def _tables(product: ProductName, *, whole_states: bool) -> list[Table]:
-    """Return the tables of a product: by area and by level of the spine, and its cells."""
+def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
+    """Return the tables of a product: by area and by level of the spine, and its cells; pl94: as `counts_of`."""
     kind, cell = f"{{product={product}}}", ("cell",)
-    statistic = replace(STATISTIC, codes={count.name: count.words for count in SCHEMAS[product].counts})
+    counts = (*SCHEMAS[product].counts, *counts_of(product, pl94))
+    statistic = replace(STATISTIC, codes={count.name: count.words for count in counts})
     margins = (statistic, *(replace(column, unit=UNITS[product]) for column in MARGINS))
     histogram = Table(
         f"Histograms of {product}: {{level}}",
@@ -120,7 +121,7 @@ def _tables(product: ProductName, *, whole_states: bool) -> list[Table]:
             histogram,
             parquet=f"histograms/{kind}/{{level=State}}/{{state}}.parquet",
             columns=(state, *histogram.columns[1:]),
-            counts=not whole_states,
+            counts=not pl94,
         ),
         on_spine(histogram, parquet=f"histograms/{kind}/{{level}}/{{state}}.parquet"),
         on_spine(estimate, parquet=f"margins/{kind}/{{level}}/{{state}}.parquet"),
@@ -260,9 +261,9 @@ OTHER_TABLES = (
 )
 
 
-def tables(*, whole_states: bool = False) -> tuple[Table, ...]:
-    """Return the tables of a release; whole_states: of one that tabulates states, which may be two parts of a spine."""
-    of_products = (table for product in SCHEMAS for table in _tables(product, whole_states=whole_states))
+def tables(*, pl94: bool = False) -> tuple[Table, ...]:
+    """Return the tables of a release; pl94: of one with the tables P1 to P5, and states, which may be two parts."""
+    of_products = (table for product in SCHEMAS for table in _tables(product, pl94=pl94))
     return *of_products, *OTHER_TABLES
 
 
@@ -285,7 +286,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     if strange := [word for word in words if not PART.fullmatch(word)]:  # of a manifest by somebody else
         raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
     return Description(
-        tables(whole_states=bool(manifest["options"].get("pl94"))),
+        tables(pl94=bool(manifest["options"].get("pl94"))),
         names=names,
         others=("report.html", f"{FOLDER}/{SETTINGS_FILE}"),
         required=tuple(_required(manifest)),

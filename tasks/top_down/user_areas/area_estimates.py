@@ -275,7 +275,8 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
         )
     if len(strange):
         notes.append(
-            f"of these in tracts that have no such block: {len(strange):,} ({_shown(strange)}); are they of 2020?"
+            f"of these in tracts that have no such block: {len(strange):,} ({_shown(strange)}); the release has "
+            "blocks of 2020"
         )
     return notes
 

@@ -25,7 +25,7 @@ from privacy.analyses.attribute_loss_s_dhc import (
     RELATIVES,
     SECRETS,
     Person,
-    Table,
+    TableSpend,
     loss,
     loss_by_table,
 )
@@ -57,14 +57,14 @@ RELATION = {
 """The two {Relation} tables: (person, table) -> printed loss. Their totals, .055 and .507, add rounded entries."""
 
 NMFV8_US = (
-    Table("PH1", join=Fraction("0.364442"), unit=Fraction("0.001506"), tau=10),
-    Table("PH2", join=Fraction("0.03798"), tau=10),
-    Table("PH3", join=Fraction("1.358838"), tau=6),
-    Table("PH4", join=Fraction("0.364442"), tau=10),
-    Table("PH5", unit=Fraction("0.001506")),
-    Table("PH6", join=Fraction("0.015382"), tau=6),
-    Table("PH7", join=Fraction("0.364442"), tau=10),
-    Table("PH8", unit=Fraction("0.001506")),
+    TableSpend("PH1", join=Fraction("0.364442"), unit=Fraction("0.001506"), tau=10),
+    TableSpend("PH2", join=Fraction("0.03798"), tau=10),
+    TableSpend("PH3", join=Fraction("1.358838"), tau=6),
+    TableSpend("PH4", join=Fraction("0.364442"), tau=10),
+    TableSpend("PH5", unit=Fraction("0.001506")),
+    TableSpend("PH6", join=Fraction("0.015382"), tau=6),
+    TableSpend("PH7", join=Fraction("0.364442"), tau=10),
+    TableSpend("PH8", unit=Fraction("0.001506")),
 )
 """Bounded rho of PHSafe's published production configuration for the United States (NMFv8), total 2.510.
 
@@ -157,7 +157,7 @@ def test_production_budgets_round_to_the_slides_except_for_three_tables(table, f
 )
 def test_scale_of_a_household_that_stays(size, tau, scale):
     person = Person("x", 30, HOUSEHOLDER, size, family=size > 1, own_children=False)
-    table = Table("PH2", join=Fraction(1), tau=tau)
+    table = TableSpend("PH2", join=Fraction(1), tau=tau)
     assert loss(person, frozenset({"Relation"}), [table]) == Fraction(scale)
     assert loss(person, frozenset({"HouseholdID"}), [table]) == 1  # the new household may be full
 
@@ -210,7 +210,7 @@ def test_a_loss_is_monotone_in_attributes_from_nothing_to_the_whole_record(perso
 def test_a_loss_is_monotone_in_size_and_linear_in_rho(attributes, method, size, factor):
     small, large = (Person("x", 30, HOUSEHOLDER, n, family=True, own_children=True) for n in (size, size + 1))
     assert loss(small, attributes, DECK, method) <= loss(large, attributes, DECK, method)
-    scaled = [Table(t.name, t.join * factor, t.unit * factor, t.tau) for t in DECK]
+    scaled = [TableSpend(t.name, t.join * factor, t.unit * factor, t.tau) for t in DECK]
     assert loss(small, attributes, scaled, method) == factor * loss(small, attributes, DECK, method)
 
 
@@ -270,7 +270,11 @@ def neighbours(homes: list[Household], tau: int, rng: random.Random) -> Iterator
 
 def bound(part: str, person: Person, attributes: frozenset, tau: int, method: str) -> Fraction:
     name, join, unit = PARTS[part]
-    table = Table(name, join, unit, tau if join else None) if part != "PH1 units" else Table(name, join, unit, tau)
+    table = (
+        TableSpend(name, join, unit, tau if join else None)
+        if part != "PH1 units"
+        else TableSpend(name, join, unit, tau)
+    )
     return loss(person, attributes, [table], method)
 
 
@@ -313,7 +317,9 @@ def test_a_toy_change_has_the_renyi_divergence_that_the_loss_says():
     k = np.arange(-300, 301)  # 23 sigma: what lies beyond is below 1e-100
     p, q = (np.exp(-((k - shift) ** 2) / (2 * sigma2)) for shift in (0, 1))
     p, q = p / p.sum(), q / q.sum()
-    said = loss(described(home, 2), frozenset({"Relation"}), [Table("PH4", Fraction(2 * 182, 1000), tau=tau)], "tight")
+    bound = loss(
+        described(home, 2), frozenset({"Relation"}), [TableSpend("PH4", Fraction(2 * 182, 1000), tau=tau)], "tight"
+    )
     assert np.sum(p * np.log(p / q)) == pytest.approx(squared / (2 * sigma2))
     for alpha in (1.5, 2, 8, 40):
-        assert math.log(np.sum(p * (p / q) ** (alpha - 1))) / (alpha - 1) <= alpha * float(said)
+        assert math.log(np.sum(p * (p / q) ** (alpha - 1))) / (alpha - 1) <= alpha * float(bound)

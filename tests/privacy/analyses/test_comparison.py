@@ -162,7 +162,7 @@ def test_divergences_at_the_spec_s_point():
 def test_total_only_is_the_worst_geometric_group(budget, gamma):
     """Randomized response dominates: eq. (39)'s maximum is always the TotalOnly term."""
     level = LevelBudget(budget, 3)
-    alone = 3 * two_sided_geometric(ORDERS, level.of_a_group)
+    alone = 3 * two_sided_geometric(ORDERS, level.per_group)
     np.testing.assert_allclose(composed(two_sided_geometric, ORDERS, [level], gamma), alone, rtol=1e-6, atol=1e-12)
 
 
@@ -192,7 +192,7 @@ def test_geometric_total_only_of_table_1_against_binomials():
     """All 63 groups: three budgets, so three binomials; exact up to rounding."""
     levels, epsilon = paper_levels("puredp"), found("puredp")["pld_total_only"].unbounded
     losses, chances = np.zeros(1), np.ones(1)
-    for b, times in ((levels[0].of_a_group, 18), (levels[2].of_a_group, 18), (levels[4].of_a_group, 27)):
+    for b, times in ((levels[0].per_group, 18), (levels[2].per_group, 18), (levels[4].per_group, 27)):
         up = 1 / (1 + np.exp(-b))
         binomial = [float(mpmath.binomial(times, k)) * up**k * (1 - up) ** (times - k) for k in range(times + 1)]
         losses = np.add.outer(losses, b * (2 * np.arange(times + 1) - times)).ravel()

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from privacy.estimation.linked_tables import Answers, Table, estimate, share_out
+from privacy.estimation.linked_tables import Answers, LinkedTable, estimate, share_out
 from privacy.noise.margins import Z95
 
 STATES, RACES = 51, 7
@@ -17,7 +17,7 @@ MINORS = (147.818, 14781.297, 92365.693, 92365.693)
 UNITS = (1709.402, 14814.815, 90909.091, 90909.091)
 
 
-def measured(truth: np.ndarray, variances: tuple[float, ...], *, by_code: bool = True) -> Table:
+def measured(truth: np.ndarray, variances: tuple[float, ...], *, by_code: bool = True) -> LinkedTable:
     """The noisy answers about a table, truth states x races x cells; rounded normal noise is near enough here."""
     of_codes, of_all, nation_codes, nation = variances
 
@@ -27,8 +27,8 @@ def measured(truth: np.ndarray, variances: tuple[float, ...], *, by_code: bool =
     summed, total = truth.sum(axis=1, keepdims=True), truth.sum(axis=0, keepdims=True)
     together = noisy(summed, of_all), noisy(summed.sum(axis=0, keepdims=True), nation)
     if not by_code:
-        return Table(together=together[0], nation_together=together[1])
-    return Table(noisy(truth, of_codes), together[0], noisy(total, nation_codes), together[1])
+        return LinkedTable(together=together[0], nation_together=together[1])
+    return LinkedTable(noisy(truth, of_codes), together[0], noisy(total, nation_codes), together[1])
 
 
 def truths() -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ def test_standard_deviations_of_the_production_budgets() -> None:
 
 def test_one_code_is_the_inverse_variance_mean_of_states_and_nation() -> None:
     states, nation = RNG.integers(0, 10_000, (STATES, 1, 2)), RNG.integers(0, 100_000, (1, 1, 2))
-    table = Table(codes=Answers(states, 14782.237), nation_codes=Answers(nation, 92401.68))
+    table = LinkedTable(codes=Answers(states, 14782.237), nation_codes=Answers(nation, 92401.68))
     found = deviations("H", estimate({"H": table}, 1))
     assert found["nation codes"] == pytest.approx(287, rel=0.005)
 

@@ -6,7 +6,7 @@ from estimation_cases import DETAILS, answers, estimator, exact
 from fixed_point_laws import pmf
 
 from privacy.estimation.densities import density, density_of_sum, margin_of_sizes, moment
-from privacy.estimation.pooling import Answers, nearest, pool
+from privacy.estimation.pooling import AnswerLaws, nearest, pool
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 
@@ -59,7 +59,7 @@ def test_the_table_of_what_pooling_buys(definition, level):
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(7, 2)), TwoSidedGeometric(Fraction(2))], ids=str)
 def test_posterior_means_by_enumeration(law):
     """Of the sum of two cells, and of each of them, given D: over all (B_1, B_2, A)."""
-    pooled = pool(Answers(law, law, 2))
+    pooled = pool(AnswerLaws(law, law, 2))
     reach, q = pmf(law)
     b, q = np.arange(-reach, reach + 1), np.array(q)
     b, q = b[np.abs(b) <= 40], q[np.abs(b) <= 40]

@@ -63,7 +63,7 @@ def test_the_interval_holds_every_ratio_of_the_set_and_little_more(law: Law) -> 
         if inside:
             assert interval.low <= Fraction(min(inside), GRID)
             assert interval.high >= Fraction(max(inside), GRID)
-        if interval.said == "set":
+        if interval.extent == "set":
             slack = Fraction(8 + 7, GRID) if denominator > 20 else Fraction(1, 4)
             assert inside
             assert Fraction(min(inside), GRID) - interval.low <= slack
@@ -72,9 +72,9 @@ def test_the_interval_holds_every_ratio_of_the_set_and_little_more(law: Law) -> 
 
 def test_said_in_words() -> None:
     law = DiscreteGaussian(Fraction(4))
-    assert noisy(law, 3, 1).interval(ALPHA).said == "all"
+    assert noisy(law, 3, 1).interval(ALPHA).extent == "all"
     none = noisy(law, 5000, 100).interval(ALPHA)
-    assert (none.said, none.low, none.high) == ("none", 10, 10)
+    assert (none.extent, none.low, none.high) == ("none", 10, 10)
     assert noisy(law, -5000, 100).interval(ALPHA).high == 0
 
 
@@ -82,7 +82,7 @@ def test_said_in_words() -> None:
 def test_one_possible_ratio_is_never_excluded(numerator: int) -> None:
     law = lattice(DiscreteGaussian(Fraction(4)))
     found = NoisyRatio(numerator, 20, law, law, 1, 1).interval(ALPHA)
-    assert (found.low, found.high, found.said) == (1, 1, "all")
+    assert (found.low, found.high, found.extent) == (1, 1, "all")
 
 
 def test_intervals_of_the_production_laws() -> None:
@@ -141,4 +141,4 @@ def test_sets_for_the_widest_noise_and_huge_counts(law: Law, count: int) -> None
     assert [each.variance for each in laws] == pytest.approx([draws * law.variance() for draws in (1, 2, 3)], 1e-4)
     interval = NoisyRatio(3 * count, count, lattice(law, 3), lattice(law, 2), 1, 100).interval(ALPHA)
     assert interval.low <= 3 <= interval.high or count == 0
-    assert (interval.said == "all") == (count == 0)
+    assert (interval.extent == "all") == (count == 0)

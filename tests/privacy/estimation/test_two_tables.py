@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privacy.estimation.densities import moment, values
-from privacy.estimation.two_tables import Table, changes, law_of_row, margin_of_row, pull, spread
+from privacy.estimation.two_tables import PooledTable, changes, law_of_row, margin_of_row, pull, spread
 from privacy.noise.laws import Law, law
 
 LAWS = [law("zcdp", Fraction(text), 9) for text in ("1.9208", "0.142869", "0.006915")]
@@ -23,12 +23,12 @@ MARGINS = {(1, 1): (2, 8, 35), (2, 3): (3, 12, 55), (4, 3): (4, 14, 65), (5, 3):
 POOLED = {(1, 1): 0.707, (2, 3): 1.095, (4, 3): 1.309, (5, 3): 1.369}  # of sigma, before rounding
 
 
-def deviation_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> float:
+def deviation_of_row(own: PooledTable, other: PooledTable, places: tuple[int, ...], *, follows: bool) -> float:
     return float(moment(law_of_row(own, other, places, follows=follows)) ** 0.5)
 
 
-def pair(noise: Law, cells: tuple[int, int]) -> tuple[Table, Table]:
-    return Table(noise, cells[0]), Table(noise, cells[1])
+def pair(noise: Law, cells: tuple[int, int]) -> tuple[PooledTable, PooledTable]:
+    return PooledTable(noise, cells[0]), PooledTable(noise, cells[1])
 
 
 @pytest.mark.parametrize("cells", DETAILS)
@@ -85,7 +85,7 @@ def test_simulated_errors_have_the_exact_laws(definition: str, cells: tuple[int,
 
 
 def test_under_pure_dp_tables_of_one_cell_take_the_middle() -> None:
-    table = Table(law("puredp", Fraction(3), 9), 1)
+    table = PooledTable(law("puredp", Fraction(3), 9), 1)
     taken = pull(table, table)
     d = np.arange(len(taken)) - len(taken) // 2
     assert (np.abs(2 * taken - d) <= 1).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.tables.histogram import Axis, Histogram, cell_table, mask, sums
+from privacy.tables.histogram import Axis, Histogram, Recode, cell_table, mask, sums
 from spine.redistricting import PERSON_TABLES, PERSONS, UNITS
 
 
@@ -50,19 +50,37 @@ def test_cells_and_coordinates_are_inverse_and_row_major() -> None:
     }
 
 
-@settings(max_examples=30, derandomize=True, deadline=None)
-@given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), st.sets(st.sampled_from("abc")))
-def test_marginals_are_sums_of_cells(values: list[int], names: set[str]) -> None:
-    marginal = THREE.marginal(np.array(values), names)
-    kept = [name for name in "abc" if name in names]
+GROUPED = Histogram(THREE.axes, (Recode("half", "c", (0, 0, 1, 1), ("low", "high")), Recode("two", "b", (1, 0, 1))))
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    st.lists(st.integers(-1000, 1000), min_size=24, max_size=24),
+    st.lists(st.sampled_from(["a", "b", "c", "half", "two"]), unique=True),
+)
+def test_marginals_are_sums_of_cells_by_axes_and_recodes_in_any_order(values: list[int], names: list[str]) -> None:
+    """Also by an axis and a recode of it, where groups have no cell."""
+    groups = GROUPED.groups(names)
+    places = {"half": lambda at: int(at["c"]) // 2, "two": lambda at: int(at["b"] != 1)}
     sums: dict[tuple[int, ...], int] = {}
-    for at, value in enumerate(values):
-        key = tuple(int(THREE.coordinates[name][at]) for name in kept)
+    for cell, value in enumerate(values):
+        at = {name: own[cell] for name, own in GROUPED.coordinates.items()}
+        key = tuple(places.get(name, lambda at, name=name: int(at[name]))(at) for name in names)
         sums[key] = sums.get(key, 0) + value
-    assert marginal.tolist() == [
-        sums[key] for key in itertools.product(*(range(len(THREE.axis(name))) for name in kept))
-    ]
-    assert np.bincount(THREE.partition("*".join(kept) or "total")[0], values).tolist() == marginal.tolist()
+        codes = [own[place] for own, place in zip(groups.codes, key, strict=True)]
+        assert groups.number(codes) == groups.of(at)
+        assert groups.label(int(groups.of(at))) == dict(zip(names, codes, strict=True))
+    every = itertools.product(*map(range, groups.shape))
+    assert GROUPED.marginal(np.array(values), names).tolist() == [sums.get(key, 0) for key in every]
+
+
+def test_a_query_is_a_marginal_in_the_order_of_the_axes() -> None:
+    values = np.arange(24) ** 2
+    for query, names in (("total", ()), ("detailed", "abc"), ("half*a", ("a", "half")), ("c * two", ("two", "c"))):
+        part, width = GROUPED.partition(query)
+        assert width == GROUPED.width(query)
+        assert np.bincount(part, values, width).tolist() == GROUPED.marginal(values, names).tolist()
+    assert GROUPED.groups(["two"]).codes == (("0", "1"),)  # its labels are not declared
 
 
 def test_structural_zeros_are_conditions() -> None:
@@ -80,7 +98,7 @@ def test_structural_zeros_are_conditions() -> None:
         (lambda: Axis("a", "", (), "", ("x", "x")), "the axis a has a code twice"),
         (lambda: Histogram(()), "at least one axis"),
         (lambda: Histogram((THREE.axes[0], THREE.axes[0])), "and each once, not a, a"),
-        (lambda: THREE.marginal(np.zeros(24, np.int64), ["d"]), "no axis 'd'"),
+        (lambda: THREE.marginal(np.zeros(24, np.int64), ["d"]), "no axis, level or recode 'd'"),
     ],
 )
 def test_what_is_not_declared_is_refused(make: Callable[[], object], message: str) -> None:

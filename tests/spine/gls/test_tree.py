@@ -16,7 +16,7 @@ from privacy.tables.histogram import Count
 from spine.gls import tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import Covariances, columns
-from spine.gls.entity_sums import entity_estimates, of_blocks, of_children
+from spine.gls.entity_sums import entity_estimates, regress_block_groups, regress_parents
 from spine.gls.grid import grid_of, in_cells, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates, own_information
 from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, informed, inverse_row_sums, tree_gradient
@@ -147,10 +147,10 @@ def entities(
     """Estimates and standard errors of entities of the blocks of `six_blocks`; their covariances are added."""
     numbers = [len(starts) for starts in plan.spine.starts]
     blocks = sibling_sums(plan, 1, 0, numbers[1], result[2])
-    pairs = of_blocks(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
+    pairs = regress_block_groups(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
     parts = sibling_sums(plan, 0, 0, numbers[0], result[1])
-    pairs = of_children(COLUMNS, parts, 0, 0, pairs, covariances)
-    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
+    pairs = regress_parents(COLUMNS, parts, 0, 0, pairs, covariances)
+    pairs = regress_parents(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
     entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, result[0]), pairs, covariances)
     np.testing.assert_array_equal(entity, np.arange(3))
     np.testing.assert_array_equal(cut, [1, 1, 1])
@@ -282,7 +282,7 @@ def crowded(seed: int) -> tuple[Plan, Measure]:
 
 def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the parent's integers, in one pass: the children's least squares before they are rounded."""
-    monkeypatch.setattr(tree_answers, "LEFT", 0.0)  # the total stays in P
+    monkeypatch.setattr(tree_answers, "LARGEST_PART", 0.0)  # the total stays in P
     plan, measure = crowded(7)
     plan = replace(plan, passes=replace(plan.passes, band=1e9))
     solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
@@ -308,7 +308,7 @@ def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monk
     known = TreeAnswers(plan, measure)
     above = estimate_children(plan, estimate_roots(plan, known)[0], known)[0]
     with_total_out = problems_of(lambda: estimate_children(plan, above, known))
-    monkeypatch.setattr(tree_answers, "LEFT", 0.0)
+    monkeypatch.setattr(tree_answers, "LARGEST_PART", 0.0)
     given = problems_of(lambda: estimate_children(plan, above, known))
     assert given
     for (*_, other, fewer), (*_, x, iterations) in zip(with_total_out, given, strict=True):

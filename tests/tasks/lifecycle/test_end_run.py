@@ -16,7 +16,7 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, TRUTH, mark_repetition, may_draw
 from tasks.lifecycle.commit import destroy_run, end_run, end_truth, mark_truth
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Charging, Claim, authorize
 from tasks.lifecycle.run_directory import STAGES, RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.top_down.published.estimate import end_sources
@@ -85,7 +85,7 @@ def test_repetitions_have_a_secret_and_are_removed_but_never_charged(run: RunDir
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", "zcdp", Fraction(1)))
     with pytest.raises(Refused, match="never charged"):
-        authorize(run, Charging("census", ledger.path), ("44",), spend("zcdp", [Fraction(1)]), "c", Digests())
+        authorize(Charging("census", ledger.path), Claim(run, ("44",), spend("zcdp", [Fraction(1)]), "c", Digests()))
     assert ledger.rows("census") == []
     end_run(run)
     assert not run.path.exists()

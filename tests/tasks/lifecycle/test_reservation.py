@@ -16,10 +16,9 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import AUTHORIZATION, may_draw, read_secret, read_secret_digest
 from tasks.lifecycle.reservation import (
     Charging,
+    Claim,
     Input,
     authorize,
-    authorize_together,
-    claim,
     register_if_marked,
 )
 from tasks.lifecycle.run_directory import RunDirectory
@@ -100,7 +99,9 @@ def test_a_run_that_met_another_input_or_configuration_goes_on_with_its_own(
     def reserve(persons: str, configuration: str) -> None:
         (run / "prepared").mkdir(exist_ok=True)
         given = Input(persons, (persons,), mark)
-        authorize(run, Charging("census", book.path), ("44",), spend("zcdp", [Fraction(1)]), configuration, given)
+        authorize(
+            Charging("census", book.path), Claim(run, ("44",), spend("zcdp", [Fraction(1)]), configuration, given)
+        )
 
     reserve("persons", "c")
     if mark is None and not noted:
@@ -153,13 +154,13 @@ def parts(folder: Path) -> list[RunDirectory]:
 
 
 def authorize_both(folder: Path, us: int = 1, pr: int = 2, mark: MarkName | None = None) -> None:
-    """Authorize both parts of a run, as its gate does."""
+    """Authorize both parts of a run, as its reservation does."""
     charging, given = Charging("census", folder / "ledger.sqlite"), Input("i", ("persons",), mark)
     claims = []
     for run, states, amount in zip(parts(folder), (("44",), ("72",)), (us, pr), strict=True):
         run.create()
-        claims.append(claim(run, charging, states, spend("zcdp", [Fraction(amount)]), "c", given))
-    authorize_together(charging, claims)
+        claims.append(Claim(run, states, spend("zcdp", [Fraction(amount)]), "c", given))
+    authorize(charging, *claims)
 
 
 @pytest.mark.parametrize("mark", ["SYNTHETIC", None])

@@ -8,17 +8,22 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import Refused
+from tasks.geography import public_regions
 from tasks.geography.blocks.pl94 import PL94_FIELDS
-from tasks.geography.names import ALL_STATES, HEADER_LEVELS, NAMES, coverage, names_of_2020, write_names
-from tasks.geography.points import POINTS, points_in
-from tasks.geography.region_files import DIGITS, GAZETTEERS
+from tasks.geography.names import ALL_STATES, NAMES, Names, coverage, names_of_2020
+from tasks.geography.points import POINTS
+from tasks.geography.public_regions import GAZETTEERS, HEADER_LEVELS, keep_regions, read_regions, write_regions
+from tasks.geography.region_files import DIGITS
 from tasks.geography.regions import Region
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.files import open_file
 from tasks.synth.nation import tallies
 
 
@@ -31,6 +36,10 @@ def test_the_counties_are_those_of_2020():
     assert Region("COUNTY", "02261") not in names  # Valdez-Cordova, until 2019
     assert names[Region("COUNTY", "09001")] == "Fairfield County"  # no planning region
     assert names[Region("PR-COUNTY", "72021")] == "Bayamón Municipio"
+
+
+def names_in(geography: str) -> Names:
+    return read_regions(geography)[0]
 
 
 def header_row(**values: str) -> str:
@@ -63,24 +72,20 @@ def test_names_come_from_headers_and_gazetteers(tmp_path):
         (tmp_path / "gazetteers" / name).write_text(text)
     with zipfile.ZipFile(tmp_path / "2020_Gaz_place_national.zip", "w") as archive:
         archive.writestr("2020_Gaz_place_national.txt", "USPS\tGEOID\tNAME\nAL\t0100124\tAbbeville city\n")
-    assert NAMES.in_geography(str(tmp_path / "gazetteers/GRF-C.txt")) == {
+    assert names_in(str(tmp_path / "gazetteers/GRF-C.txt")) == {
         Region("COUSUB", "0900104720"): "Bethel town",
         Region("AIANNH", "2430"): "Navajo Nation Reservation",
         Region("PLACE", "0100124"): "Abbeville city",
     }
-    assert NAMES.in_geography(str(tmp_path / "gazetteers/2020_Gaz_tracts_national.txt")) == {}
+    assert names_in(str(tmp_path / "gazetteers/2020_Gaz_tracts_national.txt")) == {}
     expected = {
         Region("COUNTY", "01001"): "Autauga County",
         Region("PLACE", "0100500"): "Añasco",
         Region("AIANNH", "0007"): "A Reservation",
         Region("PR-COUNTY", "72001"): "Adjuntas Municipio",
     }
-    assert (
-        NAMES.in_geography(str(tmp_path / "algeo2020.pl"))
-        == NAMES.in_geography(str(tmp_path / "al2020.pl.zip"))
-        == expected
-    )
-    assert NAMES.in_geography(str(tmp_path)) == expected | {Region("PLACE", "0100124"): "Abbeville city"}
+    assert names_in(str(tmp_path / "algeo2020.pl")) == names_in(str(tmp_path / "al2020.pl.zip")) == expected
+    assert names_in(str(tmp_path)) == expected | {Region("PLACE", "0100124"): "Abbeville city"}
 
 
 LETTERS = st.characters(codec="latin-1", exclude_categories=["C", "Z"], exclude_characters="|")
@@ -108,8 +113,8 @@ def test_every_layout_gives_the_names_that_were_written(names):
             path.write_text("".join(between.join(line) + "\n" for line in (header, row)), encoding="utf-8")
         in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731
         expected = {Region("PR-" * in_puerto_rico(*key) + key[0], key[1]): name for key, name in names.items()}
-        assert NAMES.in_geography(one) == NAMES.in_geography(two) == expected
-        write_names(Path(one), expected, expected.__contains__)  # the names given go before those of 2020
+        assert names_in(one) == names_in(two) == expected
+        NAMES.write_release(Path(one), expected, expected.__contains__)
         assert NAMES.of_release(Path(one), [NAMES.file]) == expected
 
 
@@ -119,19 +124,27 @@ def damaged(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "made"),
-    [("ri2020.pl.zip", damaged), ("names.csv", os.mkfifo), ("rigeo2020.pl", Path.mkdir), ("rigeo2020.pl.gz", damaged)],
+    [
+        ("ri2020.pl.zip", damaged),
+        ("names.csv", os.mkfifo),
+        ("points.csv", os.mkfifo),
+        ("rigeo2020.pl", Path.mkdir),
+        ("rigeo2020.pl.gz", damaged),
+    ],
 )
-def test_files_of_names_that_cannot_be_read_are_refused(tmp_path: Path, name: str, made: Callable[[Path], None]):
+def test_files_of_names_or_points_that_cannot_be_read_are_refused(
+    tmp_path: Path, name: str, made: Callable[[Path], None]
+):
     made(tmp_path / name)
     with pytest.raises(Refused, match=name):
-        NAMES.in_geography(str(tmp_path))
+        names_in(str(tmp_path))
 
 
 def test_a_name_is_one_short_line_that_steers_no_terminal(tmp_path: Path):
     rows = ["USA|1|\x1b[31mRed\x07 \u202eland", f"STATE|44|{'x' * 999}", "STATE|45|\x07", "STATE|4b|x", "STATE", "|||"]
     (tmp_path / "names.csv").write_text("\n".join(["REGION_TYPE|REGION_ID|NAME", *rows]))
     expected = {Region("USA", "1"): "[31mRed land", Region("STATE", "44"): "x" * 200}
-    assert NAMES.in_geography(str(tmp_path)) == NAMES.of_release(tmp_path, ["names.csv"]) == expected
+    assert names_in(str(tmp_path)) == NAMES.of_release(tmp_path, ["names.csv"]) == expected
     assert NAMES.of_release(tmp_path, []) == {}  # not of the release
 
 
@@ -141,10 +154,10 @@ def test_a_file_of_this_name_without_its_columns_or_regions_gives_nothing_to_a_r
     own = NAMES.header
     for text in (f"COUNTY|44007|nobody's\n{person}\n", f"{own}\n{person}\nCOUNTY|٤٤٠٠٧|name\nPLACE|44|short\n"):
         (tmp_path / NAMES.file).write_text(text)
-        assert NAMES.in_geography(str(tmp_path)) == {}
+        assert names_in(str(tmp_path)) == {}
     for first in (unit, POINTS.header):
         (tmp_path / POINTS.file).write_text(f"{first}\n{unit}\n")
-        assert points_in(str(tmp_path)) == {}
+        assert read_regions(str(tmp_path))[1] == {}
 
 
 def test_a_nation_of_some_states_is_told_and_that_of_all_is_not():
@@ -154,3 +167,30 @@ def test_a_nation_of_some_states_is_told_and_that_of_all_is_not():
     )
     assert "3 of the 50 states and D.C." in coverage(["31", "44", "46"])
     assert coverage([]) == coverage(["00"] * ALL_STATES) == ""
+
+
+def test_a_file_with_both_facts_is_read_once_for_all_parts_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    gazetteer = tmp_path / "data/2020_Gaz_counties_national.txt"
+    gazetteer.parent.mkdir()
+    rows = ["44007\tProvidence County\t+41.87\t-71.58", "72001\tAdjuntas Municipio\t18.18\t-66.76"]
+    gazetteer.write_text("".join(f"{row}\n" for row in ["GEOID\tNAME\tINTPTLAT\tINTPTLONG  ", *rows]))
+    opened: list[str] = []
+
+    def count(path: str, **how: Any) -> Any:
+        opened.append(path)
+        return open_file(path, **how)
+
+    monkeypatch.setattr(public_regions, "open_file", count)
+    us, pr = (RunDirectory(tmp_path / "runs" / name) for name in ("a-us", "a-pr"))
+    keep_regions(us, str(gazetteer.parent), [pr])
+    assert len(opened) == 1
+    gazetteer.unlink()  # a run goes on from what it has kept
+    for run, kind, name, point in (
+        (us, "COUNTY|44007", "Providence County", "41.87000|-71.58000"),
+        (pr, "PR-COUNTY|72001", "Adjuntas Municipio", "18.18000|-66.76000"),
+    ):
+        keep_regions(run, str(gazetteer.parent))
+        (out := tmp_path / run.id).mkdir()
+        write_regions(run, out, {Region(*kind.split("|"))}.__contains__)
+        assert (out / "names.csv").read_text() == f"REGION_TYPE|REGION_ID|NAME\n{kind}|{name}\n"
+        assert (out / "points.csv").read_text() == f"REGION_TYPE|REGION_ID|LATITUDE|LONGITUDE\n{kind}|{point}\n"

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import HERE, cut_files, new_run
 
+from privacy.tables.histogram import Axis, Histogram
 from tasks.lifecycle.files import save_object
 from tasks.records.files import digest_file
 from tasks.records.findings import Finding
@@ -103,3 +104,34 @@ def test_a_table_has_the_digest_of_its_bytes(tmp_path: Path, parquet: bool) -> N
     read = joined(tmp_path, file, reports)
     assert read.digest == digest_file(file.path)
     assert [finding.rule for finding in read.findings] == [empty(file.name).rule]  # these reports have no row
+
+
+AXES = (
+    Axis("sex", "sex", ("male", "female"), "SEX", ("1", "2")),
+    Axis("county", "county", tuple("abcdefghij"), "COUNTY", tuple(f"0{code}" for code in range(10))),
+)
+
+
+@pytest.mark.parametrize("rows", [4, 40], ids=["fewer rows than cells", "more"])
+def test_the_cell_of_a_row_is_that_of_its_values_and_every_other_value_is_found(tmp_path: Path, rows: int) -> None:
+    """Values of a merged coordinate are one; codes that lost a zero are told apart; a zero is a cell of its own."""
+    good = [("1", "00"), ("m", "03"), ("2", "09"), ("2", "00")] * (rows // 4)
+    bad = [("3", "01"), ("1", "4"), ("1", "x"), ("m", "09")]
+    columns = dict(zip(("SEX", "COUNTY"), map(list, zip(*good, *bad, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    file, _ = open_records(str(tmp_path / "t.parquet"), ("SEX", "COUNTY"))
+    assert file is not None
+    table, _ = read_chunk(file, 0).parse()
+    assert table is not None
+    checks = RowChecks(file, table)
+    zeros = ({"sex": frozenset({0}), "county": frozenset({9})},)
+    values = {"sex": {"1": 0, "m": 0, "2": 1}, "county": AXES[1].coordinates}
+    cells = checks.cells(Histogram(AXES, zeros=zeros), values)
+    assert cells[checks.good].tolist() == [0, 3, 19, 10] * (rows // 4)
+    of_county = "values other than those of the axis county (00, 01, 02, 03, 04, 05, 06, 07, ...)"
+    assert [(finding.rule, finding.lines) for finding in checks.findings] == [
+        ("values other than those of the axis sex (1, m, 2)", (rows,)),
+        (f"{of_county}; with leading zeros they would match: read codes as text", (rows + 1,)),
+        (of_county, (rows + 2,)),
+        ("records in a cell that is declared a zero", (rows + 3,)),
+    ]

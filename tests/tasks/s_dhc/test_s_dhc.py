@@ -28,7 +28,7 @@ from s_dhc_households import (
 
 from flows.execution.runner import InProcess, release_truth
 from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.settings import GATE
+from flows.execution.settings import RESERVATION
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
@@ -38,6 +38,8 @@ from tasks.lifecycle.files import open_array, remove
 from tasks.lifecycle.run_directory import STAGES
 from tasks.records import fast_records
 from tasks.records.findings import load_findings
+from tasks.releases.datapackage import read_package
+from tasks.releases.errors import figures
 from tasks.releases.manifest import read_manifest
 from tasks.releases.statements import check_statements
 from tasks.s_dhc.accuracy import measure_errors
@@ -45,7 +47,7 @@ from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, LEVELS, MEASURED, OF_PERSONS, REGION_KEYS
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
@@ -245,7 +247,7 @@ def test_each_rule_across_files_and_of_households(tmp_path: Path, rule: str, cap
     settings = settings_of(tmp_path, broken(rule), states=["44"])
     settings.directory.create()
     with pytest.raises(Refused, match="does not pass validation") as refused:
-        InProcess(settings, HERE, before=GATE).run()
+        InProcess(settings, HERE, before=RESERVATION).run()
     found = load_findings(settings.directory)
     file, words = RULES[rule]
     assert any(each.file.startswith(file) and words in each.rule and not each.warning for each in found)
@@ -258,7 +260,7 @@ def test_household_rules_may_be_warnings(tmp_path: Path, rule: str) -> None:
     rules = {"household_rules": "warn"} if rule in RULES else {}
     settings = settings_of(tmp_path, broken(rule), states=["44"], config=rules)
     settings.directory.create()
-    InProcess(settings, HERE, before=GATE).run()
+    InProcess(settings, HERE, before=RESERVATION).run()
     found = load_findings(settings.directory)
     words = RULES[rule][1] if rule in RULES else WARNINGS[rule]
     assert any(words in each.rule and each.warning for each in found)
@@ -291,7 +293,7 @@ def test_each_value_is_checked(tmp_path: Path, file: str, column: str, value: st
     settings = settings_of(tmp_path, made, states=["44"])
     settings.directory.create()
     with pytest.raises(Refused, match="does not pass validation"):
-        InProcess(settings, HERE, before=GATE).run()
+        InProcess(settings, HERE, before=RESERVATION).run()
     (found,) = [each for each in load_findings(settings.directory) if not each.warning]
     assert (found.file, found.rows, found.lines) == (f"{file}.csv", 1, (5,))
     assert found.values == (() if column == "MAFID" else (value,))
@@ -310,7 +312,7 @@ def test_columns_are_matched_by_name_and_missing_files_are_named(tmp_path: Path)
     (tmp_path / "c/data/geo.csv").unlink()
     settings.directory.create()
     with pytest.raises(Refused, match=r"geo.csv: the file does not exist"):
-        InProcess(settings, HERE, before=GATE).run()
+        InProcess(settings, HERE, before=RESERVATION).run()
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_configurations_that_are_refused(tmp_path: Path, change: dict, message: 
         read_configuration(path)
 
 
-def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before_the_gate(tmp_path: Path) -> None:
+def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before_reserving(tmp_path: Path) -> None:
     large = read_configuration(
         write_configuration(tmp_path / "config.json", configuration(["44"], tau=TAU | {"PH7": 101}))
     )
@@ -508,7 +510,7 @@ def check_averages(release: Path) -> None:
 def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
     tmp_path: Path, made: Country, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped before each stage after the gate and taken up again, also without its input: one charge, one release.
+    """Stopped before each stage after the reservation and resumed, also without its input: one charge, one release.
 
     With little noise, by which averages are made fast.
     """
@@ -540,23 +542,25 @@ def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Count
     settings = settings_of(tmp_path, made, states=["01", "44"], estimates=True, config={"budget": "1"})
     settings.directory.create()
     Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
-    assert InProcess(settings, HERE, before=GATE).run() is None
-    errors = measure_errors(settings.directory, 1, averages=False)
+    assert InProcess(settings, HERE, before=RESERVATION).run() is None
+    errors = figures(measure_errors(settings.directory, 1, averages=False))
     release = InProcess(settings, HERE).run()
     assert release is not None
-    folders = {"count": "{0}/{0}", "estimate": "estimates/{0}"}
-    for (table, key, what), found in errors.items():
-        rows = pd.read_parquet(release / f"{folders[what].format(table)}.parquet")
-        region, _, level = key.partition("_")
-        of_level = rows.get("ITERATION_CODE", pd.Series("*", rows.index)).isin([*LEVELS[level]])
-        margins = rows[of_level & (rows["REGION_TYPE"] == REGION_KEYS[region])]["MOE"]
-        assert found["margin"] == margins.max(), (table, key, what)
-    assert {what for _, _, what in errors} == {"count", "estimate"}
+    tables = {table.name: table for table in read_package(release, read_manifest(release)["files"])}
+    expected = [each.name for each in tables.values() if each.with_role("margin") and not each.twin]
+    assert list(dict.fromkeys(errors["TABLE"])) == expected != []
+    for found in errors.to_dict("records"):
+        rows = pd.read_parquet(release / tables[found["TABLE"]].paths[0])
+        for name, code in (part.split(" ") for part in found["ROW"].split(", ")):
+            rows = rows[rows[name] == code]
+        assert found["COUNTS"] == len(rows)
+        assert found["MARGIN"] == rows["MOE"].mean()
+    assert set(errors["OF"]) == {"COUNT", "ESTIMATE"}
 
 
-def counts_before_the_gate(settings: SDhcSettings) -> np.ndarray:
+def counts_before_the_reservation(settings: SDhcSettings) -> np.ndarray:
     settings.directory.create()
-    InProcess(settings, HERE, before=GATE).run()
+    InProcess(settings, HERE, before=RESERVATION).run()
     return np.array(open_array(settings.directory / EXACT, "counts"))
 
 
@@ -568,20 +572,20 @@ def test_a_run_whose_stages_were_dropped_counts_the_data_that_is_there(
     tmp_path: Path, made: Country, removed: tuple[str, ...]
 ) -> None:
     """Also where the process was killed between two of the removals."""
-    before = counts_before_the_gate(settings_of(tmp_path / "a", made))
+    before = counts_before_the_reservation(settings_of(tmp_path / "a", made))
     for name in removed:
         remove(settings_of(tmp_path / "a", None).directory / name)
     other = country(random_units(300, STATES, seed=2))
-    found = counts_before_the_gate(settings_of(tmp_path / "a", other))
-    assert (found == counts_before_the_gate(settings_of(tmp_path / "b", other))).all()
+    found = counts_before_the_reservation(settings_of(tmp_path / "a", other))
+    assert (found == counts_before_the_reservation(settings_of(tmp_path / "b", other))).all()
     assert (found != before).any()
 
 
-def test_a_run_stopped_before_its_gate_follows_its_edited_configuration(tmp_path: Path, made: Country) -> None:
-    before = counts_before_the_gate(settings_of(tmp_path / "a", made))
+def test_a_run_stopped_before_its_reservation_follows_its_edited_configuration(tmp_path: Path, made: Country) -> None:
+    before = counts_before_the_reservation(settings_of(tmp_path / "a", made))
     edited = {"config": {"tau": TAU | {"PH7": 2}}}
-    found = counts_before_the_gate(settings_of(tmp_path / "a", None, **edited))
-    assert (found == counts_before_the_gate(settings_of(tmp_path / "b", made, **edited))).all()
+    found = counts_before_the_reservation(settings_of(tmp_path / "a", None, **edited))
+    assert (found == counts_before_the_reservation(settings_of(tmp_path / "b", made, **edited))).all()
     assert (found != before).any()
 
 
@@ -597,7 +601,7 @@ def test_data_that_changed_after_it_was_encoded_is_refused_before_the_charge(tmp
     settings = settings_of(tmp_path, made)
     settings.directory.create()
     Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(2)))
-    assert InProcess(settings, HERE, before=GATE).run() is None
+    assert InProcess(settings, HERE, before=RESERVATION).run() is None
     path = tmp_path / "data/persons.csv"
     path.write_text(path.read_text().replace(",20\n", ",20\n", 1).rpartition("\n3,")[0] + "\n")
     with pytest.raises(Refused, match="began with other files"):
@@ -650,12 +654,12 @@ def test_each_fact_about_the_noise_of_a_release_is_recomputed(tmp_path: Path, ma
 
 def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:
     settings = settings_of(tmp_path, made)
-    counts_before_the_gate(settings)
+    counts_before_the_reservation(settings)
     stale = [settings.directory / name for name in ("rows/persons/99999", "counts/99999", "noisy/answers")]
     for path in stale:
         path.mkdir(parents=True)
     remove(settings.directory / "prepared")
-    counts_before_the_gate(settings)
+    counts_before_the_reservation(settings)
     assert not any(path.exists() for path in stale)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from dhca_faults import FAULTS, Fault
-from dhca_inputs import HERE, Inputs, cut_files, new_run, people, validate_here
+from dhca_inputs import HERE, Inputs, cut_files, new_run, people, settings_here, validate_here
 
+from flows.execution.runner import InProcess
 from tasks.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.records.findings import Finding, load_findings
@@ -18,7 +20,7 @@ from tasks.safetab import encode
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.run import Validated
-from tasks.safetab.validation import Part, validate_parts
+from tasks.safetab.validation import Part, validate
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
@@ -49,7 +51,7 @@ def country(folder: Path) -> tuple[Path, Path]:
 
 def validated_together(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> dict[str, Validated | None]:
     try:
-        return validate_parts([Part(us, "us"), Part(pr, "pr")], HERE, str(params), str(data))
+        return validate([Part(us, "us"), Part(pr, "pr")], HERE, str(params), str(data))
     except Refused:
         return {}
 
@@ -83,3 +85,12 @@ def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int]
         assert expected["pr"][0]
         assert sorted(read) == list(range(chunks))
         assert chunks > 5
+
+
+def test_names_that_cannot_be_read_are_refused_before_a_person_is_counted(tmp_path: Path) -> None:
+    """By das validate too, which stops there."""
+    params, data = country(tmp_path)
+    os.mkfifo(data / "names.csv")
+    settings = settings_here(tmp_path, params, data, "us", "run")
+    with pytest.raises(Refused, match=r"names\.csv cannot be read for names or points"):
+        InProcess(settings, HERE, before=settings.VALIDATED).run()

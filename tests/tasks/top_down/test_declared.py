@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from declarations import BASE, LEAVES, TOTALS, changed, exactly, figures_of, hierarchy_of, plan_of
 from dhca_inputs import HERE
+from forgeries import check_tables
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,12 +40,11 @@ from spine.settings import Jurisdiction
 from spine.top_down import Passes, descend, query_group
 from spine.top_down.histogram import Product
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.staging import staging
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
-from tasks.releases.check_tables import check_tables
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import read_manifest
 from tasks.top_down.choices import ESTIMATORS, Estimator
@@ -53,7 +53,7 @@ from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description, geounit_columns
 from tasks.top_down.declared.explain import explain, memory
-from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
+from tasks.top_down.declared.measure import DeclaredRun, claim, estimate
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
@@ -130,7 +130,7 @@ def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "to
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
     public, _ = read_declared(declaration)
     tabulate(run, HERE, data, public)
-    reserve_budget(run, Charging("census", ledger))
+    authorize(Charging("census", ledger), claim(run))
     estimate(run, HERE, estimator)
     stage_release(run, HERE, folder)
     return run, staging(run, folder, "declared")

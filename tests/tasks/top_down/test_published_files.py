@@ -33,14 +33,13 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.findings import load_findings
 from tasks.releases.manifest import read_manifest, released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.nmf.totals import totals_of_2020
 from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
-from tasks.top_down.run_plan import SCHEMAS
+from tasks.top_down.run_plan import SCHEMAS, counts_of
 from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
@@ -215,9 +214,13 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     shutil.copytree(sample / "exact/nmf", nmf)
     paths = [path for path in nmf.rglob("*.parquet") if path.is_file()]
     for footer, files, fault in (
-        (Footer("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
-        ("{}", paths, "a footer of das-flows that is damaged"),
-        ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
+        (Footer("run", True, {56: 1}).written(), paths[:1], "has a footer of another run, mark or totals than"),
+        ("{}", paths, "a footer of das-flows without a run"),
+        (
+            '{"run": "a", "state_totals": {"56": 1}}',
+            paths,
+            "a footer of das-flows without a run, mark and state totals",
+        ),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:

@@ -21,10 +21,10 @@ from privacy.noise.randomness import RunSecret
 from spine.geocodes import SpineKind
 from spine.settings import Jurisdiction
 from spine.top_down import Estimates, joined
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate, reserve_budget
+from tasks.top_down.declared.measure import ALL, DeclaredRun, claim, estimate
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.redistricting import write_declarations
 from tasks.top_down.declared.tabulate import tabulate
@@ -86,7 +86,7 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     Ledger(ledger).open_account(Account("census", design.definition, Fraction(100)))
     public, _ = read_declared(str(path))
     tabulate(declared, HERE, records, public)
-    reserve_budget(declared, Charging("census", ledger))
+    authorize(Charging("census", ledger), claim(declared))
     estimate(declared, HERE, design.estimator)
     return declared
 

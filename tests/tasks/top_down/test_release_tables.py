@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from top_down_inputs import begin, design, finish, remark
 
+from flows.commands.check import check
+
 DIGESTS = Path(__file__).with_name("release_tables.json")
 # Each spine with both estimators and both mechanisms; a nation, a state by itself, Puerto Rico.
 CASES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -77,13 +79,17 @@ def _traits(draw: random.Random, kind: int) -> tuple[str, ...]:
 
 
 def table_digests(folder: Path, data: Path, options: dict[str, Any]) -> dict[str, str]:
-    """The digest of the values of a release's tables by their folder: in MEASUREMENTS, histograms/PRODUCT, ..."""
+    """The digest of the values of a release's tables by their folder: in MEASUREMENTS, histograms/PRODUCT, ...
+
+    `das check` finds no fault in the release.
+    """
     budget = {"budget": Fraction(20)} if options.get("definition") == "puredp" else {}
     jurisdiction: Any = "pr" if (data / "states.csv").read_text().startswith("state,pop\n72") else "us"
     run = begin(
         folder, data, design(jurisdiction, **{"nation": None if jurisdiction == "pr" else False} | budget | options)
     )
     staged = finish(run, folder)
+    check(staged)
     found: dict[str, Any] = {}
     for path in sorted(staged.rglob("*")):
         name = path.relative_to(staged)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from e2e_runs import digest
+from forgeries import check_tables
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
 from flows.execution.runner import release_truth
@@ -21,7 +22,6 @@ from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
-from tasks.releases.check_tables import check_tables
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure import Measured

@@ -1,1 +1,1 @@
-"""Maps of a release as SVG that the server draws: points or shapes, classes, and what lies under both, a projection."""
+"""Maps of a release as SVG that the server draws: points or shapes, in classes, and outlines, in a projection."""

@@ -1,6 +1,6 @@
-"""Boundaries of regions from a file of the user's: GeoJSON, GeoPackage, or a shapefile, zipped as it is downloaded.
+"""Boundaries of regions from a user's file: GeoJSON, GeoPackage, or a shapefile, zipped as downloaded.
 
-A feature is of the region whose code its GEOID has (boundary_codes.py). Coordinates are degrees of longitude and
+A feature belongs to the region with the code in its GEOID (boundary_codes.py). Coordinates are degrees of longitude and
 latitude.
 """
 
@@ -26,13 +26,13 @@ from tasks.geography.points import POINTS, Points, points_of_2020
 from tasks.geography.regions import Region
 from tasks.records.files import members
 
-DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
+DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # drivers of GDAL
 LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
 SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".shp")
-SHAPES_IN_ARCHIVE = ((".shp", ".gpkg", ".geojson"), (".json",))  # beside shapes, JSON may be anything
-CURVED = (10, 12)  # in WKB
+SHAPES_IN_ARCHIVE = ((".shp", ".gpkg", ".geojson"), (".json",))  # next to shapes, JSON may be anything
+CURVED = (10, 12)  # types in WKB
 READER = "flows.reports.show.maps.boundary_reader"
-SECONDS = 120  # that a file may take; the tracts of the nation take some 10
+SECONDS = 120  # limit for reading a file; the tracts of the nation take about 10
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 Shapes = Mapping[Region, Any]  # in degrees
@@ -63,7 +63,7 @@ def paths_of(shapes: Shapes, place: Callable[[Floats], Floats]) -> dict[Region, 
     plane = shapely.transform(np.array([shapes[region] for region in regions]), place)
     try:
         plain = shapely.coverage_simplify(plane, TOLERANCE)
-    except shapely.errors.GEOSException:  # shapes that overlap
+    except shapely.errors.GEOSException:  # shapes overlap
         plain = shapely.simplify(plane, TOLERANCE)
     return dict(zip(regions, map(path_of, plain), strict=True))
 
@@ -78,10 +78,10 @@ def path_of(shape: Any) -> str:
 
 
 def read_boundaries(paths: Sequence[Path]) -> Shapes:
-    """Return the shapes in files, all those of a region together. Raises Refused where a file has none."""
+    """Return the shapes in files; a region's shapes are merged. Raises Refused for a file without shapes."""
     found: dict[Region, list[Any]] = {}
     for path in paths:
-        for region, shape in _of_file(path):
+        for region, shape in _regions_in_file(path):
             found.setdefault(region, []).append(shape)
     return {region: _together(shapes) for region, shapes in found.items()}
 
@@ -91,23 +91,23 @@ def _together(shapes: Sequence[Any]) -> Any:
 
     try:
         return shapely.union_all(shapes) if len(shapes) > 1 else shapes[0]
-    except shapely.errors.GEOSException:  # a ring that crosses itself
+    except shapely.errors.GEOSException:  # a ring crosses itself
         return shapely.multipolygons([part for shape in shapes for part in shapely.get_parts(shape)])
 
 
 @cache
 def other_drivers() -> str:
-    """Return the drivers of GDAL to leave out, which must be named before pyogrio is imported.
+    """Return the drivers of GDAL to disable, which must be named before pyogrio is imported.
 
-    GDAL goes by what a file holds, whatever its name ends with, and some drivers read the files and sites that it
-    names.
+    GDAL goes by the contents of a file, whatever its name ends with, and some drivers read the files and sites that
+    these contents name.
     """
     listed = subprocess.run([sys.executable, "-P", "-c", LIST_DRIVERS], capture_output=True, text=True, check=True)
     return ",".join(set(listed.stdout.strip().split(",")) - DRIVERS)
 
 
 def _data_sets(path: Path) -> list[str]:
-    """Return what GDAL opens of a file: itself, or the files of shapes in an archive, wherever they lie in it."""
+    """Return the paths for GDAL to open: the file itself, or all files of shapes in an archive."""
     if path.suffix.lower() != ".zip":
         return [str(path)]
     try:
@@ -121,9 +121,9 @@ def _data_sets(path: Path) -> list[str]:
 
 
 def _read(path: Path) -> pa.Table:
-    """Read a file in a process of its own, which GDAL can only keep busy, and fill, so long. Raises Refused."""
+    """Read a file in a process of its own, which limits the time and memory that GDAL can take. Raises Refused."""
     if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
-        raise Refused(f"{path} is no file of boundaries: {REMEDY}")
+        raise Refused(f"{path} is not a file of boundaries: {REMEDY}")
     environment = os.environ | {"OGR_SKIP": other_drivers()}
     program = [sys.executable, "-P", "-m", READER, ",".join(sorted(DRIVERS)), *_data_sets(path)]
     try:
@@ -135,8 +135,8 @@ def _read(path: Path) -> pa.Table:
         raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
 
 
-def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
-    """Yield each polygon of a file with its region. Raises Refused where there is none, or the region is not sure."""
+def _regions_in_file(path: Path) -> Iterator[tuple[Region, Any]]:
+    """Yield each polygon of a file with its region. Raises Refused without polygons, or for an uncertain region."""
     import shapely
 
     table = _read(path)
@@ -151,7 +151,7 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     if not areas.any():
         raise Refused(f"{path} has no polygon: {REMEDY}")
     if not np.isfinite(shapely.get_coordinates(shapes[areas])).all():
-        raise Refused(f"{path} has a coordinate that is no number: {REMEDY}")
+        raise Refused(f"{path} has a coordinate that is not a number: {REMEDY}")
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")
@@ -164,7 +164,7 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
 
 
 def _type_of(wkb: bytes) -> int:
-    """Return the type of a shape in WKB, without the marks of further dimensions."""
+    """Return the type of a shape in WKB, without the flags for further dimensions."""
     return int.from_bytes(wkb[1:5], "little" if wkb[0] else "big") % (1 << 16) % 1000
 
 
@@ -182,6 +182,6 @@ class Places:
 
 
 def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:
-    """Return where the regions of a release are. Raises Refused where a file of boundaries has none."""
+    """Return the places of the regions of a release. Raises Refused for a file without boundaries."""
     own = POINTS.of_release(release, manifest["files"])
     return Places({**points_of_2020(), **own}, read_boundaries(boundaries))

@@ -1,8 +1,8 @@
-"""Which region a feature of boundaries is of: by its code, as in the Census Bureau's cartographic boundary files.
+"""The region of a feature of boundaries, by its code as in the Census Bureau's cartographic boundary files.
 
-A code with a level in front (`0500000US31001`) says its type; of others the number of digits does. Numbers have lost
-their zeros: 1001 is county 01001 of Alabama or AIANNH area 1001, so a column of numbers is read only where one type
-fits all of it. The same holds for text that was made of numbers, where none of its codes begins with 0.
+A code with a level in front (`0500000US31001`) names its type; otherwise its number of digits does. Numbers have lost
+their leading zeros: 1001 is county 01001 of Alabama or AIANNH area 1001, so a column of numbers is read only if one
+type fits all of it. The same holds for text made from numbers, that is if none of its codes begins with 0.
 (https://www.census.gov/geographies/mapping-files/time-series/geo/cartographic-boundary.html)
 """
 
@@ -17,22 +17,23 @@ import pyarrow as pa
 
 from flows.reports.show.geography import title
 from tasks.errors import Refused
-from tasks.geography.names import HEADER_LEVELS, names_of_2020
+from tasks.geography.names import names_of_2020
+from tasks.geography.public_regions import HEADER_LEVELS
 from tasks.geography.region_files import DIGITS
 from tasks.geography.regions import Region
 
 TYPES = {digits: kind for kind, digits in DIGITS.items()}
-# Columns of other areas of the Bureau, whose codes have as many digits: ZIP code areas, legislative, congressional,
-# school and voting districts, PUMAs, urban and tribal areas; metropolitan ones are counties', too.
+# Columns of other areas of the Bureau, with codes of as many digits: ZIP code areas, legislative, congressional, school
+# and voting districts, PUMAs, urban and tribal areas. Counties may have a column of metropolitan areas too.
 OTHERS = re.compile(r"ZCTA5CE\d*|SLD[UL]ST\d*|CD\d+FP|(UN|EL|SC)SDLEA|PUMACE\d*|UACE\d*|VTDST\d*|TTRACTCE|TBLKGPCE")
 METROPOLITAN, COUNTY = {"CBSAFP", "CSAFP", "NECTAFP"}, "COUNTYFP"
 WITH_LEVEL = re.compile(r"(\d{3})[0-9A-Z]{4}US(\d+)")
 
 
 def regions_of(path: Path, table: pa.Table) -> list[Region | None]:
-    """Return the region of each feature that the reader found, layer by layer; None for a feature of no region.
+    """Return the region of each feature from the reader, layer by layer; None for features of other areas.
 
-    Raises Refused where a layer's codes may be of two types.
+    Raises Refused if a layer's codes may be of two types.
     """
     names = ("layer", "column", "fields", "number", "code")
     rows = zip(*(table[name].to_pylist() for name in names), strict=True)
@@ -41,36 +42,36 @@ def regions_of(path: Path, table: pa.Table) -> list[Region | None]:
         codes = [code or "" for *_, code in of_layer]
         kinds = {name.upper() for name in fields.split(" ")}
         other = any(map(OTHERS.fullmatch, kinds)) or (kinds & METROPOLITAN and COUNTY not in kinds)
-        found += [None] * len(codes) if other else _of_layer(path, column, codes, is_number=is_number)
+        found += [None] * len(codes) if other else _regions_of_layer(path, column, codes, is_number=is_number)
     return found
 
 
-def _of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool) -> list[Region | None]:
+def _regions_of_layer(path: Path, column: str, codes: Sequence[str], *, is_number: bool) -> list[Region | None]:
     plain = [code.strip().removesuffix(".0").removesuffix("R") for code in codes]
     digits = {code for code in plain if code.isascii() and code.isdecimal()}
     is_number |= any(code.strip().endswith(".0") for code in codes)
     if not digits or any(code.startswith("0") for code in digits) or any(map(WITH_LEVEL.search, codes)):
-        return list(map(_of_code, codes))
+        return list(map(_region_of_code, codes))
     kinds = ["AIANNH"] if column.upper() == "AIANNHCE" else list(_kinds(digits, is_number=is_number))
     if is_number and len(kinds) == 1:
         (kind,) = kinds
         return [Region.named(kind, code.zfill(DIGITS[kind])) if code in digits else None for code in plain]
     shorter = [kind for kind in kinds if any(len(code) < DIGITS[kind] for code in digits)]
     if not is_number and not shorter:
-        return list(map(_of_code, codes))
+        return list(map(_region_of_code, codes))
     example = min(digits, key=lambda code: (len(code), code))
     may_be = {*kinds, *([TYPES[len(example)]] if len(example) in TYPES else [])}
-    said = " or ".join(f"{title(kind)} {example.zfill(DIGITS[kind])}" for kind in DIGITS if kind in may_be)
+    types = " or ".join(f"{title(kind)} {example.zfill(DIGITS[kind])}" for kind in DIGITS if kind in may_be)
     raise Refused(
-        f"{path}: numbers lose their leading zeros, so {column} {example} may be {said or 'of no one type of region'}: "
+        f"{path}: numbers lose their leading zeros, so {column} {example} may be {types or 'of several types'}: "
         f"write {column} as text with all its digits"
     )
 
 
 def _kinds(digits: Collection[str], *, is_number: bool) -> Iterator[str]:
-    """Yield the types of which all codes may be, some without a first zero: in states and counties that there are.
+    """Yield the types that fit all codes, some of which lack a leading zero, in existing states and counties.
 
-    Of numbers a state that there is will do. The lowest code of an AIANNH area is 0010.
+    Numbers need only an existing state. The lowest code of an AIANNH area is 0010.
     """
     known = {region.id for region in names_of_2020()}
     for kind, length in DIGITS.items():
@@ -82,8 +83,8 @@ def _kinds(digits: Collection[str], *, is_number: bool) -> Iterator[str]:
             yield kind
 
 
-def _of_code(text: str) -> Region | None:
-    """Return the region of a code that has all its digits."""
+def _region_of_code(text: str) -> Region | None:
+    """Return the region of a code with all its digits."""
     code = text.strip().removesuffix("R")
     kind = TYPES.get(len(code), "")
     if match := WITH_LEVEL.fullmatch(code):

@@ -1,6 +1,6 @@
-"""A program: read layers of boundaries with GDAL and write their codes and shapes to standard output, as Arrow.
+"""A program that reads layers of boundaries with GDAL and writes their codes and shapes to standard output, as Arrow.
 
-It has a process of its own, with limits, since a file may be anybody's: a GeoPackage may hold a view without an end.
+It runs in a process of its own, with limits, because a file may be malicious: a GeoPackage may hold an endless view.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 MEMORY = 8 * 2**30
-# Columns that may hold a region's code, the first that there is; those that also say its level go first.
+# Columns that may hold a region's code, in order of preference; those that also give its level come first.
 CODES = ("GEO_ID", "AFFGEOID", "AFFGEOID20", "GEOIDFQ", "GEOIDFQ20", "GEOID", "GEOID20", "GEOID10", "AIANNHCE")
 
 
 def main(drivers: str, *paths: str) -> None:
-    """Write the features of every layer; exit with another code than 0 where GDAL can use more than these drivers."""
+    """Write the features of every layer; exit with a code other than 0 if GDAL could use any other driver."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     import pyarrow as pa
     import pyogrio
@@ -30,7 +30,7 @@ def main(drivers: str, *paths: str) -> None:
 
 
 def _layers(path: str) -> Iterator[Any]:
-    """Yield a table of each layer with shapes: its number and columns, and codes as text with the column's type."""
+    """Yield a table for each layer with shapes: its number and columns, and codes as text with the column's type."""
     import pyarrow as pa
     import pyogrio
 
@@ -55,7 +55,7 @@ def _layers(path: str) -> Iterator[Any]:
 
 
 def _text(code: Any) -> str:
-    """Return a code as text; of a number that is whole, its digits."""
+    """Return a code as text; a whole number without a decimal point."""
     if isinstance(code, float) and code.is_integer():
         code = int(code)
     return "" if code is None else str(code)

@@ -18,18 +18,18 @@ from tasks.geography.points import Point
 from tasks.geography.regions import Region
 from tasks.releases.pages import end_of_axis, number
 
-MOST = 5  # classes, as many as there are colours
+MOST = 5  # classes, the number of colours
 RELATIVE_MARGINS = (0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes between breaks: class k, from 1, has the values from break k - 1 up to, but without, break k."""
+    """Classes between breaks: class k, from 1, has the values from break k - 1 up to but excluding break k."""
 
     breaks: tuple[float, ...]
 
     def of(self, value: float) -> int:
-        """Return the class of a value, from 1; the middle classes are left out where there are few."""
+        """Return the class of a value, from 1; with few classes, the middle numbers are skipped."""
         number = bisect_right(self.breaks, value)
         return 1 + round(number * (MOST - 1) / max(len(self.breaks), 1))
 
@@ -44,7 +44,7 @@ class Classes:
 
 
 def quantile_classes(values: Sequence[float]) -> Classes:
-    """Return classes of about as many values each, between breaks of two digits."""
+    """Return classes with about equally many values, between breaks of two digits."""
     if len(values) < 2:
         return Classes(())
     breaks = np.quantile(np.array(values), np.arange(1, MOST) / MOST).tolist()
@@ -56,17 +56,17 @@ def _two_digits(value: float) -> float:
     return round(value, 1 - floor(log10(value)))
 
 
-WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
-KILOMETRES = 111.2  # in a degree of latitude
+WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture, whose height depends on the region; EDGE is its padding
+KILOMETRES = 111.2  # per degree of latitude
 SMALLEST = 1.6  # radius of a symbol
-ROOM = 14  # of a hull around its points
+ROOM = 14  # distance of a hull from its points
 BY_CODE = ("COUNTY", "TRACT")  # types whose codes begin with that of their county
-LABELLED = 12  # regions that have their names on the map; of more, names would cover each other
+LABELLED = 12  # the most regions with names on the map; more names would cover each other
 
 
 @dataclass(frozen=True)
 class MapRow:
-    """A region of a map; count and what follows are None where nothing was published, or no margin is known.
+    """A region of a map; count and the fields below it are None if nothing was published, or a margin is unknown.
 
     share: of the count in a whole, with its margin; relative: the margin as a share of the count. why: the reason why
     there is no count.
@@ -95,12 +95,12 @@ class MapRow:
         return self.margin / self.count if self.count > 0 else float("inf")
 
     def value(self, by: str) -> float | None:
-        """Return what a map shows of it."""
+        """Return the value that a map shows."""
         return {"count": self.count, "share": self.share, "margin": self.relative}[by]
 
     @property
     def words(self) -> str:
-        """The region and its values in a line."""
+        """The region and its values, in one line."""
         if self.count is None:
             return f"{self.name}: {self.why}"
         words = f"{self.name}: {self.count:,}" + (f" ± {self.margin:,.12g}" if self.margin is not None else "")
@@ -123,7 +123,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Legend:
-    """An entry of the legend: a circle of a radius or, for 0, a square, in a style."""
+    """An entry of the legend, in a style: a circle or, for radius 0, a square."""
 
     style: str
     radius: float
@@ -132,11 +132,11 @@ class Legend:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A map as it is drawn: outlines first, with the names of what they are around, then symbols.
+    """A map: outlines first, with names, then symbols.
 
-    scale: a round distance in words, and its length; 0 where a map of the nation has several scales. sizes: circles of
-    round counts, at the scale of the map, the largest first; legend: what the styles mean; moved: what does not lie
-    where it is drawn; unplaced: regions without a place.
+    scale: a round distance in words, and its length; 0 for a map of the nation, which has several scales. sizes:
+    circles of round counts, at the scale of the map, the largest first; legend: the meaning of the styles; moved: a
+    sentence on regions that are drawn elsewhere; unplaced: the number of regions without a place.
     """
 
     height: float
@@ -159,10 +159,10 @@ def draw(
     classes: Classes | None,
     missing: str,
 ) -> Drawing:
-    """Draw regions, those with the largest values first; those with neither a shape nor a point are only counted.
+    """Draw regions, those with the largest values first; regions with neither a shape nor a point are only counted.
 
-    by: what of a row is drawn: count, share or margin. of_nation: whether the map is of the nation; else it is of one
-    state or a part of it. classes: of colour; None where sizes show counts. missing: why a region has no value, for the
+    by: the value to draw: count, share or margin. of_nation: whether the map is of the nation, not of one state or a
+    part of it. classes: of colour; None to show counts by size. missing: the reason why a region has no value, for the
     legend.
     """
     points = places.points
@@ -252,22 +252,22 @@ class _Frame:
         return cls(projection, scale, low - [left / scale, EDGE / scale], height)
 
     def place(self, degrees: Floats) -> Floats:
-        """Return where points are in the picture."""
+        """Return the positions of points in the picture."""
         placed: Floats = (self.projection(degrees) - self.corner) * self.scale
         return placed
 
     def scale_bar(self) -> tuple[str, float]:
-        """Return a round distance and its length in the picture, of a map that is true north to south."""
+        """Return a round distance and its length in the picture, for a map that is true north to south."""
         far = end_of_axis(KILOMETRES / self.scale * WIDTH / 10)
         return f"{number(far)} km", round(far * self.scale / KILOMETRES, 1)
 
     def widest(self, count: int) -> float:
-        """Return the radius of the largest circle, by their number."""
+        """Return the radius of the largest circle, given their number."""
         return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)
 
 
 def outlined(shown: Sequence[Region], points: Mapping[Region, Point], *, of_nation: bool) -> dict[Region, list[Point]]:
-    """Return the points in the counties, or states, that the shown regions are in."""
+    """Return the points in the counties, or states, that contain the shown regions."""
     kind, digits = ("STATE", 2) if of_nation else ("COUNTY", 5)
     by_code = all(region.type.removeprefix("PR-") in BY_CODE for region in shown)
     within = {region.id[: digits if by_code else 2] for region in shown}
@@ -279,16 +279,16 @@ def outlined(shown: Sequence[Region], points: Mapping[Region, Point], *, of_nati
 
 
 def _hull(plane: Floats) -> Any:
-    """Return the shape around points, with room at its edge."""
+    """Return a shape around points, with some distance from them."""
     import shapely
 
     return shapely.MultiPoint(plane).convex_hull.buffer(ROOM).simplify(1)
 
 
 def _names(hulls: Mapping[Region, Any], under: Mapping[Region, Point]) -> list[tuple[str, float, float]]:
-    """Return the names of counties and where they stand: under a county's symbol, or in the part that is its own.
+    """Return the names of counties and their positions: under a county's symbol, or in the part that is only its own.
 
-    Hulls of neighbours overlap: a name in another's would be read as the other's.
+    Hulls of neighbours overlap: a name within another county's hull would be read as that county's.
     """
     import shapely
 
@@ -302,7 +302,7 @@ def _names(hulls: Mapping[Region, Any], under: Mapping[Region, Point]) -> list[t
 
 
 def _highest(shape: Any, half: float) -> Point:
-    """Return the highest point around which a shape has room for a line of text of this half width; else one in it."""
+    """Return the highest point of a shape with space for a line of text of this half width; else a point within it."""
     import shapely
     from shapely.affinity import translate
 

@@ -1,4 +1,4 @@
-"""From degrees to the plane: equal areas for the nation, true east-west distances at the middle of a state.
+"""Projections from degrees to the plane: equal areas for the nation, true distances at the middle of a state.
 
 The nation is in Albers' equal-area conic projection; Alaska, Hawaii and Puerto Rico have their own, below the other
 states as is usual (Snyder, Map Projections: A Working Manual, 1987, 14-1 to 14-6). A state is equirectangular.
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Projection = Callable[[Floats], Floats]  # (n, 2) degrees, longitude first, to (n, 2) of the plane, y down
+Projection = Callable[[Floats], Floats]  # from (n, 2) degrees, longitude first, to (n, 2) in the plane, y down
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the nation: its conic, the point of it that is placed, where, and at which scale.
+    """A part of the nation: its conic, a point of it, the place of this point, and a scale.
 
     box: west, south, east, north in degrees, west of 180; parallels, longitude and center are degrees, `place` is in
     radii of the earth, y up.
@@ -51,7 +51,7 @@ def albers(degrees: Floats, part: Part) -> Floats:
 
 
 def nation(degrees: Floats) -> Floats:
-    """Project points of the nation; what lies in none of its parts is projected with the conterminous states."""
+    """Project points of the nation; points outside all parts are projected with the conterminous states."""
     west = unwrapped(degrees)
     plane = albers(west, CONTERMINOUS)
     for part in PARTS:
@@ -69,7 +69,7 @@ def within(part: Part, degrees: Floats) -> NDArray[np.bool_]:
 
 
 def leeward(degrees: Floats) -> NDArray[np.bool_]:
-    """Return which points are in the islands northwest of Hawaii, where nobody lives: a map need not reach them."""
+    """Return which points are in the uninhabited islands northwest of Hawaii, which a map may omit."""
     out: NDArray[np.bool_] = within(PARTS[1], degrees) & (degrees[:, 0] < -161)
     return out
 

@@ -20,17 +20,17 @@ KEYS = {
     "share": "Colours are shares: {subject}, {whole}. Each class has about as many regions.",
     "margin": "Colours are margins of error as shares of the counts: the larger, the less certain the count.",
 }
-MOST_PLACES = 20_000  # of a map
+MOST_PLACES = 20_000  # regions on a map
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapView(View):
     """A map with its table.
 
-    of: the title of its table. page: the regions with a count; missing: those without. by: what it shows; choices: what
-    else it can, with addresses. table_address: of the rows that it is of. whole: that of which a share is; key: what
-    the sizes or colours show. among: of what there may be another whole, `iteration`; asked: the address to which the
-    form for it adds its own; both empty where there is none.
+    of: the title of its table. page: the regions with a count; missing: those without. by: the value that it shows;
+    choices: other values, with addresses. table_address: of the rows that it shows. whole: the whole of which shares
+    are; key: what the sizes or colours show. among: the kind of a code that may be another whole, `iteration`; asked:
+    the address to which the form for it adds its own; both may be empty.
     """
 
     of: str
@@ -65,8 +65,8 @@ class MapView(View):
 def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
     """Return the counts of a table by region as a map: by count, by share and by margin.
 
-    A region that is listed and has no row is on it without a count. Shares are of all those on the map or, with `of`,
-    of another code of the column whose codes overlap. Raises NotThere where the counts may not be summed.
+    Listed regions without a row are on it without a count. Shares are of all counts on the map or, with `of`, of
+    another code of the column whose codes overlap. Raises NotThere if the counts may not be summed.
     """
     by, query = chosen(table, asked), asked.get("q", "")
     selection = table.select(by, query)
@@ -97,7 +97,7 @@ def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -
         if of is None or of.total <= 0:
             return MapRow(*about, pages.name(region), one.total, one.margin)
         share, margin = one.total / of.total, None
-        if one.margin is not None and of.margin is not None:  # of two counts with independent noise, to first order
+        if one.margin is not None and of.margin is not None:  # for two counts with independent noise, to first order
             margin = hypot(one.margin, share * of.margin) / of.total
         return MapRow(*about, pages.name(region), one.total, one.margin, share, margin)
 

@@ -1,5 +1,5 @@
-// The search of a copy: names and codes of an index of which every word that is asked for begins one, or its nearest.
-// INDEX: [name, detail, file]; GROUPS: codes of iterations with a page by region; SMALL: words that name nothing.
+// The search of a copy: it finds names and codes in which every word of a query, or its closest word, begins a word.
+// INDEX: [name, detail, file]; GROUPS: by region, codes of iterations with a page; SMALL: words that name nothing.
 const searchOf = (INDEX, GROUPS, SMALL) => {
   const words = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().split(/[\s,]+/).filter(Boolean);
   const entries = INDEX.map(([name, detail, file]) => ({ name, detail, file, words: words(`${name} ${detail}`) }));
@@ -10,14 +10,14 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
       .sort((one, other) => alone(other) - alone(one));
   };
   const code = ({ detail }) => detail.split(" ").pop();
-  // Those whose code or whole name, without what they lie in, is asked for; else all that are named.
+  // Entries with exactly this code or name, without the regions around them; else all matches.
   const called = (wanted, kind) => {
     const found = named(wanted, kind);
     const asked = wanted.join(" ");
     const exact = found.filter((entry) => [code(entry), words(entry.name.split(", ")[0]).join(" ")].includes(asked));
     return (exact.length ? exact : found).slice(0, 100);
   };
-  // The groups of a region and an iteration side by side, in either order; one without a page is on its region's.
+  // The groups of a region and an iteration, named in either order; a group without a page leads to its region's.
   const groups = (wanted) => {
     for (let cut = 1; cut < wanted.length; cut += 1) {
       const [head, tail] = [wanted.slice(0, cut), wanted.slice(cut)];
@@ -35,7 +35,7 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
     }
     return [];
   };
-  // How many letters two words differ by, a letter for another counting as two; swapped letters as two.
+  // The number of letters by which two words differ; a replaced letter and swapped letters count as two.
   const apart = (one, other) => {
     let row = [...Array(other.length + 1).keys()];
     for (const letter of one) {
@@ -47,7 +47,7 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
     }
     return row[other.length];
   };
-  // A query with the nearest known word for each that begins none; null where one is too far from all.
+  // A query with the closest known word for each unknown one; null if a word is too far from all.
   const corrected = (wanted) => {
     const known = [...new Set(entries.flatMap((entry) => entry.words))];
     const nearest = (word) => {
@@ -63,7 +63,7 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
     const single = named(wanted);
     return single.length ? single : groups(wanted.filter((word) => !SMALL.includes(word)).slice(0, 8));
   };
-  // The entries that a query finds, and the words of the nearest query where it finds none ("" else).
+  // The entries for a query and "" or, if there are none, those for the closest query and its words.
   return (query) => {
     const found = entriesOf(words(query));
     const near = found.length ? null : corrected(words(query));

@@ -1,1 +1,1 @@
-"""Pages of the tables of any release, by its datapackage.json: to find, filter, sort, sum, map and take away."""
+"""Pages of the tables of any release, by its datapackage.json: find, filter, sort, sum, map and download."""

@@ -23,7 +23,7 @@ from tasks.releases.description import Column, Reference
 from tasks.releases.manifest import read_law
 from tasks.releases.release_database import identifier
 
-CHOICES = 200  # values in a list to choose from
+CHOICES = 200  # values in a list of choices
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
@@ -31,9 +31,9 @@ DEPENDENT = "the errors of these rows depend on each other: no law gives the mar
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of a table: a condition, the values of its parameters, and the columns of which one code was chosen.
+    """Rows of a table: a condition, the values of its parameters, and the columns for which one code was chosen.
 
-    several: columns of which several codes were chosen, whose rows are shown next to each other.
+    several: columns for which several codes were chosen, whose rows are shown next to each other.
     """
 
     where: str = "true"
@@ -44,7 +44,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of the counts of some rows. margin: None where no law gives it, for the reason `why`."""
+    """A sum of the counts of some rows. margin: None if it follows from no law, for the reason `why`."""
 
     rows: int
     total: float
@@ -57,7 +57,8 @@ class ReleaseTable:
     """One table of a release.
 
     others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise. scope: the
-    part of it whose rows it has. summed: the histogram whose named counts it has, which are no table of the release.
+    part of the release whose rows it has. summed: the histogram whose named counts are shown; these are not a table of
+    the release.
     """
 
     database: Database
@@ -69,7 +70,7 @@ class ReleaseTable:
     summed: ReleaseTable | None = None
 
     def named_counts(self) -> ReleaseTable | None:
-        """Return the table of the named counts of its cells, as of a race; None where it is no histogram of any."""
+        """Return the table of the named counts of its cells, such as of a race; None if it is not such a histogram."""
         listing = self.others.get(self.resource.sums)
         if listing is None or self.count is None:
             return None
@@ -82,7 +83,7 @@ class ReleaseTable:
 
     @property
     def is_in_scope(self) -> bool:
-        """Whether it has rows in the scope; of a table of counts only where it says of which state or level it is."""
+        """Whether it has rows in the scope; for a table of counts only if its state or level is known."""
         state, level = self.scope.state, self.scope.level
         of_state = state is None or self.is_by_state or self.place or not self.count
         of_level = level is None or self.resource.level == level.name or not (self.resource.level or self.count)
@@ -90,18 +91,18 @@ class ReleaseTable:
 
     @property
     def is_by_state(self) -> bool:
-        """Whether its files are each of one state."""
+        """Whether each of its files is of one state."""
         return "state" in {**self.resource.where, **self.resource.parts}
 
     @property
     def paths(self) -> list[str]:
-        """Its files, of the scope's state where each is of one."""
+        """Its files; only those of the scope's state if each is of one state."""
         state = self.scope.state
         return [path for path, of in self.resource.files() if state is None or of.get("state", state) == state]
 
     @property
     def place(self) -> Column | None:
-        """The column with codes of regions; None where it has none."""
+        """The column with codes of regions, or None."""
         return next((column for column in self.columns if column.region and not column.digits), None)
 
     @cached_property
@@ -131,9 +132,9 @@ class ReleaseTable:
         found = database.columns(paths[0], delimiter)
         names = [(identifier(one.name, found), _sql_type(one)) for one in self.columns]
         chosen = ", ".join(f"TRY_CAST({name} AS {kind}) AS {name}" for name, kind in names)
-        return f"(SELECT {chosen} FROM {rows} WHERE {self._of_state()})"
+        return f"(SELECT {chosen} FROM {rows} WHERE {self._scope_condition()})"
 
-    def _of_state(self) -> str:
+    def _scope_condition(self) -> str:
         """Return the condition for rows of the scope's state, or of the nation."""
         if self.scope.state is None or self.is_by_state or self.place is None:
             return "true"
@@ -151,29 +152,29 @@ class ReleaseTable:
 
     @property
     def count(self) -> Column | None:
-        """The column of its counts; None where it has none."""
+        """The column of its counts, or None."""
         return next(iter(self.resource.with_role("count")), None)
 
     @property
     def margin(self) -> Column | None:
-        """The column of the margins of its counts; None where it has none."""
+        """The column of the margins of its counts, or None."""
         found = [one for one in self.resource.with_role("margin") if self.count and one.of in ("", self.count.name)]
         return next(iter(found), None)
 
     @property
     def keys(self) -> list[Column]:
-        """The columns to filter by: those of codes, names and whole numbers that are not measured."""
+        """The columns to filter by: codes, names and whole numbers that are not measured."""
         own = self.resource.key
         kinds = ("string", "boolean") if own else ("string", "integer", "boolean")
         return [one for one in self.columns if not one.role and (one.type in kinds or one.name in own)]
 
     def words(self, column: Column) -> Mapping[str, str]:
-        """Return the words of a column's codes: of its categories, of regions, or of what a foreign key names."""
+        """Return the words of a column's codes: of its categories, of regions, or of a foreign key's table."""
         if column.codes:
             return column.codes
         reference = self._reference(column)
         key, known = column.region or (reference.table if reference else ""), self.database.words
-        if key and key not in known:  # shared by all tables: a nation has 120,000 names
+        if key and key not in known:  # shared by all tables, because a nation has 120,000 names
             known[key] = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
         return known.get(key, {})
 
@@ -181,12 +182,12 @@ class ReleaseTable:
         return next((one for one in self.resource.references if one.columns == (column.name,)), None)
 
     def is_named(self, column: Column) -> bool:
-        """Return whether another table has names of a column's codes, as of iterations."""
+        """Return whether another table has names of a column's codes, as for iterations."""
         reference = self._reference(column)
         return bool(reference and reference.table in self.others and self.others[reference.table].with_role("name"))
 
     def words_of_code(self, name: str, code: str) -> str:
-        """Return the words of a code of a column; the code itself where it has none."""
+        """Return the words of a code of a column, or the code itself."""
         return next((self.words(column).get(code, code) for column in self.keys if column.name == name), code)
 
     def _words_of_regions(self, of: str) -> Mapping[str, str]:
@@ -208,14 +209,14 @@ class ReleaseTable:
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The types of the regions that it has rows of."""
+        """The types of the regions in its rows."""
         if self.place is None:
             return frozenset()
         query = f"SELECT DISTINCT {self._kind}, {self.sql(self.place.name)}[:2] FROM {self.rows_of}"
         return frozenset(self._region(*row).type for row in self.database.ask(query))
 
     def regions(self, selection: Selection | None = None) -> list[Region]:
-        """Return the regions that it has rows of, sorted by code."""
+        """Return the regions in its rows, sorted by code."""
         if self.place is None:
             return []
         where, given = (selection.where, selection.given) if selection else ("true", {})
@@ -235,26 +236,26 @@ class ReleaseTable:
         return Region(intern(kind), code) if in_column else Region.named(kind, code)
 
     def at(self, region: Region) -> dict[str, str]:
-        """Return the codes of a region's rows by column."""
+        """Return the codes, by column, of a region's rows."""
         assert self.place is not None
         of = self.place.region
         return {self.place.name: region.id} | ({of[1:-1]: region.type} if of.startswith("{") else {})
 
     def listing(self) -> ReleaseTable | None:
-        """Return the table that lists its regions, published or not; None where the release has none."""
+        """Return the table that lists its regions, published or not, or None."""
         for reference in self.resource.references:
             if self.place and self.place.name in reference.columns and reference.table in self.others:
                 return replace(self, resource=self.others[reference.table])
         return None
 
     def without_row(self, selection: Selection, by: Mapping[str, str]) -> list[Region]:
-        """Return the regions of its types that are listed and have no row in a selection; none without a list."""
+        """Return the listed regions of its types without a row in a selection; empty without a list."""
         there, listing = set(self.regions(selection)), self.listing()
         listed = listing.regions(listing.select(by)) if listing else ()
         return [region for region in listed if region.type in self.types and region not in there]
 
     def choices(self, column: Column) -> list[str]:
-        """Return the values of a column, if they are few; else none: as it lists its codes, else numbers as such."""
+        """Return the values of a column in the order of its codes, or of numbers; empty if they are too many."""
         name = self.sql(column.name)
         query = f"SELECT DISTINCT {name} FROM {self.rows_of} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {CHOICES + 1}"
         values = [str(value) for (value,) in self.database.ask(query)]
@@ -266,7 +267,7 @@ class ReleaseTable:
     def select(self, by: Mapping[str, str], text: str = "") -> Selection:
         """Return the rows with these codes, or words, by column, and with each word of a text in one of its columns.
 
-        A code with `*` behind it stands for all that begin with it, as `44*`. Several codes have commas between them.
+        A code followed by `*` stands for all codes that begin with it, as `44*`. Several codes are separated by commas.
         """
         where = ["true"]
         only: set[str] = set()
@@ -281,7 +282,7 @@ class ReleaseTable:
         for column in self.keys:
             name = self._text_of(column)
             wanted = by.get(column.name, "")
-            if len(wanted) > 1 and wanted.endswith("*"):  # a range, which skips the row groups that lie beyond it
+            if len(wanted) > 1 and wanted.endswith("*"):  # as a range, which skips the row groups outside it
                 first, last = parameter(wanted[:-1]), parameter(wanted[:-1] + "\U0010ffff")
                 where.append(f"{name} >= {first} AND {name} < {last}")
             elif wanted:
@@ -289,13 +290,13 @@ class ReleaseTable:
                 whole = wanted in words or wanted.strip().casefold() in map(str.casefold, words.values())
                 parts = [wanted] if whole else wanted.split(",")
                 named = {part.strip().casefold() for part in parts}
-                codes = [*parts, *(code for code, said in words.items() if said.casefold() in named)]
+                codes = [*parts, *(code for code, meaning in words.items() if meaning.casefold() in named)]
                 where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
             for column in self.keys:
-                codes = [code for code, said in self.words(column).items() if matches([word], f"{said} {code}")]
+                codes = [code for code, meaning in self.words(column).items() if matches([word], f"{meaning} {code}")]
                 name = self._text_of(column)
                 of_words = f"list_contains({parameter(codes)}, {name})"
                 found.append(f"{of_words} OR starts_with(lower({name}), {parameter(word)})")
@@ -308,15 +309,15 @@ class ReleaseTable:
         return name if _sql_type(column) == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
     def number(self, selection: Selection) -> int:
-        """Return how many rows a selection has."""
+        """Return the number of rows in a selection."""
         query = f"SELECT count(*) FROM {self.rows_of} WHERE {selection.where}"
         ((number,),) = self.database.ask(query, selection.given)
         return int(number)
 
     def rows(self, selection: Selection, sort: str, shown: slice, at: Confidence = RELEASED) -> list[Any]:
-        """Return rows of a selection, sorted by a column, downwards with `-` before its name; else largest first.
+        """Return rows of a selection, sorted by a column, descending with `-` before it; largest first by default.
 
-        Where several codes of a column were chosen, rows that differ in it alone are neighbours.
+        If several codes of a column were chosen, rows that differ only in it are adjacent.
         """
         name = sort.removeprefix("-")
         by = [column.name for column in self.columns if column.name == name]
@@ -343,7 +344,7 @@ class ReleaseTable:
         ]
 
     def margin_at(self, margin: float | None, at: Confidence) -> float | None:
-        """Return a margin in its files at a confidence; None where its law is not known."""
+        """Return a margin in its files at a confidence; None if its law is unknown."""
         if at.is_released or self.exact or margin is None:
             return margin
         law = self._law_of(margin)
@@ -357,8 +358,8 @@ class ReleaseTable:
     # -- sums ---------------------------------------------------------------------------------------------------------
 
     def overlap(self, selection: Selection) -> str:
-        """Return why the counts of a selection may not be summed, as a record may be in several; "" if they may."""
-        if selection.several:  # one may be within the other, or have its very noise
+        """Return the reason why the counts of a selection may not be summed, as a record may be in several; or ""."""
+        if selection.several:  # one may be within the other, or have the very same noise
             return "regions are shown next to each other"
         several = [one.title for one in self.columns if one.overlap and one.name not in selection.only]
         return f"a record counts in several rows: choose one {' and one '.join(several)}" if several else ""
@@ -376,7 +377,7 @@ class ReleaseTable:
     def _sums(self, selection: Selection, by: Sequence[str], at: Confidence) -> dict[tuple[str, ...], Sum]:
         """Return the sums of the counts of a selection by the codes of columns.
 
-        Rows that are sums of others are left out, unless they were chosen.
+        Rows that are sums of others are omitted, unless they were chosen.
         """
         assert self.count is not None
         margin = self.sql(self.margin.name) if self.margin else "NULL"
@@ -407,7 +408,7 @@ class ReleaseTable:
         return Sum(rows, total, float(margin_of_cells(cells, at) * self._step))
 
     def _law_of(self, margin: Any) -> tuple[Law, int] | None:
-        """Return the law of a row with this margin, and the draws that its count sums; None where none is known."""
+        """Return the law of a row with this margin, and the draws that its count sums; None if unknown."""
         for entry in self.resource.noise:
             if entry.get("margin", margin) == margin:
                 law = read_law(entry)
@@ -419,7 +420,7 @@ class ReleaseTable:
 
 
 def _plain(value: float | Fraction) -> float:
-    """Return a number as an integer where it is one."""
+    """Return a whole number as an integer."""
     return int(value) if value == int(value) else float(value)
 
 

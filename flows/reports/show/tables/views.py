@@ -17,9 +17,9 @@ from tasks.geography.names import Names
 from tasks.releases.description import Column
 from tasks.releases.pages import number
 
-MOST_ROWS = 1_000_000  # of a file to take away
-MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
-FEW = 8  # regions without a row, or sentences, that a page has
+MOST_ROWS = 1_000_000  # rows of a file to download
+MOST_COPIED = 100_000  # rows of a table in a copy; longer tables are only in the release
+FEW = 8  # regions without a row, or sentences, on a page
 LONGEST = 300  # letters of a sentence in a manifest
 CONTAINERS = {2: "STATE", 5: "COUNTY", 11: "TRACT"}  # by the digits of their codes
 CAVEATS = {
@@ -49,9 +49,9 @@ class TableItem:
 
 @dataclass(frozen=True, kw_only=True)
 class TableList(View):
-    """The tables of a release; as its first page, with facts and statements about it, and links to begin with.
+    """The tables of a release; as its first page, with facts and statements about it, and links to start with.
 
-    common: the columns, in words, by which every table of counts is. example: a query that the search answers.
+    common: the columns, in words, that every table of counts has. example: a query with results.
     """
 
     tables: Sequence[TableItem]
@@ -71,9 +71,9 @@ class TableList(View):
 
 @dataclass(frozen=True)
 class ColumnView:
-    """A column: its name in the file, heading, unit, meaning and role; choices: its codes, if it has few.
+    """A column: its name in the file, heading, unit, meaning and role; choices: its codes, if they are few.
 
-    chosen: the code or words that it is filtered by; filtered: whether it can be; next_to: a second code, of a region.
+    chosen: the code or words that it is filtered by; filtered: whether it can be; next_to: a second code of a region.
     """
 
     name: str
@@ -90,7 +90,7 @@ class ColumnView:
 
 @dataclass(frozen=True)
 class MissingRow:
-    """A region without a row: its codes by column, name and status, and why."""
+    """A region without a row: its codes by column, name and status, and the reason."""
 
     codes: Mapping[str, str]
     name: str
@@ -102,12 +102,12 @@ class MissingRow:
 class TableView(View):
     """Rows of a table, filtered and sorted.
 
-    of: the title of the table. missing: the regions that are listed and have no row of the one code that was chosen;
-    None where none was, or the release does not say why. ages: of totals the ages that each row's group has in its
-    table by sex and age, where there is one; about_ages: which groups have some.
-    words: of the codes in these rows, by column. interval: the positions of count and margin, if it has both. summed:
-    the sum of all rows that the filters leave, as a sentence; sum: the same as numbers. map: its address, if there is
-    one. links: the addresses of codes, by column, for each row.
+    of: the title of the table. missing: listed regions without a row for the single chosen code; None without such a
+    code, or if the release does not give the reason. ages: for totals, the ages of each row's group in its table by sex
+    and age, if there is one; about_ages: a sentence on which groups have some. words: of the codes in these rows, by
+    column. interval: the positions of count and margin, if it has both. summed: the sum of all filtered rows, as a
+    sentence; sum: the same as numbers. map: its address, if any. links: the addresses of codes, by column, for each
+    row.
     """
 
     name: str
@@ -128,7 +128,7 @@ class TableView(View):
     view: str = "table"
 
     def table(self) -> Table:
-        """Return the rows with the words of codes next to them, then those that are missing, each with its status."""
+        """Return the rows with the words of codes next to them, then the missing ones, each with its status."""
         names = [column.name for column in self.columns]
         status = self.missing is not None
         more = ["AGES"] * bool(self.ages) + ["STATUS", "WHY"] * status
@@ -145,21 +145,21 @@ class TableView(View):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all rows that the filters leave."""
+        """Whether it has all filtered rows."""
         return self.page.pages == 1
 
     @property
     def without(self) -> str:
-        """How many regions have no row, by status, with the names of a few; "" for none."""
+        """A sentence on the regions without a row, by status, with a few names, or ""."""
         found: dict[tuple[str, str], list[str]] = {}
         for one in self.missing or ():
             found.setdefault((one.status, one.why), []).append(one.name)
-        said = [
+        sentences = [
             f"{number(len(names))} {status}{': ' + ', '.join(names) if len(names) <= FEW else ''} "
             f"({why.removeprefix(f'{capitalized(status)}: ').removesuffix('.')})."
             for (status, why), names in found.items()
         ]
-        return "And " * bool(said and self.page.total) + " ".join(said)
+        return "And " * bool(sentences and self.page.total) + " ".join(sentences)
 
     def described(self) -> list[tuple[str, ...]]:
         """Return name, heading, unit and meaning of each column, for a workbook."""
@@ -168,9 +168,10 @@ class TableView(View):
 
 @dataclass(frozen=True, kw_only=True)
 class AcrossView(View):
-    """The rows of a region, or of a code, in all tables: of the tables with the fewest keys the rows, of others links.
+    """A region or a code in all tables: the rows of the tables with the fewest keys, and links to the others.
 
-    around: headings with links to what contains it, and to what it contains. nothing: what to say without a table.
+    around: headings with links to the regions that contain it, and to those within it. nothing: the text without
+    tables.
     """
 
     kind: str
@@ -183,12 +184,12 @@ class AcrossView(View):
 
     @property
     def near(self) -> Sequence[tuple[str, Links]]:
-        """What is around it with few links, which stands over the rows."""
+        """The headings with few links, which are shown above the rows."""
         return [one for one in self.around if len(one[1]) <= FEW]
 
     @property
     def far(self) -> Sequence[tuple[str, Links]]:
-        """What is around it with many links."""
+        """The headings with many links."""
         return [one for one in self.around if len(one[1]) > FEW]
 
     @property
@@ -207,9 +208,9 @@ class AcrossView(View):
 
 
 def without_noise(manifest: Mapping[str, Any]) -> str:
-    """Return what a declaration's release has without noise, which is public, and that all else has noise.
+    """Return a sentence on which facts of a declaration's release are public or without noise.
 
-    "" for releases of other systems. Exact counts have a caveat of their own.
+    It is "" for releases of other systems. Exact counts have a caveat of their own.
     """
     declared = manifest.get("declared_unchanged")
     if not isinstance(declared, list) or not declared:
@@ -217,14 +218,14 @@ def without_noise(manifest: Mapping[str, Any]) -> str:
     *figures, places = (str(each)[:LONGEST] for each in declared)
     if not figures:
         return f"Public: {places}. Every count has noise."
-    said = "; ".join(figures[:FEW])
-    return f"Without noise, because declared: {said}. Public: {places}. Every other count has noise."
+    counts = "; ".join(figures[:FEW])
+    return f"Without noise, because declared: {counts}. Public: {places}. Every other count has noise."
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the codes or words by which an address filters columns; of regions one may be next to another.
+    """Return the codes or words by which an address filters columns; a region may be next to another one.
 
-    Raises NotThere for words that no code, or several, of a column of codes have.
+    Raises NotThere for words that match no code, or several codes, of a column of codes.
     """
     by = {}
     for column in table.keys:
@@ -236,13 +237,13 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _code_of(table: ReleaseTable, column: Column, wanted: str) -> str:
-    """Return the code that words of a column name, or the codes as they are asked for."""
+    """Return the code that words of a column name, or the codes as they are given."""
     words, parts = table.words(column), [wanted, *wanted.split(",")]
     named = [code for code, name in words.items() if name.casefold() == wanted.strip().casefold()]
     if len(named) == 1 and wanted not in words:
         return named[0]
     known = words.keys() | {name.casefold() for name in words.values()}
-    if named or not words or column.region or wanted.endswith("*"):  # of regions only some have words
+    if named or not words or column.region or wanted.endswith("*"):  # only some regions have words
         return wanted
     if any(part in known or part.strip().casefold() in known for part in parts):
         return wanted
@@ -275,18 +276,18 @@ def _column_view(
 def _in_words(total: Sum, why: str) -> str:
     if why:
         return f"Not summed: {why}."
-    said = f"Sum of {number(total.rows)} rows: {number(total.total)}"
+    words = f"Sum of {number(total.rows)} rows: {number(total.total)}"
     if total.margin is not None:
-        return f"{said} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
-    return f"{said}; {total.why}." if total.why else f"{said}."
+        return f"{words} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
+    return f"{words}; {total.why}." if total.why else f"{words}."
 
 
 class TableViews:
     """The views of a release's tables; `ReleasePages` has all others.
 
-    manifest: the content of its manifest.json. names: of regions. places: where its regions are, for maps.
-    confidence: of the margins of a view whose address names none.
-    selected: how its groups were selected, and what that does to their counts; "" where none were left out.
+    manifest: the content of its manifest.json. names: of regions. places: of its regions, for maps.
+    confidence: of the margins of a view whose address does not name one.
+    selected: how its groups were selected, and the effect on their counts; "" if nothing was left out.
     lists_missing: whether a table of one code lists the regions without a row, with the reason.
     """
 
@@ -299,7 +300,7 @@ class TableViews:
 
     @property
     def index(self) -> Index:
-        """What a search finds."""
+        """The index for searches."""
         raise NotImplementedError
 
     def name(self, region: Region) -> str:
@@ -324,11 +325,11 @@ class TableViews:
         return links
 
     def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
-        """Return the status of a group that has no row in a table, and why; no status where another may have one."""
+        """Return the status of a group without a row in a table, and the reason; no status if another may have one."""
         return "", "Not in this table."
 
     def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
-        """Return a page of a table, filtered and sorted as asked; of all its rows for a file.
+        """Return a page of a table, filtered and sorted as asked; all its rows for a file.
 
         plain: without choices and sums.
         """
@@ -357,9 +358,9 @@ class TableViews:
                 _column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns
             ],
             words={
-                name: {code: said[code] for code in sorted(shown[name] & said.keys())}
-                for name, said in words.items()
-                if said
+                name: {code: meanings[code] for code in sorted(shown[name] & meanings.keys())}
+                for name, meanings in words.items()
+                if meanings
             },
             page=page,
             sort=sort,
@@ -377,7 +378,7 @@ class TableViews:
     def _missing(
         self, table: ReleaseTable, selection: Selection, by: Mapping[str, str], at: Confidence
     ) -> list[MissingRow] | None:
-        """Return the listed regions without a row of the one code of each overlapping column that was chosen."""
+        """Return the listed regions without a row for the single chosen code of each overlapping column."""
         several = {column.name for column in table.columns if column.overlap}
         if not self.lists_missing or not table.count or not several or not several <= selection.only:
             return None
@@ -391,7 +392,7 @@ class TableViews:
         return found
 
     def title_of(self, table: ReleaseTable, by: Mapping[str, str], query: str) -> str:
-        """Return the title of the rows of a table that filters leave, their codes in words."""
+        """Return the title of the filtered rows of a table, with their codes in words."""
         place = table.place.name if table.place else ""
         where = by.get(place, "")
         kinds = " and ".join(sorted(title(kind, several=True) for kind in table.types))
@@ -399,11 +400,11 @@ class TableViews:
             kind = CONTAINERS.get(len(where) - 1)
             kinds += f" of {self.name(Region.named(kind, where[:-1])) if kind else where}"
         chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
-        said = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
-        said += [f"“{query}”"] * bool(query)
+        filters = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
+        filters += [f"“{query}”"] * bool(query)
         if not by and not query:
             return table.resource.title
-        return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
+        return ": ".join(filter(None, [", ".join(filters), "" if place in chosen else kinds]))
 
     def reading_of(self, table: ReleaseTable, at: Confidence) -> str:
         """Return how to read the counts of a table."""

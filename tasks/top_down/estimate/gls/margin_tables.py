@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, keep_whole, load_information, tree_folder
 from tasks.top_down.input.geography import geounits, plan_of
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
@@ -63,13 +62,6 @@ WITHOUT = (
     "is far better there than the unbiased estimate, for it counts nobody below zero. The estimate and its standard "
     "error hold in every row."
 )
-
-
-def counts_of(product: ProductName, pl94: bool = False) -> tuple[Count, ...]:
-    """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
-    schema = SCHEMAS[product]
-    cells = chain.from_iterable(schema.tables.values()) if pl94 and product == "persons" else ()
-    return (*schema.estimated, *cells)
 
 
 @lru_cache(maxsize=4)

@@ -22,7 +22,7 @@ import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns, Covariances
-from spine.gls.entity_sums import Regressed, joined, of_blocks, of_children
+from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regress_parents
 from spine.gls.grid import STATES, Blue, SiblingSums
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.top_down.run_plan import US, ProductName
@@ -84,14 +84,16 @@ class Tree:
         parts = []
         for batch in self.siblings(self.levels[-1]):
             rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
-            parts.append(of_blocks(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances))
+            parts.append(
+                regress_block_groups(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances)
+            )
         yield (meets := joined(parts))
         for level in reversed(self.levels[:-1]):
             parts = []
             for batch in self.siblings(level):
                 below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
                 at = batch.first_parent, batch.first_child
-                parts.append(of_children(columns, batch.given, *at, below, covariances))
+                parts.append(regress_parents(columns, batch.given, *at, below, covariances))
             yield (meets := joined(parts))
 
 

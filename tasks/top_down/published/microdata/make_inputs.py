@@ -136,7 +136,7 @@ def _give_types(blocks: IntArray, quarters: IntArray, residents: IntArray, untyp
 def _refuse(what: str, blocks: IntArray, bad: BoolArray) -> None:
     if bad.any():
         block = int(blocks[int(bad.argmax())])
-        raise Refused(f"{what}: {int(bad.sum())}, the first in block {block:015d}; are these files of one release?")
+        raise Refused(f"{what}: {int(bad.sum())}, the first in block {block:015d}; take all files from one release")
 
 
 def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value: IntArray, count: IntArray) -> None:

@@ -258,7 +258,7 @@ def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
     """Find files of several origins; note those that das-flows wrote."""
     first = own.parts[0]
     if other := [part.name for part in own.parts if part.footer != first.footer]:
-        faults.add(other[0], f"was written by another run than {first.name}, or not by das-flows")
+        faults.add(other[0], f"has a footer of another run, mark or totals than {first.name}, or lacks one")
         return
     try:
         if footer := own.written_by:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import HERE, Inputs, people
+from dhca_inputs import HERE, Inputs, people, validate
 from dhcb_inputs import (
     BLOCKS,
     BUDGETS,
@@ -37,7 +37,6 @@ from tasks.safetab.configuration import parse_configuration
 from tasks.safetab.households.run import Configuration
 from tasks.safetab.households.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
 from tasks.safetab.levels import Level
-from tasks.safetab.validation import validate
 
 GROUP = ("01", "STATE", "1001", "4")
 

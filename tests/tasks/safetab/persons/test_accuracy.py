@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import HERE, SameNoise, new_run, settings_here, truth_here
+from dhca_inputs import HERE, SameNoise, new_run, settings_here, truth_here, validate
 from e2e_runs import FEW_LEVELS
 from hypothesis import example as case
 from hypothesis import given
@@ -34,7 +34,6 @@ from tasks.safetab.persons.accuracy.report import ALL, WORKLOADS, Report, make_r
 from tasks.safetab.persons.details import AGES, CELLS_OF, DETAILS
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.trials import open_trial, trial_directory
-from tasks.safetab.validation import validate
 
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
@@ -243,7 +242,7 @@ def test_fresh_secrets(few_levels: Path, tmp_path: Path) -> None:
 
 
 def test_the_truth_has_no_error(few_levels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.safetab.trials.reserve_budget", lambda *_, **__: None)  # nothing to draw
+    monkeypatch.setattr("tasks.safetab.trials.authorize", lambda *_: None)  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()

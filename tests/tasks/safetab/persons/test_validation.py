@@ -35,6 +35,7 @@ from dhca_inputs import (
     people,
     person,
     valid_run,
+    validate,
     validate_here,
 )
 from fsspec.implementations.memory import MemoryFileSystem
@@ -54,7 +55,7 @@ from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.person import AGE23_BINS, PERSON
 from tasks.safetab.persons.run import Configuration, DetailedRun
 from tasks.safetab.run import PublicInput, SafeTabRun
-from tasks.safetab.validation import _input_digest, check_public, validate
+from tasks.safetab.validation import _input_digest, check_public
 
 LEFT_OUT = "persons outside the states of US, left out"
 

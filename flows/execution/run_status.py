@@ -1,7 +1,7 @@
-"""The status of runs: of every run of a runs folder its kind, last stage, charge, and how to continue it.
+"""The status of runs: for every run of a runs folder its kind, last stage, charge, and how to continue it.
 
-Whatever else went wrong with a run, its ledger and its place in OUT have the last word on what it was charged and
-whether it is released.
+Whatever went wrong with a run, only its ledger decides what it was charged, and only its ledger and its place in OUT
+decide whether it is released.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from tasks.releases.received import NotOfRelease
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
 ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
-_charges: dict[Path, str] = {}  # of the runs that passed their gate in this process, by directory
+_charges: dict[Path, str] = {}  # charges of the runs that were reserved in this process, by directory
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """A run, by its confidential directory, by its row in the ledger, or by both."""
 
     run: str
     directory: RunDirectory | None
     settings: RunSettings | None
     row: Row | None
-    charge: str  # what the run was charged, in its account's currency; or that it is not known, and why
-    marked: bool  # whether the ledger lists it as one on marked data
+    charge: str  # the run's charge in its account's currency, or why it is not known
+    marked: bool  # whether the ledger lists it as a run on marked data
 
     @property
     def kind(self) -> str:
-        """The system, or what else left a directory; empty where only the ledger knows the run."""
+        """The system, or the kind of command that left the directory; empty if only the ledger has the run."""
         if self.settings:
             return self.settings.SYSTEM
         if self.directory is None:
@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def began(self) -> str:
-        """When the run began, to the second, UTC; by its row where its directory is gone."""
+        """The time when the run began, to the second, UTC; from its row if its directory is gone."""
         if self.directory is None:
             return self.row.reserved if self.row else ""
         file = self.directory / SETTINGS if self.settings else self.directory.path
@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def findings(self) -> list[Finding]:
-        """What validation found, with values; confidential."""
+        """The findings of validation, with values; confidential."""
         return load_findings(self.directory) if self.directory else []
 
     @property
@@ -72,7 +72,7 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """At work, stopped, refused, or the status in the ledger of a run that is over."""
+        """At work, stopped or refused; for a run that has ended, its status in the ledger."""
         if self.directory is None or (self.row and self.row.status in ("released", "abandoned")):
             return self.row.status if self.row else ""
         if _in_use(self.directory):
@@ -93,8 +93,8 @@ class Standing:
         return "validated" if (self.directory / VALIDATED).exists() else "begun"
 
     @property
-    def go_on(self) -> str:
-        """What to do about the run; empty for one that is over or at work."""
+    def next_step(self) -> str:
+        """The commands that continue or end the run; empty for one that has ended or is at work."""
         discard = f"das runs discard {self.run}"
         if self.state == "refused":
             return f"correct the input and start a new run; {discard} removes this one"
@@ -107,13 +107,13 @@ class Standing:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json, without the findings."""
-        names = ("run", "kind", "began", "state", "stage", "charge", "go_on")
+        names = ("run", "kind", "began", "state", "stage", "charge", "next_step")
         place = {"out": self.settings.out if self.settings else None}
         path = {"path": self.directory.path if self.directory else None}
         return {name: getattr(self, name) or None for name in names} | place | path
 
 
-def standing(directory: RunDirectory, ledger: Path) -> Standing:
+def run_status(directory: RunDirectory, ledger: Path) -> RunStatus:
     """Return the status of a run, which may have a directory, a row in its ledger, or neither."""
     there = directory if directory.path.is_dir() else None
     settings = load_settings(directory) if there else None
@@ -127,23 +127,23 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
         charge = f"{UNITS[books.accounts[row.account].definition]} {rounded_up(row.amount)} of {row.account}"
     elif there and not marked and may_draw(there):
         charge = f"not known: {unknown}"
-    return Standing(directory.id, there, settings, row, charge, marked)
+    return RunStatus(directory.id, there, settings, row, charge, marked)
 
 
-def standings(state: Path, ledger: Path) -> Iterator[Standing]:
-    """Yield the status of every run that has a directory or is charged in the ledger, the oldest first."""
-    by_id = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
+def run_statuses(state: Path, ledger: Path) -> Iterator[RunStatus]:
+    """Yield the status of every run with a directory or a charge in the ledger, the oldest first."""
+    by_id = {directory.id: run_status(directory, ledger) for directory in run_directories(state)}
     try:
         charged = list(Ledger(ledger).books().runs)
     except LedgerError:
         charged = []
     for run in charged:
-        by_id.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
+        by_id.setdefault(run, run_status(RunDirectory(state / "runs" / run), ledger))
     yield from sorted(by_id.values(), key=lambda each: each.began)
 
 
 def _in_use(run: RunDirectory) -> bool:
-    """Return whether a process holds the run's lock, without taking it: a run that begins now could be refused."""
+    """Return whether a process holds the run's lock, without taking it: a starting run could then be refused."""
     if not (run / "lock").exists() or not LOCKS.exists():
         return False
     inode = str((run / "lock").stat().st_ino)
@@ -152,16 +152,16 @@ def _in_use(run: RunDirectory) -> bool:
 
 
 def remember_charge(settings: RunSettings) -> None:
-    """Remember what a run was charged, for when its runs folder is gone; called once it has passed its gate."""
+    """Remember the charge of a run in case its runs folder disappears; called once it is reserved."""
     _charges[settings.directory.path] = charge_of(settings)
 
 
 def charge_of(settings: RunSettings) -> str:
-    """Return what a run was charged, as a clause: amount and account, nothing, or why it is not known.
+    """Return the charge of a run, as a clause: amount and account, nothing, or why it is not known.
 
-    Without a row, nothing was charged only if the run directory is there and has no secret, or the ledger is there and
-    has the account: if a volume is not mounted, both may be missing. A process in which the run passed its gate
-    remembers the charge.
+    Without a row, it is certain that nothing was charged only if the run directory exists and has no secret, or the
+    ledger exists and has the account: if a volume is not mounted, both may be missing. A process in which the run
+    was reserved remembers the charge.
     """
     run, ledger = settings.directory, Ledger(Path(settings.ledger))
     try:
@@ -188,7 +188,7 @@ def charge_of(settings: RunSettings) -> str:
 
 
 def charges_of(parts: Sequence[RunSettings]) -> str:
-    """Return what each part of a run was charged, as `charge_of` does, once where that is the same."""
+    """Return the charge of each part of a run, as `charge_of` does; only once if they are equal."""
     charges = {part.folder.upper(): charge_of(part) for part in parts}
     if len(set(charges.values())) == 1:
         return next(iter(charges.values()))
@@ -196,17 +196,17 @@ def charges_of(parts: Sequence[RunSettings]) -> str:
 
 
 def is_there(settings: RunSettings) -> bool:
-    """Return whether the run directory is there."""
+    """Return whether the run directory exists."""
     try:
         return settings.directory.path.is_dir()
-    except OSError:  # of a volume that does not answer
+    except OSError:  # a volume may not answer
         return False
 
 
 def released_place(settings: RunSettings) -> Path | None:
-    """Return a run's release where it is in its place and whole, and the ledger calls it released.
+    """Return a run's release if it is in its place and whole, and the ledger calls it released; else None.
 
-    A release of marked data has no row. None where there is none, or where that cannot be read now.
+    A release of marked data has no row. Also returns None if the release or the ledger cannot be read now.
     """
     run, out, folder = settings.directory, Path(settings.out), settings.folder
     place = out / folder

@@ -1,4 +1,4 @@
-"""What P.L. 94-171 files publish of blocks: persons by voting age, Hispanic origin and race, quarters and occupancy."""
+"""Counts of blocks in P.L. 94-171 files: persons by voting age, Hispanic origin and race, quarters and occupancy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from tasks.synth.blocks import Blocks
 from tasks.synth.population.codes import CENRACE
 from tasks.synth.population.model import IntArray
 
-RACES_AT_ONCE = 16  # a large state's 252 counts a block would take more memory than all else
+RACES_AT_ONCE = 16  # a large state's 252 counts per block would take more memory than everything else
 _UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 
 
 @dataclass(frozen=True)
-class Published:
+class BlockCounts:
     """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
 
-    residents: (b, 7), of group quarters by type. units, occupied: (b,).
+    cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block. residents: (b, 7), of group quarters by
+    type. units, occupied: (b,).
     """
 
     cells: IntArray
@@ -33,21 +34,21 @@ class Published:
     units: IntArray
     occupied: IntArray
 
-    def take(self, rows: slice) -> Published:
+    def take(self, rows: slice) -> BlockCounts:
         """Return the counts of these blocks."""
-        return Published(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
+        return BlockCounts(cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
 
 
 def cells_in(cells: IntArray, rows: slice) -> IntArray:
-    """Return the cells of some blocks, by their places among these."""
+    """Return the cells of some blocks, with blocks numbered among these."""
     inside = slice(*np.searchsorted(cells[:, 0], (rows.start, rows.stop)).tolist())
     return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
 
 
-def read_published(source: Path, blocks: Blocks) -> Published | None:
+def read_counts(source: Path, blocks: Blocks) -> BlockCounts | None:
     """Return the counts of these blocks, None where their files are not all there.
 
-    Raises Refused where the tables contradict each other in a block's persons.
+    Raises Refused if the tables contradict each other about a block's persons.
     """
     paths = block_files(str(source))
     if not all(map(has_all_segments, paths)):
@@ -61,7 +62,7 @@ def read_published(source: Path, blocks: Blocks) -> Published | None:
     negative = np.bincount(cells[cells[:, 2] < 0, 0], minlength=len(blocks)) > 0
     if len(bad := np.flatnonzero((persons != blocks.population) | negative)):
         raise Refused(f"{source}: tables P1 to P4 of block {code[bad[0]]:015d} contradict each other or its population")
-    return Published(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
+    return BlockCounts(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
 
 
 def _read(path: str, code: IntArray) -> tuple[IntArray, IntArray]:
@@ -76,13 +77,13 @@ def _read(path: str, code: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _one_race(where: Mapping[str, Collection[int]]) -> Collection[int]:
-    """Return the set of races that a cell counts, as its only one; nothing for sums."""
+    """Return the race that a cell counts, if it counts only one; nothing for sums."""
     races = where.get("cenrace", ())
     return races if len(races) == 1 else ()
 
 
 def _cells(path: str) -> Iterator[IntArray]:
-    """Yield the blocks' cells of some races at a time, as in `Published`."""
+    """Yield the blocks' cells, as in `Published`, a few races at a time."""
     of_race = np.zeros(64, np.int64)
     of_race[CENRACE] = np.arange(64)
     tables = [

@@ -1,8 +1,8 @@
-"""The gate of the web server of `das show`: every user of the machine reaches its port, who knows the token gets in.
+"""The token guard of `das show`: every user of the machine can reach the server's port, but a request needs the token.
 
-The token is in the address that `das show` prints, as with Jupyter. The first request with it is answered with a cookie
-and sent on without it, so that it stays in no page's address. Browsers send a cookie to every port of a host, but only
-below its path: the pages are below one that nobody else knows either.
+The token is in the address that `das show` prints, as with Jupyter. The answer to the first request with a token sets a
+cookie and leads to the address without the token, so that no page's address contains it. Browsers send a cookie to
+every port of a host, but only below the cookie's path; the path of the pages is therefore secret, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def new_token() -> str:
 
 
 def folder_of(token: str) -> str:
-    """Return the path below which the pages are served, `/.../`; the token cannot be derived from it."""
+    """Return the path of the pages, `/.../`; the token cannot be derived from it."""
     return f"/{sha256(token.encode()).hexdigest()[:16]}/"
 
 
@@ -44,12 +44,12 @@ def address_of(port: int, token: str) -> str:
 
 
 def cookie_of(port: int) -> str:
-    """Return the name of the cookie: servers on two ports do not replace each other's."""
+    """Return the name of the cookie, by port: servers on two ports keep their cookies apart."""
     return f"das-show-{port}"
 
 
-class Gate:
-    """Middleware that passes on the requests which bring the token in their cookie; all others get 403."""
+class TokenGuard:
+    """Middleware that passes on requests with the token in their cookie, and answers all others with 403."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self._token = app, token
@@ -72,10 +72,10 @@ class Gate:
         return secrets.compare_digest(given.encode(errors="replace"), self._token.encode())
 
     def _entered(self, request: Request, cookie: str) -> Response:
-        """Set the cookie and send the browser on to the address without the token.
+        """Set the cookie and lead the browser to the address without the token.
 
-        By a page, not by a redirection: a browser that comes from another site, as from the file that `das show` opens,
-        would send no SameSite cookie along on that.
+        This uses a page because a browser that comes from another site, or from the file that `das show` opens, sends
+        no SameSite cookie when it follows a redirection.
         """
         rest = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
         onward = f"./?{urlencode(rest)}" if rest else "./"

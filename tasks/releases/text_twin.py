@@ -1,0 +1,74 @@
+"""Compare a table's text with its Parquet, chunk by chunk: the same rows in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tasks.releases.description import Column
+
+CHUNK_ROWS = 1 << 17
+TYPES = {"integer": pa.int64(), "number": pa.float64()}
+
+
+def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
+    """Return the number of rows of a text that are not those of a Parquet file, which may have more columns.
+
+    Raises ArrowInvalid where the text has a value that is not of its column's type.
+    """
+    types = {each.name: pa.string() if each.missing else TYPES.get(each.type, pa.string()) for each in columns}
+    sides = (_text(text, types, delimiter), pq.ParquetFile(parquet).iter_batches(CHUNK_ROWS, columns=[*types]))
+    chunks = zip_longest(*(in_chunks(side, CHUNK_ROWS) for side in sides))
+    return sum(_differing(one, other, types) for one, other in chunks)
+
+
+def in_chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Yield the rows of batches as tables of `size` rows; the last may have fewer."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        rest = batch
+        while rows + len(rest) >= size:
+            yield pa.Table.from_batches([*held, rest.slice(0, size - rows)])
+            rest, held, rows = rest.slice(size - rows), [], 0
+        held, rows = [*held, rest], rows + len(rest)
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def _text(path: Path, types: dict[str, pa.DataType], delimiter: str) -> Iterable[pa.RecordBatch]:
+    """Read a text; with `|` nothing in it is quoted."""
+    form = pa.csv.ParseOptions(
+        delimiter=delimiter, quote_char='"' if delimiter != "|" else False, ignore_empty_lines=False
+    )
+    values = pa.csv.ConvertOptions(column_types=types, include_columns=[*types], null_values=[""])
+    rows: Iterable[pa.RecordBatch] = pa.csv.open_csv(path, parse_options=form, convert_options=values)
+    return rows
+
+
+def _differing(text: pa.Table | None, parquet: pa.Table | None, types: dict[str, pa.DataType]) -> int:
+    """Return the number of rows of two chunks that differ, or that one of them lacks."""
+    if text is None or parquet is None:
+        return sum(len(each) for each in (text, parquet) if each is not None)
+    rows = min(len(text), len(parquet))
+    wrong = pa.repeat(False, rows)
+    for name, kind in types.items():
+        one, other = text[name].slice(0, rows), parquet[name].slice(0, rows).cast(kind)
+        if not one.equals(other):
+            wrong = pc.or_(wrong, pc.invert(_same(one, other)))
+    return int(pc.sum(wrong.cast(pa.int64())).as_py() or 0) + abs(len(text) - len(parquet))
+
+
+def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return where two columns have the same value, or both no value or no number."""
+    same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
+    if pa.types.is_floating(one.type):
+        nowhere = (pc.fill_null(pc.is_nan(each), False) for each in (one, other))
+        same = pc.or_(same, pc.and_(*nowhere))
+    return same
