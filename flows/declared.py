@@ -12,10 +12,12 @@ from flows.execution.runner import Runner
 from flows.execution.top_down_settings import DeclaredSettings
 from tasks.errors import Refused
 from tasks.top_down.declared.explain import memory
-from tasks.top_down.declared.measure import check_estimator, claim, estimate
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
+from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.measure import claim
 
 
 def check(settings: DeclaredSettings) -> bool:
@@ -36,8 +38,9 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     """Release the histograms of a declaration by the TopDown Algorithm (Abowd et al., 2022)."""
     settings, workers = run.settings, run.workers
     public, _ = read_declared(settings.declaration, settings.directory)
-    tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
-    reserved = run.reserve(claim, given=tabulated)
-    estimated = run.submit("estimate", estimate, reserved, workers=workers, estimator=settings.estimator)
+    chosen = {"data": settings.data, "public": public, "estimator": settings.estimator}
+    tabulated = run.do("tabulate", tabulate, workers=workers, **chosen)
+    reserved = run.reserve(claim, given=tabulated, workers=workers)
+    estimated = run.submit("estimate", estimate, reserved, workers=workers)
     staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
+from tasks.top_down.blocks import build_spines
 from tasks.top_down.estimate.estimators import estimate
-from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.measure import claim

@@ -18,8 +18,8 @@ from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, 
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.top_down.declared.measure import DeclaredRun
-    from tasks.top_down.measure import Measured
+    from tasks.top_down.blocks import TopDownRun
+    from tasks.top_down.declared.source import DeclaredRun
     from tasks.top_down.run_plan import Design, Tables
 
 FORMS = ("parquet", "txt")
@@ -72,11 +72,11 @@ class TopDownSettings(RunSettings):
     )
 
     @property
-    def directory(self) -> Measured:
+    def directory(self) -> TopDownRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.measure import Measured
+        from tasks.top_down.blocks import TopDownRun
 
-        return Measured(self.runs / str(self.run_id))
+        return TopDownRun(self.runs / str(self.run_id))
 
     def spends(self) -> dict[str, Spend]:
         """Return the spend of the run, with and without the US level if that depends on the data."""
@@ -184,7 +184,7 @@ class DeclaredSettings(RunSettings):
     @property
     def directory(self) -> DeclaredRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.declared.measure import DeclaredRun
+        from tasks.top_down.declared.source import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
 

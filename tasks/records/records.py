@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -239,18 +239,20 @@ class RowChecks:
 
         values: the coordinate of each value that a column may have, by axis.
         """
-        at = []
-        for axis in histogram.axes:
-            known, column = values[axis.name], self.columns[axis.column]
-            own = column.spread([known.get(value, -1) for value in column.values], np.int64)
-            listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
-            self.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, known)
-            at.append(np.maximum(own, 0))
-        cell = histogram.cell(at)
-        if histogram.zeros:
-            possible = histogram.possible[cell] if histogram.cells <= len(cell) else histogram.are_possible(cell)
-            self.fault("records in a cell that is declared a zero", "", ~possible)
-        return cell
+        at = {axis.name: self.coordinates(axis.column, values[axis.name]) for axis in histogram.axes}
+        for zero in histogram.zeros:
+            inside = reduce(np.logical_and, (np.isin(at[name], [*chosen]) for name, chosen in zero.items()))
+            columns = [axis.column for axis in histogram.axes if axis.name in zero]
+            self.fault(f"records in a cell that is declared a zero, by {' and '.join(columns)}", columns[-1], inside)
+        return histogram.cell([*at.values()])
+
+    def coordinates(self, column: str, known: Mapping[str, int]) -> NDArray[np.int64]:
+        """Find values that a column may not have; return the coordinate of each row, 0 for such a value."""
+        read = self.columns[column]
+        own: NDArray[np.int64] = read.spread([known.get(value, -1) for value in read.values], np.int64)
+        listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
+        self.unknown(f"Invalid values found in {column}; valid are {listed}", column, own < 0, known)
+        return np.maximum(own, 0)
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
         """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""

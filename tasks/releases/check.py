@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from privacy.accounting.composition import NOT_COVERED, Spend, read_spend, rounded_up
+from privacy.accounting.composition import NOT_COVERED, read_spend, rounded_up
 from privacy.accounting.ledger import Examined
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
-from privacy.noise.laws import UNITS, Law
-from privacy.noise.sampler import check_law
+from privacy.noise.laws import UNITS
 from tasks.releases.digests import file_digest
-from tasks.releases.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, noise_law, read_manifest, release_digest
+from tasks.releases.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_manifest, release_digest
 from tasks.releases.received import NotOfRelease, entries, path_in, read_in
 from tasks.releases.signature import read_publisher
 
@@ -80,33 +79,6 @@ def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
         wrong = [name for name, value in numbers.items() if not is_close(value, stated[name])]
         faults = [f"{name} is {numbers[name]}, not {stated[name]}" for name in wrong]
         yield Check(f"spent, {what}", f"{spend.measure} {ours['exact']}" if numbers else NOT_COVERED, tuple(faults))
-
-
-def check_spend(expected: Spend, spent: Mapping[str, Any]) -> Check:
-    """Compare what the noise of a release costs with what its manifest states, relation by relation."""
-    stated = read_spend(spent)
-    ours, theirs = _claims(expected), _claims(stated)
-    faults = [
-        f"{name}: it is {ours.get(name, 'not claimed')}, not {theirs.get(name, 'left out')}"
-        for name in ours | theirs
-        if ours.get(name) != theirs.get(name)
-    ]
-    return Check("spend of the noise", f"{len(stated.relations)} relations", tuple(faults))
-
-
-def _claims(spend: Spend) -> dict[str, str]:
-    """Return everything that a spend claims, in words."""
-    facts = {"definition": spend.definition, "unit of privacy": spend.unit, "charged": str(spend.charged)}
-    for each in spend.relations:
-        facts[f"{each.sentence} ({each.key})"] = NOT_COVERED if each.figure is None else str(each.figure)
-    return facts
-
-
-def wrong_law(query: str, expected: Law, stated: Mapping[str, Any]) -> list[str]:
-    """Compare a query's law with what is stated of it. Raises ValueError for one that no run could have drawn from."""
-    check_law(expected)
-    facts = noise_law(expected).items()
-    return [f"{query}: {key} is {value}, not {stated.get(key)}" for key, value in facts if stated.get(key) != value]
 
 
 def check_made_by(manifest: Mapping[str, Any]) -> Check:

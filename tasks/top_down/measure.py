@@ -10,25 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spine.allocations import Allocation
+from privacy.accounting.composition import Spend
+from spine.geography import IntArray
 from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import Drawing, read_drawing
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import offsets, plan_of, spine_digest
-from tasks.top_down.run_plan import US, ProductName, law, request_digest, undrawable
-from tasks.top_down.source import TopDownRun, load_histograms
-from tasks.top_down.spend import planned_spend
+from tasks.records.counted_records import load_counted
+from tasks.records.records import FileReport, RecordFile, join_reports
+from tasks.top_down.run_plan import US, law, undrawable
+from tasks.top_down.source import Source, load_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+
+RECORDS = "prepared/{}"  # by histogram
 
 
 @dataclass(frozen=True)
@@ -67,20 +71,66 @@ class Measuring:
         return NoisyAnswers(first, last, answers)
 
 
+class Asked(NamedTuple):
+    """What a run asks to be charged to states of its account.
+
+    costs: of each histogram's noise below the nation. configuration_digest: what noise and reservation are bound to.
+    """
+
+    spend: Spend
+    states: tuple[str, ...]
+    costs: Mapping[str, Fraction]
+    configuration_digest: str
+
+
 @dataclass(frozen=True)
-class Measured(TopDownRun):
-    """A run as the source of its own measurements, which it draws under its secret."""
+class MeasuredRun(Source):
+    """A run as the source of its own measurements, which it draws under its secret; stages write besides
 
-    def plan(self, product: ProductName, state: str) -> Plan:
-        """Return the plan of estimating a state, or (US) the states' parts below the nation."""
-        return plan_of(self, product, state)
+    ```
+    prepared/PRODUCT             the file of a histogram's records
+    persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * cells + cell    confidential
+    counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order           confidential
+    ```
+    """
 
-    def offsets(self, product: ProductName, state: str) -> tuple[int, ...]:
-        """Return the number of a state's first geounit among those of the run, by level."""
-        return (0, 0) if state == US else offsets(self, product, state)
+    def asked(self) -> Asked:
+        """Return what the run asks to be charged."""
+        raise NotImplementedError
 
-    def answers(self, product: ProductName, state: str) -> Measuring:
-        """Return the noisy answers of a state or of the nation. Raises Failed where the run may not draw."""
+    def offsets(self, product: Any, state: str) -> tuple[int, ...]:
+        """Return the number of a part's first geounit among those of the run, by level: the address of its noise."""
+        raise NotImplementedError
+
+    def records(self, product: str) -> RecordFile:
+        """Load what was opened as the records of a histogram."""
+        return load_object(self / RECORDS.format(product), RecordFile)
+
+    def counted_folder(self, product: str) -> Path:
+        """Return the folder of the counted records of a histogram."""
+        return self / f"persons/{product}"
+
+    def count_records(
+        self, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
+    ) -> FileReport:
+        """Count a file on the workers: `count_chunk` counts a chunk of a product, by number, into `counted_folder`."""
+        save_object(self / RECORDS.format(product), file)
+        workers.map(stage, self, count_chunk, [(product, number) for number in range(file.chunks)])
+        return join_reports(self, workers, file, self.counted_folder(product))
+
+    def counted(self, product: str, cells: int, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Return leaf, cell and count of the leaves first ... last - 1 from all chunks; a pair may occur in several."""
+        none = np.zeros(0, np.int64)
+        found = [(none, none), *load_counted(self.counted_folder(product), first * cells, last * cells)]
+        key, count = (np.concatenate(each) for each in zip(*found, strict=True))
+        return *np.divmod(key - first * cells, cells), count
+
+    def counts_folder(self, product: str, state: str, level: str) -> Path:
+        """Return the folder of the exact histograms of a level."""
+        return self / f"counts/{product}/{state}/{level}"
+
+    def answers(self, product: Any, state: str) -> Measuring:
+        """Return the noisy answers of a part or of the nation. Raises Failed where the run may not draw."""
         drawing, plan = read_drawing(self), self.plan(product, state)
 
         def exact(level: int, first: int, last: int) -> TrueHistograms:
@@ -91,39 +141,30 @@ class Measured(TopDownRun):
         return Measuring(plan, product, exact, self.offsets(product, state), drawing)
 
 
-def configuration_digest(run: TopDownRun) -> str:
-    """Return the digest that noise and reservation are bound to: of the request and of its spines."""
-    requested = request_digest(run.design, run.validated.digests)
-    return sha256(f"{requested}\nspine {spine_digest(run)}\n".encode()).hexdigest()
+def claim(run: MeasuredRun, workers: Workers) -> Claim:
+    """Return what a run asks to be charged. Raises Refused, Failed as `check_costs` does."""
+    asked = check_costs(run, workers)
+    return Claim(run, asked.states, asked.spend, asked.configuration_digest, run.validated)
 
 
-def claim(run: TopDownRun, workers: Workers) -> Claim:
-    """Return what a run asks to be charged.
+def check_costs(run: MeasuredRun, workers: Workers) -> Asked:
+    """Compare the cost of the noise on every spine, from its laws, with what is asked to be charged; return that.
 
-    Raises Refused where a law cannot be drawn, Failed where the noise of a spine would cost another sum.
+    Raises Failed where they differ; Refused where a law is too wide or too narrow for the sampler, which would stop the
+    run after its charge.
     """
-    design, validated = run.design, run.validated
-    workers.map("reserve budget", run, check_cost, run.product_states)
-    if validated.nation:
-        for product in design.products:
-            check_laws(design.allocations[product], {US: [design.allocations[product].levels[US]]})
-    spend = planned_spend(design, nation=validated.nation)
-    return Claim(run, validated.states, spend, configuration_digest(run), validated)
+    asked = run.asked()
+    calls = [(product, state, asked.costs[product]) for product, state in run.product_states]
+    nation = [(product, US, None) for product in asked.costs if run.validated.nation]  # on no path below it
+    workers.map("reserve budget", run, check_cost, [*calls, *nation])
+    return asked
 
 
-def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Compare the cost of the noise on a state's spine, from its laws, with the charge; check that it can be drawn.
-
-    Raises Refused where a law is too wide or too narrow for the sampler, which would stop the run after its charge;
-    Failed where the costs differ.
-    """
-    spine, allocation = run.spine(product, state), run.design.allocations[product]
-    if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
-        raise Failed(f"reserve budget: the noise on the spine of state {state} does not cost what is charged")
-    check_laws(allocation, distinct_shares(spine))
-
-
-def check_laws(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> None:
-    """Refuse laws that cannot be drawn; shares: by level."""
-    for level, query, error in undrawable(allocation, shares):
+def check_cost(run: MeasuredRun, product: str, state: str, cost: Fraction | None) -> None:
+    """Compare the cost of the noise on a spine with another, if one is given; check that its laws can be drawn."""
+    plan = run.plan(product, state)
+    spine, allocation = plan.spine, plan.allocation
+    if cost is not None and replacement_cost(spine, allocation) != cost:
+        raise Failed(f"reserve budget: the noise on the spine of {product}, {state} does not cost what is charged")
+    for level, query, error in undrawable(allocation, distinct_shares(spine)):
         raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}")

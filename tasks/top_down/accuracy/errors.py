@@ -23,20 +23,19 @@ from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records.block_codes import short_codes
 from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
+from tasks.top_down.blocks import TopDownRun, make_spine
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.measure import check_cost, configuration_digest
+from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
-from tasks.top_down.source import TopDownRun, load_histograms
+from tasks.top_down.source import load_histograms
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
@@ -76,13 +75,10 @@ def measure_errors(
 
     Raises Refused where a law of the spine cannot be drawn.
     """
-    validated, design = run.validated, run.design
-    pieces = [(product, state) for product in design.products for state in validated.states]
-    workers.map("reserve budget", run, check_cost, pieces)
-    configuration, parts = configuration_digest(run), ([], [], [])  # type: ignore[var-annotated]
-    for seed, estimator in repetitions(run, seeds, sorted(estimators), validated.input_digest, configuration):
-        save_object(run / "prepared/design", replace(design, estimator=estimator))
-        estimate(run, workers)
+    pieces, design = run.product_states, run.design
+    check_costs(run, workers)
+    parts = ([], [], [])  # type: ignore[var-annotated]
+    for seed, estimator in repetitions(run, workers, seeds, sorted(estimators)):
         for tables in workers.map("compare", run, compare_state, pieces):
             for part, table in zip(parts, tables, strict=True):
                 part.append(table.assign(seed=seed, estimator=estimator))
@@ -100,19 +96,22 @@ def measure_errors(
 
 
 def repetitions(
-    run: RunDirectory, seeds: Iterable[int], estimators: Sequence[Estimator], input_digest: str, configuration: str
+    run: MeasuredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator]
 ) -> Iterator[tuple[int, Estimator]]:
-    """Yield each seed with each estimator, when a run on marked data may draw its noise and has no estimates.
+    """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates are there.
 
     Margins stay: they are those of gls, which comes first.
     """
     mark_repetition(run)
+    digests = run.validated.input_digest, run.asked().configuration_digest
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
-        save_authorization(run, Authorization(input_digest, configuration, str(read_secret_digest(run))))
+        save_authorization(run, Authorization(*digests, str(read_secret_digest(run))))
         for estimator in estimators:
             remove(*(path for path in (run / "noisy").glob("*/*/*") if path.name != MARGINS))
+            run.choose(estimator)
+            estimate(run, workers)
             yield seed, estimator
 
 

@@ -89,7 +89,7 @@ def _product(
             rows = f"SELECT DISTINCT share::VARCHAR FROM {database.parquet(path_in(release, f'{FOLDER}/{name}'))}"
             shares[level] |= {parse_exact(share) for (share,) in database.execute(rows).fetchall()}
     if not has_measurements(manifest):
-        shares = {level: _stated_shares(stated, level) | set() for level in levels}
+        shares = {level: stated_shares(stated, level) | set() for level in levels}
     return {
         "budget": str(allocation.budget),
         "allocation": allocation.source,
@@ -112,7 +112,7 @@ def _has_margins(manifest: Mapping[str, Any], product: ProductName) -> bool:
     return any(name.startswith(f"margins/{product}/") for name in manifest["files"])
 
 
-def _stated_shares(stated: Mapping[str, Any], level: str) -> set[Fraction]:
+def stated_shares(stated: Mapping[str, Any], level: str) -> set[Fraction]:
     """Return the shares that a manifest states of a level's geounits, where no measurements show them."""
     with suppress(KeyError, TypeError, ValueError):
         return {parse_exact(row["share"]) for row in stated["noise"] if row["level"] == level}

@@ -17,8 +17,8 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.errors import averaged, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate
 from tasks.top_down.declared.release import query_title
+from tasks.top_down.declared.source import ALL, DeclaredRun, check_estimator
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.source import load_histograms
 
@@ -36,8 +36,9 @@ def measure_errors(
     """
     declaration = run.declared.declaration
     levels, parts = [(level.name,) for level in declaration.levels], []
-    for seed, estimator in repetitions(run, seeds, estimators, run.validated.input_digest, run.public.digest()):
-        estimate(run, workers, estimator)
+    for estimator in estimators:
+        check_estimator(run.declared, estimator)
+    for seed, estimator in repetitions(run, workers, seeds, estimators):
         found = workers.map("compare", run, compare_level, levels)
         parts += [table.assign(seed=seed, estimator=estimator) for table in found]
     errors = averaged(pd.concat(parts, ignore_index=True).assign(spine=run.name))

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privacy.noise.exact import parse_exact
-from spine.declaration.declaration import Declaration
+from tasks.errors import Refused
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.check.statements import SOLVED, Failed, Parents
+from tasks.top_down.check.statements import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import designed, measured_with
+from tasks.top_down.declared.release import designed
+from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tabulate import contradictions
-from tasks.top_down.run_plan import law, variance
+from tasks.top_down.published.release_source import read_answers
+from tasks.top_down.release.manifest import measured
 
-LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns of an answer
 NOT_RELEASED = "the public tables are released with the measurements alone"
 
 
@@ -52,7 +51,8 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _without_tables(manifest: Mapping[str, Any], *, truth: bool) -> dict[str, Any]:
     """Return the statements of a release without its public tables: those that follow from the declaration."""
     declaration = declaration_of(manifest)
-    shares = {} if truth else {level.name: _stated_shares(manifest, level.name) for level in declaration.levels}
+    names = [level.name for level in declaration.levels]
+    shares = {} if truth else {name: sorted(stated_shares(manifest, name)) for name in names}
     unshown = {
         "declared_unchanged": list[str],
         "constraints": Line,
@@ -69,13 +69,8 @@ def _without_tables(manifest: Mapping[str, Any], *, truth: bool) -> dict[str, An
         "measurements": False,
         **{name: Unshown(kind, NOT_RELEASED) for name, kind in unshown.items() if not (truth and name == "statements")},
         **({"statements": {}} if truth else {}),
-        **measured_with(declaration.allocation, shares),
+        **measured(declaration.allocation, declaration.allocation.levels, shares),
     }
-
-
-def _stated_shares(manifest: Mapping[str, Any], level: str) -> list[Fraction]:
-    """Return the shares that a manifest states of a level's geounits."""
-    return sorted({parse_exact(row["share"]) for row in manifest["noise"] if row["level"] == level})
 
 
 def _read_public(release: Path, manifest: Mapping[str, Any]) -> tuple[PublicTables, Declared]:
@@ -105,28 +100,12 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         yield NotChecked(f"{MEASUREMENTS}/*: value", "noise is shown by nothing but itself")
         _, declared = _read_public(release, manifest)
         for number, each in enumerate(declaration.levels):
-            yield _check_answers(release, declaration, each.name)
-            yield _check_shares(release, declared, number)
+            yield _check_answers(release, declared, number, each.name)
         yield from _check_figures(release, declared)
     else:
         yield NotChecked("declared figures", NOT_RELEASED)
     if any(name.startswith("margins/") for name in manifest["files"]):
         yield NotChecked("margins/*: *", "estimates are not made again")
-
-
-def _check_shares(release: Path, declared: Declared, number: int) -> Check:
-    """Check that the geounits of a level that have answers are those of the spine, each with its share."""
-    hierarchy, name = declared.hierarchy, declared.declaration.levels[number].name
-    names = [column.name for column in geounit_columns(declared.declaration, name)]
-    rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{name}.parquet"), columns=[*names, "share"])
-    codes, spine = hierarchy.codes(number), hierarchy.spine
-    own = zip(*([str(code) for code in codes[column]] for column in names), strict=True) if names else [()]
-    shares = [Fraction(int(share), spine.denominator) for share in spine.shares[number]]
-    expected = {(*geounit, str(share)) for geounit, share in zip(own, shares, strict=True) if share}
-    found = set(rows.drop_duplicates().astype(str).itertuples(index=False, name=None))
-    wrong = len(expected ^ found)
-    faults = (f"{wrong:,} geounits have no answers, or answers of another share",) if wrong else ()
-    return Check(f"shares of {name}", f"{len(expected):,} geounits", faults)
 
 
 def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChecked]:
@@ -154,18 +133,12 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
     yield Check("declared figures", f"{len(index):,} geounits", tuple(faults))
 
 
-def _check_answers(release: Path, declaration: Declaration, level: str) -> Check:
-    """Check that every geounit of a level has the answers of its queries, each once and of the law of its share."""
-    names = [column.name for column in geounit_columns(declaration, level)]
-    rows = pd.read_parquet(path_in(release, f"{MEASUREMENTS}/{level}.parquet"), columns=[*names, *LAW])
-    allocation, asked = declaration.allocation, declaration.allocation.queries[level]
-    of_geounits = rows.groupby(names or np.zeros(len(rows)), observed=True)  # the only geounit at the top has no name
-    answers = of_geounits["query"]
-    incomplete = int(((answers.size() != len(asked)) | (answers.nunique() != len(asked))).sum())
-    faults = [f"{incomplete:,} geounits do not have its {len(asked)} answers, each once"] * bool(incomplete)
-    laws = rows[list(LAW)].drop_duplicates()
-    for query, share, numerator, denominator, stated in laws.itertuples(index=False):
-        own = law(allocation, parse_exact(share), asked[query]) if query in asked else None
-        if own is None or (parse_exact(f"{numerator}/{denominator}"), stated) != (own.parameter, variance(own)):
-            faults.append(f"{query} with the share {share} has another law")
-    return Check(f"answers of {level}", f"{len(laws)} laws", tuple(faults))
+def _check_answers(release: Path, declared: Declared, number: int, level: str) -> Check:
+    """Check that the geounits of a level have the answers of its queries, each once and of the law of its share."""
+    path, faults = path_in(release, f"{MEASUREMENTS}/{level}.parquet"), []
+    try:
+        for _ in read_answers(declared.plan, number, path, names_of(declared, level)):
+            pass
+    except Refused as fault:
+        faults = [str(fault)]
+    return Check(f"answers of {level}", f"{len(declared.plan.spine.starts[number]):,} geounits", tuple(faults))

@@ -34,14 +34,13 @@ from tasks.top_down.declared.description import (
     LEAVES_FILE,
     MEASUREMENTS,
     SETTINGS_FILE,
-    geounit_columns,
 )
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclarationSource, DeclaredRun, check_estimator
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
-from tasks.top_down.published.source import LARGEST_NATION, ORIGIN, read_level
+from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.source import Origin, Validated
 
@@ -52,26 +51,6 @@ FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its
 @dataclass(frozen=True)
 class DeclaredEstimate(DeclarationSource, ReleaseSource):
     """The measurements of a declaration's release."""
-
-    def columns_of_geounits(self, level: str) -> tuple[str, ...]:
-        """Return the columns that name the geounits of a level."""
-        return tuple(column.name for column in geounit_columns(self.declared.declaration, level))
-
-    def geounits(self, _product: Any, _state: str, level: str) -> pa.Array:
-        """Return the names of the geounits of a level, as its file has them."""
-        hierarchy = self.declared.hierarchy
-        codes = hierarchy.codes(hierarchy.spine.levels.index(level))
-        rows = zip(*(codes[name].tolist() for name in self.columns_of_geounits(level)), strict=True)
-        return pa.array([release_source.JOIN.join(row) for row in rows] or [""], pa.large_string())
-
-    def file(self, _product: Any, _state: str, level: str) -> str:
-        """Return the file of a level's answers."""
-        return f"{MEASUREMENTS}/{level}.parquet"
-
-    def largest_count(self, _product: Any, _state: str) -> int:
-        """Return what no count can exceed."""
-        totals = self.declared.bounds.totals[0]
-        return LARGEST_NATION if totals is None else int(totals.values.sum())
 
 
 class Measurements(NamedTuple):
@@ -88,8 +67,10 @@ class Measurements(NamedTuple):
         check_estimator(assemble(self.public), self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / PUBLIC, self.public)
-        save_object(source / ESTIMATOR, self.estimator)
-        save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
+        source.choose(self.estimator)
+        save_object(
+            source / release_source.RELEASE, release_source.Measurements(path_in(self.folder, SETTINGS_FILE).parent, {})
+        )
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
         workers.map("read answers", source, read_level, source.product_levels)

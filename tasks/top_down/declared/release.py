@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spine.allocations import Allocation
 from spine.declaration.declaration import Declaration
-from spine.geography import FloatArray, IntArray
+from spine.geography import FloatArray
 from spine.gls.columns import query_errors
 from spine.gls.grid import Blue, grid, to_cells
 from spine.noise import distinct_shares
@@ -22,7 +20,7 @@ from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
-from tasks.lifecycle.staging import open_staging, write_table, write_tables
+from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
@@ -33,21 +31,19 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.description import (
     COUNT,
     MARGINS,
-    MEASUREMENTS,
     description,
-    geounit_columns,
     released_levels,
 )
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared, PublicTables
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
-from tasks.top_down.estimate.topdown import load_estimates, load_solves
-from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
-from tasks.top_down.release.measurements import tables_of_answers
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.release.manifest import describe_solves, measured
+from tasks.top_down.release.measurements import write_level as write_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
 
@@ -71,8 +67,7 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     """Write the release into its staging folder."""
     staged = open_staging(run, out, run.folder)
     if not is_truth(run):
-        levels = [level.name for level in run.declared.declaration.levels]
-        workers.map("release", run, write_measurements, [(staged, level) for level in reversed(levels)])
+        workers.map("release", run, write_answers, [(*each, staged) for each in run.product_levels])
         write_public(run, staged)
     write_release(run, workers, staged)
 
@@ -91,21 +86,12 @@ def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> Non
     workers.map("release", own, describe_release, [(staged,)])
 
 
-def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
-    """Return the columns that name geounits, a row each."""
-    codes = declared.hierarchy.codes(declared.hierarchy.spine.levels.index(level))
-    return {
-        column.name: pa.array(codes[column.name]).take(pa.array(rows))
-        for column in geounit_columns(declared.declaration, level)
-    }
-
-
 def level_table(declared: Declared, level: str, histograms: Estimates, first: int = 0) -> pa.Table:
     """Return a row for each cell that is not 0 of geounits of a level, numbered from `first`."""
     product = declared.declaration.product
     at = np.unravel_index(histograms.cell, product.shape)
     return pa.table(
-        _geounits(declared, level, histograms.row + first)
+        names_of(declared, level)(first, first + len(histograms), histograms.row)
         | {axis.name: pa.array(axis.codes).take(pa.array(own)) for axis, own in zip(product.axes, at, strict=True)}
         | {COUNT: histograms.count.astype(np.int64)}
     )
@@ -122,18 +108,6 @@ def write_level(own: DeclarationSource, staged: Path, level: str) -> None:
             yield level_table(declared, level, part, first)
 
     write_tables(staged, tables(), f"parquet/{level}.parquet", f"{level}.csv")
-
-
-def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
-    """Write the noisy answers of a level; they are drawn again here, the same numbers as in estimation."""
-    measuring = own.answers(own.name, ALL)
-
-    def named(first: int, _last: int, rows: IntArray) -> dict[str, Any]:
-        return _geounits(own.declared, level, rows + first)
-
-    number = measuring.plan.spine.levels.index(level)
-    parts = [*tables_of_answers(measuring, number, named, np.int64)]
-    write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
 
 
 def write_margins(own: DeclarationSource, staged: Path) -> None:
@@ -182,6 +156,7 @@ def _blues(own: DeclarationSource, answers: StateAnswers, level: str, above: Blu
 def _margins_table(declared: Declared, level: str, found: Blue, released: Estimates) -> pa.Table:
     """Return the rows of some geounits of a level."""
     plan, geounits, tables = declared.plan, np.arange(found.first, found.first + len(found)), []
+    named = names_of(declared, level)
     if plan.closed_form:  # the second of two cells is estimated, and their sum declared
         x = found.x.reshape(-1)
         cells = np.stack([plan.bounds.number(found.level)[geounits] - x, x], axis=1)
@@ -202,7 +177,7 @@ def _margins_table(declared: Declared, level: str, found: Blue, released: Estima
             "estimate": pa.array(np.round(_sums(group, cells)[:, part], PLACES).ravel() + 0.0),
             "standard_error": pa.array(np.round(errors[:, part], PLACES).ravel()),
         }
-        tables.append(pa.table(_geounits(declared, level, np.repeat(geounits, len(part))) | columns))
+        tables.append(pa.table(named(0, 0, np.repeat(geounits, len(part))) | columns))
     return pa.concat_tables(tables).unify_dictionaries()
 
 
@@ -215,28 +190,19 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
 def describe_release(own: DeclarationSource, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
     declared, origin, truth = own.declared, own.origin, is_truth(own)
-    spine, facts = declared.hierarchy.spine, explain(declared)
-    solves = [] if truth else load_solves(own, own.name, ALL)
+    solved, failed = describe_solves(own, own.name, declared.hierarchy.spine.levels)
     manifest: dict[str, Any] = {
         "release": TITLE,
         "run": own.id,
         **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         **designed(declared, own.public.published(), own.estimator, truth=truth, drawn=not truth and origin is None),
-        "solved": describe_solves(spine.levels, ((spine.levels[solve.level], solve) for solve in solves)),
-        "failed": [
-            describe_failed(
-                spine.levels[solve.level],
-                declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else "",
-                solve,
-            )
-            for solve in solves
-            if solve.failed
-        ],
+        "solved": solved,
+        "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
         **made_by(own),
     }
-    write_report(staged, manifest, declared.declaration, facts)
+    write_report(staged, manifest, declared.declaration, explain(declared))
     write_descriptions(staged, description(manifest), manifest)
 
 
@@ -259,17 +225,8 @@ def designed(
         "cells": declaration.product.cells,
         "public_files": published.digests,
         "measurements": drawn,
-        **measured_with(declaration.allocation, {} if truth else distinct_shares(spine)),
+        **measured(declaration.allocation, spine.levels, {} if truth else distinct_shares(spine)),
         "statements": {} if truth else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
-    }
-
-
-def measured_with(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> dict[str, Any]:
-    """Return what a release states of its noise. shares: by level, those that some geounit has; none of a truth."""
-    return {
-        "budget": str(allocation.budget),
-        "shares": {level: str(share) for level, share in allocation.levels.items()},
-        "noise": [*describe_noise(allocation, shares)],
     }
 
 

@@ -23,7 +23,6 @@ from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
-from spine.top_down.queries import group_sums, query_group
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, Claim, precheck
@@ -35,8 +34,10 @@ from tasks.records.findings import Finding, has_errors, keep_findings, kept, ref
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open_records
-from tasks.top_down.declared.measure import ALL, DeclaredRun
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.input.declared_counts import broken_counts
 from tasks.top_down.source import Validated, save_histograms
 
 RECORDS = "records"  # in place of a product
@@ -57,7 +58,9 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
         precheck(charging, Claim(run, EVERYWHERE, declared.spend))
 
 
-def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
+def tabulate(
+    run: DeclaredRun, workers: Workers, data: str, public: PublicTables, estimator: Estimator = "topdown"
+) -> Validated:
     """Check every record, count it, and compare the counts with all declared figures.
 
     A run that has counted continues from its own counts, if its records are unchanged or gone.
@@ -77,6 +80,7 @@ def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables
         return validated
     remove(run / "persons", run / "counts")
     save_object(run / PUBLIC, public)
+    run.choose(estimator)
     with unchanged([data, *mark_files(mark_folder(data))]):
         validated = _tabulate(run, workers, data)
     save_object(run / VALIDATED, validated)
@@ -169,19 +173,7 @@ def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: In
             text = f"totals of {file_name(form.totals[at].file)} that are not the numbers of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
     for at, counted in enumerate(form.counts):
-        parts, declared_counts = query_group(declared.declaration.product, counted.partition), figures.counts[at]
-        records = group_sums(parts, len(keys), leaf, cell, count)
-        has = np.array([bool(column) for column in counted.columns])
-        least = np.array(counted.least or [0] * len(has))
-        most = [each if isinstance(each, int) else np.inf for each in counted.most] or [np.inf] * len(has)
-        for text, bad in (
-            ("records in leaves whose declared count of their part is 0", (records > 0) & (declared_counts == 0)),
-            ("fewer records than the declared counts need", records < declared_counts * least),
-            (
-                "more records than the declared counts allow",
-                records > declared_counts * np.where(declared_counts, most, 0),
-            ),
-        ):
-            rows = np.flatnonzero((bad & has).any(axis=1))
-            if len(rows):
-                yield Finding(file, text, f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))
+        counts = figures.counts[at]
+        for rule, bad in broken_counts(declared.declaration.product, counted, counts, leaf, cell, count):
+            if len(rows := np.flatnonzero(bad)):
+                yield Finding(file, f"leaves with {rule}", f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))

@@ -8,18 +8,20 @@ from spine.top_down import Estimates, TrueHistograms
 from tasks.errors import Failed
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
 from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import estimate_by_topdown
-from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import FIRST, Source, StateAnswers, TopDownRun, load_histograms, save_histograms
+from tasks.top_down.measure import MeasuredRun
+from tasks.top_down.run_plan import US
+from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import OwnAnswers
 
 
-def estimate(run: TopDownRun, workers: Workers) -> None:
+def estimate(run: MeasuredRun, workers: Workers) -> None:
     """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
     if is_truth(run):
         workers.map(run.descents[0].title, run, take_exact, run.product_levels)
@@ -32,15 +34,15 @@ def estimate_from(source: Source, workers: Workers) -> None:
     if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
         return
-    pass_up(source, workers, groups=True, areas=source.has_areas)
+    pass_up(source, workers, groups=True, areas=isinstance(source, BlockSource))
     if source.validated.nation:
-        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
+        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in dict(source.product_states)])
     estimate_by_topdown(source, workers, tree_answers)
-    if source.has_areas:
+    if isinstance(source, BlockSource):
         find_margins(source, workers)
 
 
-def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
+def take_exact(run: MeasuredRun, product: str, state: str, level: str) -> None:
     """Save exact histograms where estimates go: what estimation without noise would find.
 
     Raises Failed where the run is authorized to draw noise: only a truth shows exact counts.
@@ -53,7 +55,7 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
 
 
 def tree_answers(
-    source: Source, product: ProductName, state: str, measured: StateAnswers, parents: Estimates | None
+    source: Source, product: str, state: str, measured: StateAnswers, parents: Estimates | None
 ) -> OwnAnswers:
     """Return what the children of these parents, or the roots, are estimated from: their information.
 

@@ -21,18 +21,18 @@ import spine.top_down as engine  # its compiled functions are imported at first 
 from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import summaries
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.blocks import BlockSource
+from tasks.top_down.run_plan import US
 from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
 
 if TYPE_CHECKING:
-    Answers = Callable[[Source, ProductName, str, StateAnswers, Estimates | None], engine.OwnAnswers]
+    Answers = Callable[[Source, str, str, StateAnswers, Estimates | None], engine.OwnAnswers]
 
 SOLVES = "solves"
 
 
 def own_answers(
-    _source: Source, _product: ProductName, _state: str, measured: StateAnswers, _parents: Estimates | None
+    _source: Source, _product: str, _state: str, measured: StateAnswers, _parents: Estimates | None
 ) -> engine.OwnAnswers:
     """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
     return engine.OwnAnswers(measured.plan, measured)
@@ -42,7 +42,7 @@ def estimate_by_topdown(source: Source, workers: Workers, answers: Answers = own
     """Estimate the histograms of all geounits of every product; answers: what each batch is estimated from."""
     top, *below = source.descents
     if source.validated.nation:
-        nations = [(product, US, 0, None, US, "State", answers) for product in source.design.products]
+        nations = [(product, US, 0, None, US, "State", answers) for product in dict(source.product_states)]
         workers.map(top.title, source, estimate_batch, nations)
     whole = [(*pair, 0, None, top.level, top.lowest, answers) for pair in source.product_states]
     workers.map(top.title, source, estimate_batch, whole)
@@ -53,7 +53,7 @@ def estimate_by_topdown(source: Source, workers: Workers, answers: Answers = own
 
 def estimate_batch(
     source: Source,
-    product: ProductName,
+    product: str,
     state: str,
     first: int,
     last: int | None,
@@ -89,16 +89,17 @@ def estimate_batch(
     save_object(done, [solve for _, solves in found for solve in solves])
 
 
-def _parts_of_nation(source: Source, product: ProductName, state: str) -> Estimates:
+def _parts_of_nation(source: Source, product: str, state: str) -> Estimates:
     """Read a state's parts from the estimates below the nation."""
+    assert isinstance(source, BlockSource)  # no other source has a nation
     parts = load_histograms(source.estimates_folder(product, US, "State") / FIRST, Estimates)
     number = source.validated.states.index(state)
-    ends = np.cumsum([0, *(len(summary.shares) for summary in summaries(source, product))])
+    ends = np.cumsum([0, *(len(summary.shares) for summary in source.summaries(product))])
     own = parts.only(*ends[[number, number + 1]].tolist())
     return Estimates(0, 0, own.starts, own.cell, own.count)
 
 
-def load_solves(source: Source, product: ProductName, state: str) -> list[engine.Solve]:
+def load_solves(source: Source, product: str, state: str) -> list[engine.Solve]:
     """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
     folder = source.estimates_folder(product, state, SOLVES)
     paths = complete(folder) if folder.exists() else []
@@ -106,7 +107,7 @@ def load_solves(source: Source, product: ProductName, state: str) -> list[engine
 
 
 def load_estimates(
-    source: Source, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
+    source: Source, product: str, state: str, level: str, first: int = 0, last: int | None = None
 ) -> Estimates:
     """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
     paths = complete(source.estimates_folder(product, state, level))

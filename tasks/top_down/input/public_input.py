@@ -27,8 +27,8 @@ from tasks.records.files import file_name
 from tasks.records.findings import Finding, has_errors
 from tasks.records.public_table import find_faults, whole_numbers
 from tasks.records.tables import LINE, Column, check_distinct, check_mask, check_pattern
+from tasks.top_down.blocks import Blocks
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
-from tasks.top_down.source import Blocks
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)

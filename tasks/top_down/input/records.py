@@ -5,7 +5,7 @@ Columns are those of the 2020 redistricting microdata detail file (docs/spec/fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,27 +17,29 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spine.geocodes import digits
-from spine.geography import BoolArray, IntArray
-from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from spine.geography import IntArray
+from spine.redistricting import HOUSEHOLD, PERSONS, UNITS
 from tasks.lifecycle.files import open_array, save_arrays
 from tasks.records import counted_records
 from tasks.records.arrow import text
 from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.records.record_digests import Sums, sum_by_state, weights
 from tasks.records.records import RowChecks
-from tasks.records.tables import Column
+from tasks.top_down.blocks import Blocks, TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.source import Blocks, TopDownRun
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
 }
-DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {  # RTYPE: housed, in or of group quarters
-    "persons": {"RTYPE": ("3", "5"), **{axis.column: axis.codes for axis in PERSONS.axes}},
-    "units": {"RTYPE": ("2", "4"), "HH_STATUS": ("0", "1", "2")},
+RTYPE: dict[ProductName, dict[str, int]] = {"persons": {"3": 0, "5": 1}, "units": {"2": 0, "4": 1}}  # 1: group quarters
+DISAGREE: dict[ProductName, str] = {
+    "persons": "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
+    "units": "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
 }
-FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
-CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
+FACILITY = UNITS.cells  # group quarters among the units, which H1 does not count
+CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
+PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
+STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
 CODES = "prepared/codes"
 _PARTS = {  # of a block's 16-digit geocode
     "TABBLKST": slice(0, 2),
@@ -82,51 +84,21 @@ def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> t
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         rule = f"Invalid values found in {name}; valid are {width} digits"
         checks.fault(rule, name, ~columns[name].where(partial(has_digits, width)))
-    for name, domain in DOMAINS[product].items():
-        through = "or" if len(domain) == 2 else "to"
-        rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
-        checks.fault(rule, name, ~columns[name].where(domain.__contains__))
-    for rule, name, bad in _contradictions(product, columns):
-        checks.fault(rule, name, bad)
+    kind = checks.coordinates("RTYPE", RTYPE[product])
+    if product == "units":
+        cell = checks.coordinates("HH_STATUS", STATUSES)
+        in_group = cell == FACILITY
+    else:
+        cell = checks.cells(PERSONS, PERSON_VALUES)
+        in_group = PERSONS.types[cell] != HOUSEHOLD
+    checks.fault(DISAGREE[product], "RTYPE", checks.good & ((kind == 1) != in_group))
     row = np.zeros(len(checks.rows), np.int64)
     if geography is not None:
-        at, known = find_blocks(open_array(geography, "code"), block_numbers(columns))
-        row = open_array(geography, "row")[at]
+        block, known = find_blocks(open_array(geography, "code"), block_numbers(columns))
+        row = open_array(geography, "row")[block]
         checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
         checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
-    if product == "persons":
-        cell = np.ravel_multi_index([_number(columns[axis.column], axis.codes) for axis in PERSONS.axes], PERSONS.shape)
-    else:
-        statuses = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
-        cell = statuses[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
     return (row * CELLS[product] + cell)[checks.good], None
-
-
-def _is(column: Column, value: str) -> BoolArray:
-    chosen: BoolArray = column.where(lambda each: each == value)
-    return chosen
-
-
-def _number(column: Column, domain: tuple[str, ...]) -> IntArray:
-    place = {value: number for number, value in enumerate(domain)}
-    numbers: IntArray = column.where(lambda value: place.get(value, 0), np.int64)
-    return numbers
-
-
-def _contradictions(product: ProductName, columns: Mapping[str, Column]) -> Iterator[tuple[str, str, BoolArray]]:
-    """Yield what columns of a record say against each other: the rule, a column, and which records break it."""
-    if product == "persons":
-        grouped = ~_is(columns["GQTYPE_PL"], "0")
-        rule = "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)"
-        minors = _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1))
-        zero = "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero"
-    else:
-        grouped = _is(columns["HH_STATUS"], "0")
-        rule = "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)"
-    housed, group = (_is(columns["RTYPE"], kind) for kind in DOMAINS[product]["RTYPE"])
-    yield rule, "RTYPE", (housed & grouped) | (group & ~grouped)
-    if product == "persons":
-        yield zero, "VOTING_AGE", minors
 
 
 def block_columns(geocode: IntArray) -> dict[str, pa.Array]:
@@ -140,7 +112,7 @@ def person_columns(cell: IntArray) -> dict[str, pa.Array]:
     """Return the other columns of persons, of these cells."""
     in_group = (PERSONS.types[cell] != HOUSEHOLD).astype(np.int64)
     columns = {axis.column: words(axis.codes, PERSONS.coordinates[axis.name][cell]) for axis in PERSONS.axes}
-    return {"RTYPE": words(DOMAINS["persons"]["RTYPE"], in_group), **columns}
+    return {"RTYPE": words([*RTYPE["persons"]], in_group), **columns}
 
 
 def unit_columns(status: IntArray) -> dict[str, pa.Array]:

@@ -21,11 +21,12 @@ from tasks.records.findings import MISSING, Finding, has_errors, keep_findings, 
 from tasks.records.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.records.record_digests import digests as state_digests
 from tasks.records.records import STATE, digest_by_workers, open_records
+from tasks.top_down.blocks import Blocks, TopDownRun, save_blocks
+from tasks.top_down.input.histograms import findings_path, validate_state
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
-from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run_plan import Design, ProductName, Tables, public_digests
-from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.source import Validated
 from tasks.top_down.spend import planned_spend, planned_spends
 
 

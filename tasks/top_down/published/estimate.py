@@ -11,6 +11,7 @@ from tasks.lifecycle.files import fsync_tree
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
@@ -18,7 +19,7 @@ from tasks.top_down.source import Source
 S = TypeVar("S", bound=Source)
 
 
-def write_estimate(source: Source, workers: Workers, staged: Path) -> None:
+def write_estimate(source: BlockSource, workers: Workers, staged: Path) -> None:
     """Write the release of an estimate: histograms, microdata, margins, manifest and report."""
     estimate_from(source, workers)
     write_release(source, workers, staged)

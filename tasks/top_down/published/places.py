@@ -20,10 +20,11 @@ from tasks.records.files import digest_file
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST, marked
 from tasks.releases.received import path_in
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import NmfSource, Request
-from tasks.top_down.published.source import Changes, PublishedSource
+from tasks.top_down.published.source import Changes
 from tasks.top_down.release.description import (
     BLOCKS_FOLDER,
     FOLDER,
@@ -59,7 +60,7 @@ class Published:
         """Return digests of all that a state's estimates follow from."""
         raise NotImplementedError
 
-    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
         """Read and validate them into the directory at a path.
 
         only: states to be estimated by themselves, without the US level, if any are named.
@@ -87,11 +88,11 @@ class PublishedRelease(Published):
         with reading(folder):
             return repr(self.described), [(name, file_digest(path_in(folder, name))) for name in names]
 
-    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
         """Read and validate them, as they were described when they were opened."""
-        from tasks.top_down.published.release_source import ReleaseSource, read_into
+        from tasks.top_down.published.release_source import BlockRelease, read_into
 
-        source, folder = ReleaseSource(path), self.described.folder
+        source, folder = BlockRelease(path), self.described.folder
         read_into(source, workers, self.described, changes, only)
         keep_regions(source, str(folder.parent if folder.name == FOLDER else folder))
         return source
@@ -110,7 +111,7 @@ class PublishedFiles(Published):
         parts = [(part.name, file_digest(part.path)) for part in self.inventory.parts if part.state[1:] == state]
         return parts, self.request.totals and digest_file(self.request.totals)
 
-    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> PublishedSource:
+    def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
         """Read and validate them; a fault is a finding."""
         from tasks.top_down.published.nmf.read_files import Reading, read_files
 

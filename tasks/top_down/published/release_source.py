@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,17 +16,17 @@ import pyarrow.parquet as pq
 from privacy.noise.exact import parse_exact
 from spine.geography import IntArray
 from spine.hierarchy import common_denominator
-from spine.noise import parameter
-from spine.top_down import query_group
+from spine.top_down import Bounds, Plan, query_group
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.releases.received import path_in
-from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
+from tasks.top_down.blocks import Blocks, BlockSource, build_spines, save_spine
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (
+    LARGEST_NATION,
     ORIGIN,
     TOO_FAR,
     Changes,
@@ -45,10 +46,16 @@ from tasks.top_down.release.description import (
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import Blocks
+from tasks.top_down.source import Names
 
 JOIN = "\x1f"  # between the codes of a geounit that has several
-LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
+LAW = (
+    "query",
+    "share",
+    "variance_numerator",
+    "variance_denominator",
+    "variance",
+)  # columns that name the law of an answer
 RELEASE = "prepared/release"
 
 
@@ -63,42 +70,24 @@ class Measurements(NamedTuple):
 class ReleaseSource(PublishedSource):
     """The measurements of a release of das-flows."""
 
-    def columns_of_geounits(self, _level: str) -> tuple[str, ...]:
-        """Return the columns that name the geounits of a level."""
-        return ("geounit",)
-
-    def geounits(self, product: ProductName, state: str, level: str) -> pa.Array:
-        """Return the names of the geounits of a level, as its file has them."""
-        return text(codes_of(self, product, state)[self.plan(product, state).spine.levels.index(level)])
-
-    def file(self, product: ProductName, state: str, level: str) -> str:
-        """Return the file of a level's answers."""
-        return f"{product}/{level}/{state}.parquet"
-
-    def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
-        """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law; else map it."""
-        plan = self.plan(product, state)
-        number = plan.spine.levels.index(level)
-        columns, expected = self.columns(plan, level), plan.spine.shares[number] > 0
-        path = path_in(load_object(self / RELEASE, Measurements).folder, self.file(product, state, level))
-        codes = self.geounits(product, state, level)
-        new_answers(folder, len(expected), columns.values())
-        answered = np.zeros((len(columns), len(expected)), np.int64)
-        try:
-            for query, geounit, answers in _answers(self, product, state, number, path, codes):
-                np.add.at(answered[list(columns).index(query)], geounit, 1)
-                put_answers(folder, geounit, columns[query], answers, path)
-        except UNREADABLE as error:
-            raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
-        if (answered != expected).any():
-            row, column = (int(index[0]) for index in np.nonzero(answered != expected))
-            which = f"{list(columns)[row]} of geounit {codes[column].as_py() or US}"
-            raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
+    def fill(self, product: str, state: str, level: str, folder: Path) -> Read:
+        """Map the answers of a level, which are validated (`read_answers`)."""
+        plan, (file, names) = self.plan(product, state), self.released(product, state, level)
+        number, columns = plan.spine.levels.index(level), self.columns(plan, level)
+        path = path_in(load_object(self / RELEASE, Measurements).folder, file)
+        new_answers(folder, len(plan.spine.starts[number]), columns.values())
+        for query, geounit, answers in read_answers(plan, number, path, names):
+            put_answers(folder, geounit, columns[query], answers, path)
         return [], None
 
 
+@dataclass(frozen=True)
+class BlockRelease(BlockSource, ReleaseSource):
+    """The measurements of a release of the redistricting data."""
+
+
 def read_into(
-    source: ReleaseSource, workers: Workers, described: Description, changes: Changes, only: Sequence[str]
+    source: BlockRelease, workers: Workers, described: Description, changes: Changes, only: Sequence[str]
 ) -> None:
     """Read the measurements of a release into a directory: blocks, spines, then the answers, which are validated.
 
@@ -109,13 +98,13 @@ def read_into(
         workers.map("spine", source, read_spine, source.product_states)
     else:
         build_spines(source, workers)
-    if digest is not None and spine_digest(source) != digest:
+    if digest is not None and source.spine_digest() != digest:
         raise Refused(f"{described.folder}: the blocks and settings give another spine than the one that was measured")
     workers.map("read answers", source, read_level, source.product_levels)
 
 
 def _save_description(
-    source: ReleaseSource, described: Description, changes: Changes, only: Sequence[str]
+    source: BlockRelease, described: Description, changes: Changes, only: Sequence[str]
 ) -> str | None:
     """Save design and blocks; return the digest of the spines that were measured, where all of them are made."""
     folder, totals, validated = described.folder, described.totals, described.validated
@@ -138,7 +127,7 @@ def _save_description(
     return digest
 
 
-def read_spine(source: ReleaseSource, product: ProductName, state: str) -> None:
+def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
     """Save the spine of imported measurements, which is read, with the shares that they have."""
     folder, all_widths = load_object(source / RELEASE, Measurements)
     widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
@@ -157,7 +146,7 @@ def read_spine(source: ReleaseSource, product: ProductName, state: str) -> None:
         )
     except UNREADABLE as error:
         raise Refused(f"{path}: no geounits of imported measurements ({type(error).__name__})") from None
-    save_arrays(codes_folder(source, product, state), {str(level): digits for level, digits in enumerate(codes)})
+    save_arrays(source.codes_folder(product, state), {str(level): digits for level, digits in enumerate(codes)})
     save_spine(source, product, state, replace(bare, shares=shares, denominator=denominator))
 
 
@@ -174,51 +163,80 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
-def geounit_numbers(table: pa.Table, columns: Sequence[str], names: pa.Array) -> IntArray:
-    """Return the number of the geounit of each row in the spine's order, by its codes, joined.
+def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[tuple[str, IntArray, IntArray]]:
+    """Validate the answers in a file; yield each query group with geounits, by number, and their (geounits, n) answers.
 
-    columns: of its codes, none for the only one at the top. names: in the order of the spine.
-
-    Raises ValueError for a geounit that is not on the spine.
+    Raises Refused for another file, for an answer that is missing, of another law than its geounit's share gives, or
+    twice, and for one that no noise explains.
     """
-    codes = [table[name].cast(pa.large_string()) for name in columns]
-    joined = pa.compute.binary_join_element_wise(*codes, pa.scalar(JOIN, pa.large_string())) if codes else None
-    found = pa.compute.index_in(pa.array([""] * len(table), names.type) if joined is None else joined, value_set=names)
-    if found.null_count:
-        raise ValueError("a geounit that is not on the spine")
-    rows: IntArray = found.to_numpy().astype(np.int64)
-    return rows
+    queries, expected = [*plan.allocation.queries[plan.spine.levels[level]]], plan.spine.shares[level] > 0
+    own = names(0, len(expected), np.arange(len(expected)))
+    codes = _joined([*own.values()], len(expected))
+    answered = np.zeros((len(queries), len(expected)), np.int64)
+    try:
+        for query, geounit, answers in _answers(plan, level, path, [*own], codes):
+            np.add.at(answered[queries.index(query)], geounit, 1)
+            yield query, geounit, answers
+    except UNREADABLE as error:
+        raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
+    if (answered != expected).any():
+        row, column = (int(index[0]) for index in np.nonzero(answered != expected))
+        which = f"{queries[row]} of geounit {codes[column].as_py() or US}"
+        raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
+
+
+def _joined(codes: Sequence[pa.Array], number: int) -> pa.Array:
+    """Return the codes of geounits, joined; the only one at the top may have none."""
+    texts = [each.cast(pa.large_string()) for each in codes]
+    if not texts:
+        return pa.array([""] * number, pa.large_string())
+    return pa.compute.binary_join_element_wise(*texts, pa.scalar(JOIN, pa.large_string()))
+
+
+def _largest_count(bounds: Bounds) -> int:
+    """Return what no count below a root can exceed: the declared number of all records, if it is."""
+    if bounds.fixed:
+        return int(bounds.number(0).sum())
+    totals = bounds.totals[0]
+    return LARGEST_NATION if totals is None else int(totals.values.sum())
 
 
 def _answers(
-    source: ReleaseSource, product: ProductName, state: str, level: int, path: Path, codes: pa.Array
+    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
-    plan, most = source.plan(product, state), source.largest_count(product, state)
+    most = _largest_count(plan.bounds)
     alphas = plan.allocation.queries[plan.spine.levels[level]]
-    file, named = pq.ParquetFile(path), source.columns_of_geounits(plan.spine.levels[level])
+    file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=[*named, "value", *LAW])
-        geounit, answers = geounit_numbers(table, named, codes), table["value"].combine_chunks()
+        place, answers = (
+            pa.compute.index_in(_joined([table[name] for name in named], len(table)), codes),
+            table["value"],
+        )
+        if place.null_count:
+            raise ValueError("a geounit that is not on the spine")
+        geounit, answers = place.to_numpy().astype(np.int64), answers.combine_chunks()
         if answers.null_count or answers.flatten().null_count:
             raise Refused(f"{path}: an answer is missing in the column value")
         shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
                 raise Refused(f"{path}: answers to {query}, which is not asked in this level")
-            share, numerator, denominator = map(parse_exact, numbers)
+            (share, numerator, denominator), stated_variance = map(parse_exact, numbers[:3]), float(numbers[3])
             stated = share * plan.spine.denominator
             if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():
                 raise Refused(f"{path}: answers to {query} with another share than the spine gives")
-            if numerator / denominator != parameter(plan.allocation, share, alphas[query]):
+            own = law(plan.allocation, share, alphas[query])
+            if numerator / denominator != own.parameter or not isclose(stated_variance, variance(own)):
                 raise Refused(f"{path}: answers to {query} with another variance than their share gives")
             if (width[rows] != query_group(plan.product, query).width).any():
                 raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
             taken = answers.take(pa.array(rows)).flatten().to_numpy().reshape(len(rows), -1)
-            far = is_far(taken, variance(law(plan.allocation, share, alphas[query])), most)
+            far = is_far(taken, variance(own), most)
             if far.any():
                 code = codes[int(geounit[rows][far.argmax()])].as_py() or US
                 raise Refused(f"{path}: answers to {query} with {TOO_FAR.format(most)}: geounit {code}")

@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.redistricting import HOUSEHOLD
 from spine.top_down import NoisyAnswers, query_group
 from tasks.errors import Refused
 from tasks.lifecycle.files import atomic_path, load_object, open_array
 from tasks.records.findings import Finding
-from tasks.top_down.input.geography import plan_of
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Origin, Source
 
@@ -49,17 +47,6 @@ class PublishedSource(Source):
     def origin(self) -> Origin:
         """Load who published the measurements."""
         return load_object(self / ORIGIN, Origin)
-
-    def plan(self, product: ProductName, state: str) -> Plan:
-        """Return the plan of estimating a state, or (US) the states' parts below the nation."""
-        return plan_of(self, product, state)
-
-    def largest_count(self, product: ProductName, state: str) -> int:
-        """Return what no count in a state can exceed: its declared population, or its housing units."""
-        if state == US:
-            return LARGEST_NATION
-        blocks = self.state(state)
-        return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Validate the answers of a level of a state, and write them to a folder (`new_answers`, `put_answers`).

@@ -30,10 +30,10 @@ from tasks.lifecycle.staging import release_file, write_table
 from tasks.records.arrow import text
 from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
 from tasks.releases.received import NotOfRelease, path_in, read_json
-from tasks.top_down.input.geography import codes_of, spine_digest
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import ESTIMATORS, PRODUCTS, SCHEMAS, SPINES, Design, ProductName, check_allocation
-from tasks.top_down.source import Origin, Source, Validated
+from tasks.top_down.source import Origin, Validated
 
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER, GEOUNITS_FOLDER = "design.json", "blocks", "geounits"
@@ -69,13 +69,13 @@ class Description:
     widths: Mapping[ProductName, tuple[int, ...]] = field(default_factory=dict)
 
 
-def write_description(source: Source, staged: Path) -> None:
+def write_description(source: BlockSource, staged: Path) -> None:
     """Write design.json of a run's measurements."""
     design, validated = source.design, source.validated
     totals = {state: source.state(state).totals[int(state)] for state in validated.states}
-    content = described_measurements(source.id, design, validated, spine_digest(source), totals)
+    content = described_measurements(source.id, design, validated, source.spine_digest(), totals)
     if (origin := source.origin) is not None:  # read from the Census Bureau's files
-        codes = {name: codes_of(source, name, validated.states[0]) for name in design.products}
+        codes = {name: source.codes(name, validated.states[0]) for name in design.products}
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
@@ -232,7 +232,7 @@ def _read_allocation(content: Mapping[str, Any]) -> Allocation:
     return Allocation(definition, parse_exact(content["budget"]), levels, queries, content["source"])
 
 
-def write_blocks(source: Source, state: str, staged: Path) -> None:
+def write_blocks(source: BlockSource, state: str, staged: Path) -> None:
     """Write the public geography of a state's blocks and their declared living quarters."""
     blocks = source.state(state)
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
@@ -241,9 +241,9 @@ def write_blocks(source: Source, state: str, staged: Path) -> None:
     write_table(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
 
 
-def write_geounits(source: Source, product: ProductName, state: str, staged: Path) -> None:
+def write_geounits(source: BlockSource, product: ProductName, state: str, staged: Path) -> None:
     """Write the blocks of a spine that was read."""
-    order, codes = source.spine(product, state).order, codes_of(source, product, state)[-1]
+    order, codes = source.spine(product, state).order, source.codes(product, state)[-1]
     table = pa.table({"block": pa.array(order.astype(np.int32)), "geocode": text(codes)})
     write_table(staged, f"{FOLDER}/{GEOUNITS_FOLDER}/{product}/{state}.parquet", table)
 

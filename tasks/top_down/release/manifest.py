@@ -14,12 +14,11 @@ from spine.allocations import Allocation
 from spine.noise import distinct_shares, noise
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
-from tasks.records.arrow import text
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
-from tasks.top_down.input.geography import codes_of, spine_digest, summaries
 from tasks.top_down.release.description import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
@@ -45,7 +44,7 @@ STATEMENTS = {
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
-def describe_release(run: Source, staged: Path) -> None:
+def describe_release(run: BlockSource, staged: Path) -> None:
     """Write report.html and, over all files of the staging folder, manifest.json."""
     validated, truth, origin = run.validated, is_truth(run), run.origin
     manifest: dict[str, Any] = {
@@ -63,7 +62,7 @@ def describe_release(run: Source, staged: Path) -> None:
             said=statements_of(truth=truth, of_bureau=origin is not None and origin.run is None),
         ),
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
-        "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
+        "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": run.spine_digest()},
         "products": {product: _product(run, product) for product in run.design.products},
         **made_by(run),
     }
@@ -109,14 +108,15 @@ def statements_of(*, truth: bool, of_bureau: bool) -> dict[str, str]:
 
 
 def measured(allocation: Allocation, levels: Iterable[str], shares: Mapping[str, list[Fraction]]) -> dict[str, Any]:
-    """Return what a product states of its noise. shares: by level, those that some geounit has, ascending."""
+    """Return what a histogram states of its noise. shares: by level, those that some geounit has, ascending."""
     return {
+        "budget": str(allocation.budget),
         "shares": {level: str(allocation.levels[level]) for level in levels},
         "noise": list(describe_noise(allocation, shares)),
     }
 
 
-def _product(run: Source, product: ProductName) -> dict[str, Any]:
+def _product(run: BlockSource, product: ProductName) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
     entry: dict[str, Any] = {
@@ -128,17 +128,17 @@ def _product(run: Source, product: ProductName) -> dict[str, Any]:
         entry |= measured(allocation, entry["geounits"], _shares(run, product))
     if margins := describe_margins(run, product):
         entry["margins"] = margins
-    solved = describe_solves(allocation.levels, ((level, solve) for _, level, solve in _solves(run, product)))
-    return entry | {"solved": solved, "failed": list(_failed(run, product))}
+    solved, failed = describe_solves(run, product, allocation.levels)
+    return entry | {"solved": solved, "failed": [{"state": state, **row} for state, row in failed]}
 
 
-def _geounits(run: Source, product: ProductName) -> dict[str, int]:
+def _geounits(run: BlockSource, product: ProductName) -> dict[str, int]:
     levels = run.spine(product, run.validated.states[0]).levels
-    counts = np.sum([summary.geounits for summary in summaries(run, product)], axis=0).tolist()
+    counts = np.sum([summary.geounits for summary in run.summaries(product)], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
-def _shares(run: Source, product: ProductName) -> dict[str, list[Fraction]]:
+def _shares(run: BlockSource, product: ProductName) -> dict[str, list[Fraction]]:
     """Return by level the shares that some geounit has, ascending."""
     shares: dict[str, set[Fraction]] = {}
     if run.validated.nation:
@@ -161,19 +161,20 @@ def describe_noise(allocation: Allocation, shares: Mapping[str, list[Fraction]])
         }
 
 
-def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, str, Solve]]:
-    """Yield how every parent was solved, with its state (or US) and the level of its children."""
-    for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
-        levels = (US, "State") if state == US else run.spine(product, state).levels
-        yield from ((state, levels[solve.level], solve) for solve in load_solves(run, product, state))
-
-
-def describe_solves(levels: Iterable[str], solves: Iterable[tuple[str, Solve]]) -> dict[str, Any]:
-    """Return by level of the children how parents were solved; solves: with their level."""
+def describe_solves(
+    source: Source, product: str, levels: Iterable[str]
+) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Return by level of the children how parents were solved, and with its part each that was not at the first try."""
     by_level: dict[str, list[Solve]] = {level: [] for level in levels}
-    for level, solve in solves:
-        by_level[level].append(solve)
-    return {
+    failed = []
+    nation = [(product, US)] if source.validated.nation else []
+    for name, state in [*nation, *(pair for pair in source.product_states if pair[0] == product)]:
+        of_spine = (US, "State") if state == US else source.spine(name, state).levels
+        for solve in load_solves(source, name, state):
+            by_level[of_spine[solve.level]].append(solve)
+            if solve.failed:
+                failed.append((state, _describe_failed(source, name, state, of_spine, solve)))
+    solved = {
         level: {
             "parents": len(solves),
             "iterations": _spread([solve.iterations for solve in solves]),
@@ -184,12 +185,18 @@ def describe_solves(levels: Iterable[str], solves: Iterable[tuple[str, Solve]]) 
         for level, solves in by_level.items()
         if solves
     }
+    return solved, failed
 
 
-def describe_failed(children: str, parent: str, solve: Solve) -> dict[str, Any]:
-    """Return a parent that the first attempt did not solve, by its name."""
+def _describe_failed(source: Source, product: str, state: str, levels: Sequence[str], solve: Solve) -> dict[str, Any]:
+    """Return how a parent was solved that the first attempt did not solve, named by its codes; a root has none."""
+    parent = ""
+    if solve.level:
+        _, names = source.released(product, state, levels[solve.level - 1])
+        codes = names(solve.parent, solve.parent + 1, np.zeros(1, np.int64))
+        parent = "/".join(str(column[0]) for column in codes.values())
     return {
-        "children": children,
+        "children": levels[solve.level],
         "parent": parent,
         "least_squares": str(solve.solver),
         "rounding": str(solve.rounding),
@@ -199,13 +206,3 @@ def describe_failed(children: str, parent: str, solve: Solve) -> dict[str, Any]:
 
 def _spread(numbers: list[int]) -> dict[str, int]:
     return {"median": int(np.median(numbers)), "most": max(numbers)}
-
-
-def _failed(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
-    """Yield the parents that the first attempt did not solve, by their geocodes."""
-    for state, children, solve in _solves(run, product):
-        if solve.failed:
-            parent = ""  # a root, or below the nation
-            if state != US and solve.level:
-                parent = text(codes_of(run, product, state)[solve.level - 1])[solve.parent].as_py()
-            yield {"state": state, **describe_failed(children, parent, solve)}

@@ -27,7 +27,7 @@ from spine.top_down.queries import DETAILED
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
-from tasks.top_down.input.geography import ROWS, codes_of
+from tasks.top_down.blocks import ROWS, BlockSource
 from tasks.top_down.release.nmf_layout import (
     CONSTRAINTS,
     FOOTER,
@@ -46,7 +46,7 @@ from tasks.top_down.release.nmf_layout import (
     written_order,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import Source, StateAnswers
+from tasks.top_down.source import StateAnswers
 
 FOLDER = "nmf"
 PART = "part-00000.snappy.parquet"
@@ -105,7 +105,7 @@ def answer_rows(axes: Sequence[str], queries: Sequence[Query], batch: Batch, num
 class Geounits:
     """The geounits of a level in one folder, in the order of their geocodes. rows: their numbers in the spine."""
 
-    source: Source
+    source: BlockSource
     product: ProductName
     level: str
     measuring: StateAnswers
@@ -127,16 +127,16 @@ class Geounits:
         return replace(self, codes=self.codes[at], rows=self.rows[at])
 
 
-def write_measurement_files(source: Source, workers: Workers, staged: Path) -> None:
+def write_measurement_files(source: BlockSource, workers: Workers, staged: Path) -> None:
     """Write every level of every product and state into a staging folder."""
     workers.map("measure", source, write_folders, [(*each, staged) for each in source.product_levels])
 
 
-def write_folders(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:
+def write_folders(source: BlockSource, product: ProductName, state: str, level: str, staged: Path) -> None:
     """Write the answers and the declared numbers of a level of a state and its AIAN part, or of the US."""
     measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
-    codes = codes_of(source, product, state)[number]
+    codes = source.codes(product, state)[number]
     place = staged / FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
     for below, rows in _folders(codes, state).items():
         rank = np.argsort(as_codes(codes[rows]))
@@ -236,7 +236,7 @@ def _write(tables: Iterator[pa.Table], footer: dict[str, str], staged: Path, fol
         writer.add_key_value_metadata(footer)
 
 
-def _footer(source: Source) -> dict[str, str]:
+def _footer(source: BlockSource) -> dict[str, str]:
     """Return what the footer of every file says about the run: as public as its manifest."""
     states, declared = source.validated.states, source.state(source.validated.states[0]).totals
     totals = {int(state): declared[int(state)] for state in states}

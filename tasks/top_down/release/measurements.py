@@ -1,12 +1,12 @@
 """Write the noisy measurements of a release, from which others can redo the estimate.
 
-One file per product, level and state; one row per geounit and query group (docs/spec/files.md#topdown-release).
-They are drawn again here: the same numbers as in estimation.
+A file for each level of a part of a hierarchy, a row for each geounit and query group
+(docs/spec/files.md#topdown-release). They are drawn again here: the same numbers as in estimation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ import pyarrow as pa
 from spine.geography import IntArray
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import ROWS, codes_of, geounits
+from tasks.top_down.blocks import ROWS, BlockSource, TopDownRun
 from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
-from tasks.top_down.run_plan import ProductName, law, variance
-from tasks.top_down.source import Source, StateAnswers, TopDownRun
+from tasks.top_down.run_plan import law, variance
+from tasks.top_down.source import Names, Source, StateAnswers
 
 
 def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
@@ -32,7 +32,7 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
         write(run, workers, staged)
 
 
-def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
+def write_own_layout(source: BlockSource, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` into a staging folder."""
     workers.map("measure", source, write_level, [(*each, staged) for each in source.product_levels])
     workers.map("measure", source, write_blocks, [(state, staged) for state in source.validated.states])
@@ -41,27 +41,17 @@ def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
     write_description(source, staged)
 
 
-def write_level(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:
-    """Write the measurements of a level of a state."""
-    measuring = source.answers(product, state)
-    number = measuring.plan.spine.levels.index(level)
-    codes = codes_of(source, product, state)[number]
-
-    def named(first: int, last: int, rows: IntArray) -> dict[str, pa.Array]:
-        return {"geounit": geounits(codes[first:last], rows)}
-
-    write_tables(staged, tables_of_answers(measuring, number, named), f"{FOLDER}/{product}/{level}/{state}.parquet")
+def write_level(source: Source, product: str, state: str, level: str, staged: Path) -> None:
+    """Write the measurements of a level of a part of a hierarchy."""
+    measuring, (file, names) = source.answers(product, state), source.released(product, state, level)
+    tables = _tables_of_answers(measuring, measuring.plan.spine.levels.index(level), names, source.answer_type)
+    write_tables(staged, tables, f"{FOLDER}/{file}")
 
 
-def tables_of_answers(
-    measuring: StateAnswers,
-    level: int,
-    named: Callable[[int, int, IntArray], dict[str, pa.Array]],
-    kind: Any = np.int32,
-) -> Iterator[pa.Table]:
+def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: Any) -> Iterator[pa.Table]:
     """Yield the rows of a level's geounits by query group, some at a time; a geounit with the share 0 has none.
 
-    named: the columns that name some of the geounits first ... last - 1, by their places there. kind: of the answers.
+    kind: of the answers.
     """
     plan = measuring.plan
     for first in range(0, len(plan.spine.starts[level]), ROWS):

@@ -19,27 +19,27 @@ from spine.redistricting import HOUSEHOLD, OCCUPIED
 from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
 from tasks.lifecycle.staging import PIPES, release_file, write_tables
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
 from tasks.top_down.run_plan import ProductName
-from tasks.top_down.source import Source
 
 BUILD = "das-flows"
 ROWS_EACH = 1 << 18  # of a batch of microdata
 
 
-def by_geocode(run: Source, product: ProductName, state: str, blocks: Estimates) -> Estimates:
+def by_geocode(run: BlockSource, product: ProductName, state: str, blocks: Estimates) -> Estimates:
     """Return the estimated blocks of a state in the order of their geocodes; blocks of one geocode are one."""
     order = _first_of_its_code(run, state)[run.spine(product, state).order]
     return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
 
 
-def _first_of_its_code(run: Source, state: str) -> IntArray:
+def _first_of_its_code(run: BlockSource, state: str) -> IntArray:
     """Return for each block the first one with its geocode: the Bureau moved some for its tables."""
     geocode = run.state(state).geography.geocode
     return np.searchsorted(geocode, geocode)
 
 
-def write_microdata(run: Source, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
+def write_microdata(run: BlockSource, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
     """Write the microdata of a state, from blocks in the order of their geocodes."""
     entries = _unit_entries(run, state, blocks) if product == "units" else (blocks.row, blocks.cell, blocks.count)
     geocode = run.state(state).geography.geocode
@@ -63,7 +63,7 @@ def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
         yield rows.take(pa.array(np.repeat(np.arange(run.start, run.stop), count[run])))
 
 
-def _unit_entries(run: Source, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
+def _unit_entries(run: BlockSource, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
     """Return block, cell and count: occupied, then vacant units, then the declared group quarters (cell 2)."""
     declared = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
     facilities = np.bincount(_first_of_its_code(run, state), declared, len(declared)).astype(np.int64)

@@ -19,10 +19,10 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import PRODUCTS, count_title, level_title, query_title
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.tables import states_of_nation
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.source import Source
 
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
 AREAS = ("County", "Tract", "Place", "County subdivision (MCD)", "Block")
@@ -38,7 +38,7 @@ MEASURED = {
 COUNTED = len(PERSON_COUNTS)  # in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
-def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
+def write_report(run: BlockSource, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms and margins."""
     spend = spend_of(manifest)
     states = [*map(name_of_state, run.validated.states)]
@@ -86,7 +86,7 @@ def _margins_in_short(levels: Sequence[Mapping[str, Any]], kind: str) -> TextTab
     return TextTable("In short", columns, rows, notes, words=1)
 
 
-def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mapping[str, Any] | None) -> InShort:
+def _short(run: BlockSource, where: str, manifest: Mapping[str, Any], margins: Mapping[str, Any] | None) -> InShort:
     """Return what was published, and how sure a count is: by margins, or as the allocation was measured."""
     kinds = " and ".join({"persons": "persons", "units": "housing units"}[product] for product in run.design.products)
     published = [
@@ -135,7 +135,7 @@ def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, li
     ]
 
 
-def _section(run: Source, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _section(run: BlockSource, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a product's geounits, noise and margins by level."""
 
     def titled(query: str) -> str:
@@ -183,7 +183,7 @@ def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _counts_of_states(run: Source, states: Sequence[str]) -> dict[str, Any]:
+def _counts_of_states(run: BlockSource, states: Sequence[str]) -> dict[str, Any]:
     """Return the released counts of each state and, of several, their sum."""
     shown = {
         product: [count for count in SCHEMAS[product].counts if count.quantity in OF_STATES]

@@ -20,9 +20,9 @@ from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_tab
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.blocks import BlockSource, TopDownRun, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
@@ -30,7 +30,7 @@ from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import FIRST, Source, TopDownRun, load_histograms
+from tasks.top_down.source import FIRST, load_histograms
 
 assert (VACANT, OCCUPIED) == (0, 1)
 
@@ -40,7 +40,7 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path) -> None:
     write_release(run, workers, open_staging(run, out, run.folder, except_for=(FOLDER, BUREAU_FOLDER)))
 
 
-def write_release(run: Source, workers: Workers, staged: Path) -> None:
+def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
     """Write histograms, invariants, margins and microdata of estimates, then names, report and manifest."""
     products = run.design.products
     if run.validated.nation:
@@ -56,19 +56,19 @@ def write_release(run: Source, workers: Workers, staged: Path) -> None:
     describe_release(run, staged)
 
 
-def write_nation(run: Source, product: ProductName, staged: Path) -> None:
+def write_nation(run: BlockSource, product: ProductName, staged: Path) -> None:
     """Write the histogram of the nation, its margins and invariants."""
     nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
-    (codes,), name = codes_of(run, product, US), f"{product}/{US}/{US}.parquet"
+    (codes,), name = run.codes(product, US), f"{product}/{US}/{US}.parquet"
     _write_histograms(staged, name, codes, nation)
     write_margins(run, product, US, US, staged, name, codes, nation)
-    _write_quarters(staged, name, codes, plan_of(run, product, US).bounds.counts[0])
+    _write_quarters(staged, name, codes, run.plan(product, US).bounds.counts[0])
 
 
-def write_state(run: Source, product: ProductName, state: str, staged: Path) -> None:
+def write_state(run: BlockSource, product: ProductName, state: str, staged: Path) -> None:
     """Write the histograms, invariants, margins and microdata of a state."""
-    plan = plan_of(run, product, state)
-    for number, (level, codes) in enumerate(zip(plan.spine.levels, codes_of(run, product, state), strict=True)):
+    plan = run.plan(product, state)
+    for number, (level, codes) in enumerate(zip(plan.spine.levels, run.codes(product, state), strict=True)):
         estimates = load_estimates(run, product, state, level)
         name = f"{product}/{level}/{state}.parquet"
         _write_histograms(staged, name, codes, estimates)

@@ -23,9 +23,9 @@ from spine.geography import IntArray
 from tasks.lifecycle.files import complete, load_object, open_array, remove, save_arrays, save_object
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.records.block_codes import short_codes
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.tree import Tree, tree_folder
 from tasks.top_down.run_plan import ProductName
-from tasks.top_down.source import Source
 
 FOLDER = "areas"
 KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
@@ -72,7 +72,7 @@ def find_state(home: Path, digest: str) -> KeptState | None:
     return KeptState(folder)
 
 
-def keep(source: Source, home: Path, digests: dict[str, str]) -> None:
+def keep(source: BlockSource, home: Path, digests: dict[str, str]) -> None:
     """Keep states that were passed up; digests: by state."""
     folder = home / FOLDER
     make_private(home, may_be_link=True)

@@ -307,8 +307,8 @@ def test_parquet_is_counted_by_row_group(tmp_path, run):
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
-        (("44002", "1", "101"), "values other than those of the axis COUNTY (44001, 44003, 45001, 46001)"),
-        (("44001", "", "101"), "values other than those of the axis SEX (1, 2)"),
+        (("44002", "1", "101"), "Invalid values found in COUNTY; valid are 44001, 44003, 45001, 46001"),
+        (("44001", "", "101"), "Invalid values found in SEX; valid are 1, 2"),
         (("44001", "1", "301"), "declared a zero"),
     ],
 )

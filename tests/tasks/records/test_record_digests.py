@@ -13,8 +13,8 @@ from dhca_inputs import HERE, Inputs, cut_files, new_run, people, validate_here
 from top_down_inputs import country, design, tables
 
 from tasks.records.marks import MARK_FILE
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.validation import validate
-from tasks.top_down.source import TopDownRun
 
 
 def known(folder: Path, inputs: Inputs, jurisdiction: Any, *, parquet: bool = False) -> tuple[str, ...]:

@@ -128,10 +128,10 @@ def test_the_cell_of_a_row_is_that_of_its_values_and_every_other_value_is_found(
     values = {"sex": {"1": 0, "m": 0, "2": 1}, "county": AXES[1].coordinates}
     cells = checks.cells(Histogram(AXES, zeros=zeros), values)
     assert cells[checks.good].tolist() == [0, 3, 19, 10] * (rows // 4)
-    of_county = "values other than those of the axis county (00, 01, 02, 03, 04, 05, 06, 07, ...)"
+    of_county = "Invalid values found in COUNTY; valid are 00, 01, 02, 03, 04, 05, 06, 07, ..."
     assert [(finding.rule, finding.lines) for finding in checks.findings] == [
-        ("values other than those of the axis sex (1, m, 2)", (rows,)),
+        ("Invalid values found in SEX; valid are 1, m, 2", (rows,)),
         (f"{of_county}; with leading zeros they would match: read codes as text", (rows + 1,)),
         (of_county, (rows + 2,)),
-        ("records in a cell that is declared a zero", (rows + 3,)),
+        ("records in a cell that is declared a zero, by SEX and COUNTY", (rows + 3,)),
     ]

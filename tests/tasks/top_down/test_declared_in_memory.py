@@ -78,7 +78,7 @@ def test_with_noise_declared_figures_stay_exact_and_calls_differ(
         (lambda frame: frame.drop(columns="SEX"), "no column SEX"),
         (lambda frame: frame[:0], "there is no record"),
         (lambda frame: frame.assign(zone="z9"), "leaves that are not in the table of leaves"),
-        (lambda frame: frame.assign(SEX="9"), "values other than those of the axis sex"),
+        (lambda frame: frame.assign(SEX="9"), "Invalid values found in SEX"),
         (lambda frame: frame.assign(DW="2", AGE=0), "in a cell that is declared a zero"),
         (lambda frame: frame[1:], "contradict declared figures: totals of regions.csv"),
     ],
@@ -105,13 +105,13 @@ def test_codes_that_lost_their_leading_zeros_are_named(records: pd.DataFrame, de
     codes = {zone: f"0{at}" for at, zone in enumerate(LEAVES["zone"])}
     pd.DataFrame(LEAVES | {"zone": [*codes.values()]}).to_csv(declaration.parent / "zones.csv", index=False)
     numbers = records.assign(zone=records.zone.map(codes).astype(int), SEX=records.SEX.astype(int))
-    other = "values other than those of the axis sex (01, 02)"
+    other = "Invalid values found in SEX; valid are 01, 02"
     zeros = "; with leading zeros they would match: read codes as text"
     for change, rules in (
         (
             numbers,
             [
-                f"values other than those of the axis sex (01, 02){zeros}",
+                f"Invalid values found in SEX; valid are 01, 02{zeros}",
                 f"leaves that are not in the table of leaves{zeros}",
             ],
         ),

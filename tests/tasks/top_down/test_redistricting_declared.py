@@ -24,14 +24,17 @@ from spine.top_down import Estimates, joined
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.declared.measure import ALL, DeclaredRun, claim, estimate
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.redistricting import write_declarations
+from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.public_input import read_public
+from tasks.top_down.measure import claim
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import FIRST, TopDownRun, load_histograms
+from tasks.top_down.source import FIRST, load_histograms
 
 SECRET = bytes(range(32))
 STATES = {"nation": ("23", "46"), "state": ("46",), "Puerto Rico": ("72",)}
@@ -85,9 +88,9 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     declared.create()
     Ledger(ledger).open_account(Account("census", design.definition, Fraction(100)))
     public, _ = read_declared(str(path))
-    tabulate(declared, HERE, records, public)
-    authorize(Charging("census", ledger), claim(declared))
-    estimate(declared, HERE, design.estimator)
+    tabulate(declared, HERE, records, public, design.estimator)
+    authorize(Charging("census", ledger), claim(declared, HERE))
+    estimate(declared, HERE)
     return declared
 
 

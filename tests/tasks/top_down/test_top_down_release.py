@@ -22,12 +22,12 @@ from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
+from tasks.top_down import blocks
+from tasks.top_down.blocks import BlockSource, TopDownRun
 from tasks.top_down.estimate.estimators import take_exact
-from tasks.top_down.input import geography
-from tasks.top_down.measure import Measured
 from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
-from tasks.top_down.source import Source, TopDownRun, load_histograms
+from tasks.top_down.source import load_histograms
 from tasks.top_down.spend import planned_spends
 
 MATRIX = [
@@ -173,7 +173,7 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path, two_states: Path) ->
         mark_truth(run, tmp_path, "us")
     (run / "TRUTH").touch()
     with pytest.raises(Failed, match="a run that may draw noise is never without it"):
-        Measured(run.path).answers("persons", "23")
+        TopDownRun(run.path).answers("persons", "23")
     (run / "TRUTH").unlink()
     with pytest.raises(Failed, match="only a truth takes exact counts"):
         take_exact(run, "persons", "23", "County")
@@ -200,9 +200,9 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    one = tuple(descent._replace(size=1) for descent in Source(tmp_path).descents)
-    monkeypatch.setattr(Source, "descents", one)
-    monkeypatch.setattr(geography, "ROWS", 3)
+    one = tuple(descent._replace(size=1) for descent in BlockSource(tmp_path).descents)
+    monkeypatch.setattr(BlockSource, "descents", one)
+    monkeypatch.setattr(blocks, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", two_states, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
     assert digest(whole) == digest(apart)
@@ -210,7 +210,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
 
 def test_measurements_released_are_those_that_estimation_read(plain: tuple[TopDownRun, Path]) -> None:
     run, staged = plain
-    measuring = Measured(run.path).answers("persons", "46")
+    measuring = TopDownRun(run.path).answers("persons", "46")
     spine = measuring.plan.spine
     for level, name in enumerate(spine.levels):
         number = len(spine.starts[level])
@@ -233,7 +233,7 @@ def test_measurements_released_are_those_that_estimation_read(plain: tuple[TopDo
 def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_states: Path) -> None:
     """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
     run = begin(tmp_path, two_states, design(("us"), ("persons",)), secret=bytes(range(32)))
-    measuring = Measured(run.path).answers("persons", "23")
+    measuring = TopDownRun(run.path).answers("persons", "23")
     plan, scaled = measuring.plan, []
     for level, name in enumerate(plan.spine.levels):
         number = len(plan.spine.starts[level])

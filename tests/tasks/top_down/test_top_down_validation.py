@@ -12,8 +12,8 @@ from top_down_inputs import HERE, country, damage, design, edited, tables
 
 from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.validation import validate
-from tasks.top_down.source import TopDownRun
 
 Change = Callable[[list[str]], list[str]]
 
@@ -83,7 +83,7 @@ FAULTS = [
     ("persons.txt", lambda lines: lines[:1], "persons.txt is empty", "", None),
     ("units.txt", field("HH_STATUS", "3"), "Invalid values found in HH_STATUS", "HH_STATUS", 2),
     ("units.txt", field("RTYPE", "4"), "RTYPE and HH_STATUS disagree", "RTYPE", 2),
-    ("units.txt", without(2), "blocks with a number of housing units other than declared", "TABBLK", None),
+    ("units.txt", without(2), "blocks with fewer records than hu needs", "TABBLK", None),
     ("quarters.csv", field("hu", "many"), "Invalid values found in hu", "hu", 2),
     ("quarters.csv", field("tabblk", "123"), "Invalid values found in tabblk", "tabblk", 2),
     ("quarters.csv", doubled(2), "rows whose tabblk appears twice", "tabblk", None),
@@ -150,8 +150,8 @@ def test_quarters_that_no_person_lives_in_are_findings(tmp_path: Path, data: Pat
     at = next(number for number, row in enumerate(rows) if number and row.split(",")[3] == "0")
     edited(data, "quarters.csv", field("gq2", "1", at + 1))
     rules = {finding.rule for finding in faults(tmp_path, data)}
-    assert any("fewer persons in group quarters of type 2 than facilities" in rule for rule in rules)
-    assert any("a number of group quarters other than declared" in rule for rule in rules)
+    assert any(rule == "blocks with fewer records than gq2 needs" for rule in rules)
+    assert any("another number of group quarters than declared" in rule for rule in rules)
 
 
 def test_records_of_other_states_are_left_out(tmp_path: Path, data: Path) -> None:

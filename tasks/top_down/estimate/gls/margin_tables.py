@@ -35,10 +35,10 @@ from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.blocks import BlockSource, geounits
 from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, keep_whole, load_information, tree_folder
-from tasks.top_down.input.geography import geounits, plan_of
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import FIRST, Source
+from tasks.top_down.source import FIRST
 
 if TYPE_CHECKING:
     from spine.gls.columns import Columns
@@ -72,7 +72,7 @@ def columns_of(product: ProductName, pl94: bool = False) -> Columns:
     return columns(SCHEMAS[product], counts_of(product, pl94))
 
 
-def find_margins(source: Source, workers: Workers) -> None:
+def find_margins(source: BlockSource, workers: Workers) -> None:
     """Save the margins of every product and state; information is passed up already."""
     if source.validated.nation:
         workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
@@ -82,9 +82,9 @@ def find_margins(source: Source, workers: Workers) -> None:
     workers.map("margins of areas", source, of_areas, [(*pair, family) for family in FOLDERS for pair in pairs])
 
 
-def of_states(source: Source, product: ProductName) -> None:
+def of_states(source: BlockSource, product: ProductName) -> None:
     """Keep the estimates of whole states with the nation's measurement; save the margins of the nation if asked for."""
-    plan = plan_of(source, product, US)  # before what imports numba
+    plan = source.plan(product, US)  # before what imports numba
     from spine.gls.blue import blue_nation, blue_states
 
     whole = blue_nation(plan, load_information(source, product, US, US, 0, 1))
@@ -95,7 +95,7 @@ def of_states(source: Source, product: ProductName) -> None:
         keep_whole(tree_folder(source, state) / product, states.only(row, row + 1), IN_NATION)
 
 
-def _parts_and_counties(source: Source, product: ProductName, state: str, plan: Plan) -> tuple[Blue, Blue]:
+def _parts_and_counties(source: BlockSource, product: ProductName, state: str, plan: Plan) -> tuple[Blue, Blue]:
     """Return the estimates of a state's parts and counties."""
     from spine.gls.blue import blue_children, blue_roots
 
@@ -107,11 +107,11 @@ def _parts_and_counties(source: Source, product: ProductName, state: str, plan: 
     return parts, blue_children(plan, parts, of_counties)
 
 
-def below_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
+def below_tracts(source: BlockSource, product: ProductName, state: str, first: int, last: int) -> None:
     """Save the margins of the tracts first ... last - 1 and of their block groups."""
     if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
         return
-    plan = plan_of(source, product, state)  # before what imports numba
+    plan = source.plan(product, state)  # before what imports numba
     from spine.gls.blue import blue_children
 
     tract = plan.spine.levels.index("Tract")
@@ -125,16 +125,16 @@ def below_tracts(source: Source, product: ProductName, state: str, first: int, l
     save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
 
 
-def above_tracts(source: Source, product: ProductName, state: str) -> None:
+def above_tracts(source: BlockSource, product: ProductName, state: str) -> None:
     """Save the margins of a state's parts and counties."""
     if (margins_folder(source, product, state, "County") / FIRST).exists():
         return
-    parts, counties = _parts_and_counties(source, product, state, plan_of(source, product, state))
+    parts, counties = _parts_and_counties(source, product, state, source.plan(product, state))
     save_level(source, product, state, "State", parts)
     save_level(source, product, state, "County", counties)
 
 
-def of_areas(source: Source, product: ProductName, state: str, family: str) -> None:
+def of_areas(source: BlockSource, product: ProductName, state: str, family: str) -> None:
     """Save the margins of a family's areas, if the state has any."""
     design, folder = source.design, margins_folder(source, product, state, family) / AREAS
     of_state = areas(source.state(state).geography, design.settings[product], whole_state=design.pl94)
@@ -148,13 +148,13 @@ def of_areas(source: Source, product: ProductName, state: str, family: str) -> N
     save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
 
 
-def margins_folder(source: Source, product: ProductName, state: str, name: str) -> Path:
+def margins_folder(source: BlockSource, product: ProductName, state: str, name: str) -> Path:
     """Return the folder of the margins of a level or family."""
     return source / f"noisy/{product}/{state}/{MARGINS}/{name}"
 
 
 def save_level(
-    source: Source, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
+    source: BlockSource, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
 ) -> None:
     """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
     columns = columns_of(product, source.design.pl94)
@@ -182,7 +182,7 @@ class Margins:
         return Margins(area, self.estimate[rows], self.error[rows], self.cut[rows])
 
 
-def load_margins(source: Source, product: ProductName, state: str, name: str) -> Margins | None:
+def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
     """Read the margins of a level or family; None where there are none."""
     folder = margins_folder(source, product, state, name)
     if not folder.exists():
@@ -196,7 +196,7 @@ def load_margins(source: Source, product: ProductName, state: str, name: str) ->
 
 
 def write_margins(
-    source: Source,
+    source: BlockSource,
     product: ProductName,
     state: str,
     level: str,
@@ -229,7 +229,7 @@ def write_margins(
     write_table(staged, f"margins/{name}", table)
 
 
-def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
+def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any]:
     """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
 
     mean_with_margin: the mean over these alone, of the counts that have one. Empty where the run found no margins.

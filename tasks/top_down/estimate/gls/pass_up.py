@@ -8,10 +8,11 @@ invariants alone, so it costs no budget.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spine.gls.grid import STATES
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.tree import (
     information_folder,
@@ -21,7 +22,7 @@ from tasks.top_down.estimate.gls.tree import (
     save_information,
     tree_folder,
 )
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import US
 from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bo
     workers.map("pass up states", source, up_to_roots, [(*pair, areas) for pair in source.product_states])
 
 
-def up_to_tracts(
-    source: Source, product: ProductName, state: str, first: int, last: int, groups: bool, areas: bool
-) -> None:
+def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, groups: bool, areas: bool) -> None:
     """Save the information of the tracts first ... last - 1, and keep what is below them.
 
     Tracts are the level from which the last stage of an estimate begins.
@@ -60,7 +59,7 @@ def up_to_tracts(
         save_information(source, product, state, plan, information)
 
 
-def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -> None:
+def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
     """Save the information of a state's counties and parts, and keep what is above the tracts.
 
     US: that of the nation, from all states' parts.
@@ -84,6 +83,7 @@ def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -
         save_information(source, product, state, plan, information)
 
 
-def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
+def _keeper(source: Source, product: Any, state: str, plan: Plan) -> Seen:
+    assert isinstance(source, BlockSource)  # sums of no other leaves are asked for
     folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
     return partial(keep_siblings, folder, plan, columns)

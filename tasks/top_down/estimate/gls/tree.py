@@ -25,7 +25,7 @@ from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regress_parents
 from spine.gls.grid import STATES, Blue, SiblingSums
 from tasks.lifecycle.files import complete, open_array, save_arrays
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import US
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
@@ -150,21 +150,19 @@ def _unpacked(some: BoolArray, x: FloatArray) -> FloatArray:
     return full
 
 
-def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
+def information_folder(source: Source, product: str, state: str, level: str) -> Path:
     """Return where the information of a level is saved, in batches by their first geounit."""
     return source / f"noisy/{product}/{state}/up/{level}"
 
 
-def save_information(source: Source, product: ProductName, state: str, plan: Plan, information: Information) -> None:
+def save_information(source: Source, product: str, state: str, plan: Plan, information: Information) -> None:
     """Save the information of a batch of geounits."""
     folder = information_folder(source, product, state, plan.spine.levels[information.level])
     arrays = {"linear": information.linear, "precision": information.precision}
     save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
 
-def load_information(
-    source: Source, product: ProductName, state: str, level: str, first: int, last: int
-) -> Information:
+def load_information(source: Source, product: str, state: str, level: str, first: int, last: int) -> Information:
     """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
     from spine.gls import information
 

@@ -25,7 +25,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, gather, has_errors, keep_findings
 from tasks.releases.digests import file_digest
-from tasks.top_down.input.geography import make_spine, save_spine
+from tasks.top_down.blocks import make_spine, save_spine
 from tasks.top_down.input.public_input import read_totals
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total

@@ -14,14 +14,13 @@ from spine.redistricting import HOUSEHOLD
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.records.block_codes import find_blocks
 from tasks.records.findings import Finding
-from tasks.top_down.input.geography import codes_folder
+from tasks.top_down.blocks import Blocks
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import Geounits, read_geounits, spine_of
 from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import ProductName
-from tasks.top_down.source import Blocks
 
 OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
@@ -65,7 +64,7 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     for product, geounits in found.items():
         spine = spine_of(geounits.codes, number[np.searchsorted(public, geounits.public)])
         save_object(geounits_path(source, product, state), spine)
-        save_arrays(codes_folder(source, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
+        save_arrays(source.codes_folder(product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
     return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), moved)

@@ -18,14 +18,23 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
-from spine.redistricting import PERSONS
+from spine.redistricting import HOUSEHOLD, PERSONS
 from spine.top_down.queries import TOTAL
 from tasks.lifecycle.files import load_object, open_array
-from tasks.top_down.input.geography import codes_of
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.rows import Rows, read_rows
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, columns_of, is_far, new_answers, put_answers
+from tasks.top_down.published.source import (
+    LARGEST_NATION,
+    TOO_FAR,
+    PublishedSource,
+    Read,
+    columns_of,
+    is_far,
+    new_answers,
+    put_answers,
+)
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
@@ -71,13 +80,20 @@ class SameVariances(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NmfSource(PublishedSource):
+class NmfSource(BlockSource, PublishedSource):
     """Noisy measurement files of a jurisdiction."""
 
     @property
     def opened(self) -> Opened:
         """Load what is read, and with what."""
         return load_object(self / OPENED, Opened)
+
+    def largest_count(self, product: ProductName, state: str) -> int:
+        """Return what no count in a state can exceed: its declared population, or its housing units."""
+        if state == US:
+            return LARGEST_NATION
+        blocks = self.state(state)
+        return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
     def columns(self, plan: Plan, _level: str) -> dict[str, slice]:
         """Return the columns of all queries of a product, which a level may lack."""
@@ -109,7 +125,7 @@ class NmfSource(PublishedSource):
 
 def level_codes(source: NmfSource, product: ProductName, state: str, level: str) -> Codes:
     """Return the geocodes of a level, in the order of the spine."""
-    return as_codes(codes_of(source, product, state)[0 if state == US else LEVELS.index(level)])
+    return as_codes(source.codes(product, state)[0 if state == US else LEVELS.index(level)])
 
 
 def _scatter(
