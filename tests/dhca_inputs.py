@@ -253,9 +253,9 @@ class Here:
 HERE = cast(Workers, Here())
 
 
-def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
-    """An empty run directory."""
-    run = DetailedRun(folder / "runs" / name)
+def new_run(folder: Path, name: str = "run-us", kind: Any = DetailedRun) -> Any:
+    """An empty run directory, of a kind of runs."""
+    run = kind(folder / "runs" / name)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # others may not open the state
     run.create()
@@ -300,9 +300,15 @@ def cut_files(patch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def settings_here(
-    folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", name: str = "run", **options: Any
-) -> DetailedDhcaSettings:
-    """The settings of a run whose directory is FOLDER/runs/NAME-us, without a spine."""
+    folder: Path,
+    params: Path,
+    data: Path,
+    jurisdiction: Jurisdiction = "us",
+    name: str = "run",
+    kind: Any = DetailedDhcaSettings,
+    **options: Any,
+) -> Any:
+    """The settings, of a kind, of a run whose directory is FOLDER/runs/NAME-us, without a spine."""
     known = {
         "params": str(params),
         "data": str(data),
@@ -311,9 +317,9 @@ def settings_here(
         "runs_folder": str(folder),
         "ledger": str(folder / "runs/ledger.sqlite"),
         "run_id": f"{name}-{jurisdiction}",
-        "spine": False,
+        **({"spine": False} if "spine" in kind.model_fields else {}),
     }
-    return DetailedDhcaSettings.model_validate(known | options)
+    return kind.model_validate(known | options)
 
 
 def truth_here(
@@ -328,10 +334,10 @@ def truth_here(
     return place
 
 
-class SameNoise(InProcess[DetailedDhcaSettings]):
+class SameNoise(InProcess[Any]):
     """The stages of a run whose noise follows from these options: with estimates or not it is the same."""
 
-    def __init__(self, options: dict[str, object], settings: DetailedDhcaSettings, **limits: Any) -> None:
+    def __init__(self, options: dict[str, object], settings: Any, **limits: Any) -> None:
         super().__init__(settings, HERE, **limits)
         self.options = options
 
@@ -351,12 +357,16 @@ def stage_here(
     **options: Any,
 ) -> tuple[DetailedRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
-    params, data = inputs.write(folder / name)
-    mark_synthetic(data)
     options = {"coterminous": False, "coterminous_list": str(listed) if listed else None, **options}
-    run, settings = new_run(folder, f"{name}-{jurisdiction}"), settings_here(folder, params, data, jurisdiction, name)
+    settings = settings_here(folder, *inputs.write(folder / name), jurisdiction, name).model_copy(update=options)
+    return stage(new_run(folder, f"{name}-{jurisdiction}"), settings, {"region": jurisdiction}, secret)
+
+
+def stage(run: Any, settings: Any, options: dict[str, object], secret: bytes = bytes(32)) -> tuple[Any, Path]:
+    """Run every stage up to the commit on synthetic data, with the noise of a secret and these options."""
+    mark_synthetic(Path(settings.data))
     (run / "secret").write_bytes(secret)
-    runner = SameNoise({"region": jurisdiction}, settings.model_copy(update=options), before="commit")
+    runner = SameNoise(options, settings, before="commit")
     runner.run()
     return run, runner.staged
 

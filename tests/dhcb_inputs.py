@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, validate, write_rows
+import dhca_inputs
+from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, stage, validate, write_rows
 from dhca_naive import PR, US, iterations, regions, states, tabulated
 
-from flows.execution.runner import Ask, InProcess, Stage, release_truth
+from flows.execution.runner import release_truth
 from flows.execution.safetab_settings import DetailedDhcbSettings
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
@@ -165,29 +166,8 @@ def released(folder: Path) -> dict[str, list[tuple[str, ...]]]:
     }
 
 
-def settings_here(
-    folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", name: str = "run", **options: Any
-) -> DetailedDhcbSettings:
-    """The settings of a run whose directory is FOLDER/runs/NAME-us."""
-    known = {
-        "params": str(params),
-        "data": str(data),
-        "jurisdiction": jurisdiction,
-        "out": str(folder / name / "out"),
-        "runs_folder": str(folder),
-        "ledger": str(folder / "runs/ledger.sqlite"),
-        "run_id": f"{name}-{jurisdiction}",
-    }
-    return DetailedDhcbSettings.model_validate(known | options)
-
-
-def new_run(folder: Path, name: str = "run-us") -> HouseholdRun:
-    """An empty run directory."""
-    run = HouseholdRun(folder / "runs" / name)
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    run.create()
-    return run
+new_run = partial(dhca_inputs.new_run, kind=HouseholdRun)
+settings_here = partial(dhca_inputs.settings_here, kind=DetailedDhcbSettings)
 
 
 def truth_here(folder: Path, params: Path, data: Path, jurisdiction: Jurisdiction = "us", **options: Any) -> Path:
@@ -224,20 +204,5 @@ def stage_here(
     folder: Path, inputs: HouseholdInputs, name: str = "run", jurisdiction: Jurisdiction = "us", **options: Any
 ) -> tuple[HouseholdRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
-    params, data = inputs.write(folder / name)
-    mark_synthetic(data)
-    run = new_run(folder, f"{name}-{jurisdiction}")
-    (run / "secret").write_bytes(bytes(32))
-    runner = SameNoise(settings_here(folder, params, data, jurisdiction, name, **options))
-    runner.run()
-    return run, runner.staged
-
-
-class SameNoise(InProcess[DetailedDhcbSettings]):
-    """The stages of a run up to the commit, whose noise does not depend on its options or its totals."""
-
-    def __init__(self, settings: DetailedDhcbSettings) -> None:
-        super().__init__(settings, HERE, before="commit")
-
-    def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
-        return super().reserve_all([replace(ask, claim=partial(ask.claim, options={})) for ask in asks], *after)
+    settings = settings_here(folder, *inputs.write(folder / name), jurisdiction, name, **options)
+    return stage(new_run(folder, f"{name}-{jurisdiction}"), settings, {})

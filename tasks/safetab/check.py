@@ -32,7 +32,7 @@ from tasks.safetab.domain import Domain
 from tasks.safetab.group_tables import GroupTables, Margins, margins_by_level, rows_of_groups
 from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.levels import Level
-from tasks.safetab.manifest import designed, noise_facts
+from tasks.safetab.manifest import designed
 from tasks.safetab.noise import LevelQueries, queries_of
 
 Positive = Annotated[int, Field(ge=1)]
@@ -103,8 +103,10 @@ class Received:
         names = header.split("|")
         return [dict(zip(names, line.split("|"), strict=True)) for line in lines]
 
-    def queries(self, level: Level) -> LevelQueries:
-        """Return the queries of a level: its budgets, at the stability that is stated."""
+    def queries(self, level: Level) -> LevelQueries | None:
+        """Return the queries of a level: its budgets, at the stability that is stated; None for exact counts."""
+        if self.is_truth:
+            return None
         return queries_of(self.configuration, level, int(self.manifest["levels"][str(level)]["stability"]))
 
     def is_shared(self, level: Level, group: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -133,14 +135,10 @@ def safetab_statements(received: Received, **options: object) -> dict[str, Any]:
     }
 
 
-def level_statements(received: Received, level: Level) -> dict[str, Any]:
-    """Return the statements of a level: its domain, and the laws of its queries at the stability that is stated."""
-    domain = received.domains[level]
-    size = {"regions": len(domain.region_ids), "iterations": len(domain.iterations)}
-    if received.is_truth:
-        return size
+def unshown_stability(received: Received) -> dict[str, Unshown]:
+    """Return the statement of a level's stability; none for exact counts."""
     why = "it follows from the parameter files; the laws are those of the stability that is stated"
-    return {**size, **noise_facts(received.queries(level)), "stability": Unshown(Positive, why)}
+    return {} if received.is_truth else {"stability": Unshown(Positive, why)}
 
 
 def common_checks(received: Received) -> Iterator[Check | NotChecked]:
@@ -240,7 +238,7 @@ def check_groups(
     yield Check(f"{of} of {level}, {kind.BUDGET}", over, tuple(faults))
     if groups is None:
         return None
-    margins = margins_by_level(kind, level, received.levels, None if received.is_truth else received.queries)
+    margins = margins_by_level(kind, level, received.levels, received.queries)
     if not estimates:
         _find_donors(received, level, groups, rows, details, margins)
     clipped = not received.configuration.allow_negative_counts

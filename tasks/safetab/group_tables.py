@@ -13,13 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.tables.published import Published
-from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.staging import write_tables
 from tasks.releases.published import Keys, rows_by_table
 from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.levels import Level
-from tasks.safetab.noise import LevelQueries, load_queries
+from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.run import SafeTabRun
 
 TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
@@ -183,21 +182,21 @@ def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> 
 def load_margins(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> Margins:
     """Return the margins of a level's tables in a release; zero without noise."""
     levels = run.parameters.configuration.levels(level.jurisdiction)
-    return margins_by_level(kind, level, levels, None if is_truth(run) else partial(load_queries, run))
+    return margins_by_level(kind, level, levels, partial(noisy_queries, run))
 
 
 def margins_by_level(
-    kind: type[GroupTables], level: Level, levels: Sequence[Level], queries: Callable[[Level], LevelQueries] | None
+    kind: type[GroupTables], level: Level, levels: Sequence[Level], queries: Callable[[Level], LevelQueries | None]
 ) -> Margins:
     """Return the margins of a level's tables, by the level whose noise they have: its own, or a donor's.
 
-    levels: of the release. queries: returns those of a level; None without noise. Margins without noise, and of levels
+    levels: of the release. queries: returns those of a level, None without noise. Margins without noise, and of levels
     that cannot be donors, are 0.
     """
     donors = {
-        place: queries(each)
+        place: found
         for place, each in enumerate(levels)
-        if queries and each.iteration_level == level.iteration_level
+        if each.iteration_level == level.iteration_level and (found := queries(each))
     }
 
     def margins(form: Published) -> NDArray[np.int64]:

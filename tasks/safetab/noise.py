@@ -17,7 +17,7 @@ from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import Keystream, query_key
-from tasks.lifecycle.authorization import Drawing, read_drawing, read_secret
+from tasks.lifecycle.authorization import Drawing, is_truth, read_drawing, read_secret
 from tasks.lifecycle.files import stamp
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.levels import Level
@@ -44,6 +44,11 @@ class LevelQueries:
 def load_queries(run: SafeTabRun, level: Level) -> LevelQueries:
     """Return the queries of a level of a validated run. Raises ValueError where a budget is infinite."""
     return _queries(run, level, stamp(run.parameters_path))
+
+
+def noisy_queries(run: SafeTabRun, level: Level) -> LevelQueries | None:
+    """Return the queries of a level of a run; None where its counts are exact."""
+    return None if is_truth(run) else load_queries(run, level)
 
 
 @lru_cache(maxsize=64)

@@ -20,13 +20,13 @@ from tasks.safetab.check import (
     ReceivedRows,
     check_groups,
     common_checks,
-    level_statements,
     read_rows,
     safetab_statements,
+    unshown_stability,
 )
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.estimates import ESTIMATED
-from tasks.safetab.households.manifest import statements_of
+from tasks.safetab.households.manifest import level_facts, statements_of
 from tasks.safetab.households.run import Configuration
 from tasks.safetab.households.tables import KINDS, TABLES
 from tasks.safetab.levels import Level
@@ -47,21 +47,17 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _level(received: Received, level: Level) -> dict[str, Any]:
-    """Return the statements of a level: its domain, thresholds, laws, and the groups that its tables have."""
-    configuration = received.configuration
-    tables, stated = configuration.tables(level), level_statements(received, level)
-    if not received.is_truth:
-        stated["stability_parts"] = _parts(received.manifest["levels"][str(level)])
-    return {
-        "thresholds": {table.name: list(configuration.thresholds[table.key][level]) for table in tables},
-        "groups_published": {
-            table.name: {
-                each.name: _groups(received, level, f"{table.name}/{each.name}", each) for each in table.published
-            }
-            for table in tables
-        },
-        **stated,
+    """Return the statements of a level."""
+    tables = received.configuration.tables(level)
+    groups = {
+        table.name: [
+            _groups(received, level, name, form) for name, forms in table.files.items() for form in forms.values()
+        ]
+        for table in tables
     }
+    facts = level_facts(received.configuration, received.domains[level], received.queries(level), groups)
+    parts = {} if received.is_truth else {"stability_parts": _parts(received.manifest["levels"][str(level)])}
+    return facts | unshown_stability(received) | parts
 
 
 def _groups(received: Received, level: Level, name: str, form: Published) -> int:

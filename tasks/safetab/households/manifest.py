@@ -14,13 +14,13 @@ from tasks.releases.description import Description
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
-from tasks.safetab.domain import load_domain
+from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.households.description import description
-from tasks.safetab.households.run import HouseholdRun
+from tasks.safetab.households.run import Configuration, HouseholdRun
 from tasks.safetab.households.tables import TABLES
 from tasks.safetab.levels import Level, named_level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
-from tasks.safetab.noise import load_queries
+from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.parameters import stability_parts
 
 DECLARED = "declared by the curator"
@@ -78,18 +78,24 @@ def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
 
 
 def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:
-    domain, configuration = load_domain(run, level), run.parameters.configuration
-    tables = configuration.tables(level)
+    configuration, queries = run.parameters.configuration, noisy_queries(run, level)
+    of_level = {table.name: groups[level, table.name] for table in configuration.tables(level)}
     races, ethnicities = stability_parts(configuration, run.parameters.iterations, level)
-    groups_of_a_record = {"race": races, "ethnicity": ethnicities}
+    parts = {"stability_parts": {"race": races, "ethnicity": ethnicities}} if queries else {}
+    return level_facts(configuration, load_domain(run, level), queries, of_level) | parts
+
+
+def level_facts(
+    configuration: Configuration, domain: Domain, queries: LevelQueries | None, groups: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Return the facts of a level: its domain, thresholds and noise, and the groups of each table by detail."""
+    tables = configuration.tables(domain.level)
     return {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
-        "thresholds": {table.name: configuration.thresholds[table.key][level] for table in tables},
-        "groups_published": {
-            table.name: dict(zip(table.details, groups[level, table.name], strict=True)) for table in tables
-        },
-        **({} if is_truth(run) else noise_facts(load_queries(run, level)) | {"stability_parts": groups_of_a_record}),
+        "thresholds": {table.name: list(configuration.thresholds[table.key][domain.level]) for table in tables},
+        "groups_published": {table.name: dict(zip(table.details, groups[table.name], strict=True)) for table in tables},
+        **(noise_facts(queries) if queries else {}),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from privacy.noise import margins
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.statements import PUBLIC_FILE, Line, Unshown
 from tasks.safetab.check import (
@@ -17,22 +16,27 @@ from tasks.safetab.check import (
     ReceivedRows,
     check_groups,
     common_checks,
-    level_statements,
     read_rows,
     safetab_statements,
+    unshown_stability,
 )
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.levels import Level
 from tasks.safetab.persons.details import DETAILS, TABLES, TOTAL, TOTAL_ONLY
-from tasks.safetab.persons.manifest import statements_of
-from tasks.safetab.persons.run import PERSONS, Configuration
-from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
+from tasks.safetab.persons.manifest import level_facts, statements_of
+from tasks.safetab.persons.run import Configuration
+from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups, suppression_threshold
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those of every release."""
     received, options = Received(release, manifest, Configuration), manifest["options"]
-    levels = {str(level): _level(received, level) for level in received.levels}
+    levels = {}
+    for level in received.levels:
+        rows = {name: read_rows(received, level, PublishedGroups, name, keys_alone=True) for name in TABLES}
+        groups = np.bincount(_details(received, level, rows)["t1"], minlength=len(DETAILS))[: len(DETAILS)].tolist()
+        facts = level_facts(received.configuration, received.domains[level], received.queries(level), groups)
+        levels[str(level)] = facts | unshown_stability(received)
     made = "estimates are not made again"
     return {
         **safetab_statements(received, **({"spine": False} if "spine" in options else {})),
@@ -41,27 +45,6 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "statements": statements_of(truth=received.is_truth, estimated=received.estimated),
         "spine": Unshown(Line, PUBLIC_FILE),
     }
-
-
-def _level(received: Received, level: Level) -> dict[str, Any]:
-    """Return the statements of a level: its domain, thresholds, laws, and the groups that its tables have."""
-    rows = {name: read_rows(received, level, PublishedGroups, name, keys_alone=True) for name in TABLES}
-    groups = np.bincount(_details(received, level, rows)["t1"], minlength=len(DETAILS)).tolist()
-    return {
-        "groups": received.domains[level].groups,
-        "thresholds": list(received.configuration.thresholds[PERSONS][level]),
-        "suppressed_up_to": _suppressed(received, level),
-        "groups_published": dict(zip(DETAILS, groups, strict=False)),
-        **level_statements(received, level),
-    }
-
-
-def _suppressed(received: Received, level: Level) -> int | None:
-    """Return the largest noisy total that is suppressed in a level, as `suppression.suppression_threshold`."""
-    chance = received.configuration.zero_suppression_chance
-    if level.nation_or_state or not chance:
-        return None
-    return 0 if received.is_truth else margins.suppression_threshold(received.queries(level).law("stage_2"), chance)
 
 
 def _details(received: Received, level: Level, rows: Mapping[str, ReceivedRows]) -> Details:
@@ -96,7 +79,8 @@ def _check_published(received: Received, level: Level, rows: Mapping[str, Receiv
 
     Clipped counts of the sexes sum to a clipped total or more.
     """
-    domain, (t1, t2), lowest = received.domains[level], rows.values(), _suppressed(received, level)
+    domain, (t1, t2) = received.domains[level], rows.values()
+    lowest = suppression_threshold(received.configuration, level, received.queries(level))
     faults, total, count = [], t1.numbers("COUNT"), t2.numbers("COUNT")
     if lowest is None and len(t1.group) != domain.groups:
         faults.append(f"it has {len(t1.group):,} groups, not all {domain.groups:,}")

@@ -25,15 +25,15 @@ from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.dots import Series, dots
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
-from tasks.safetab.domain import equalities, load_domain
+from tasks.safetab.domain import Domain, equalities, load_domain
 from tasks.safetab.levels import Level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
-from tasks.safetab.noise import LevelQueries, load_queries
+from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
 from tasks.safetab.persons.description import description
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
 from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
 from tasks.safetab.persons.level_budgets import TITLE
-from tasks.safetab.persons.run import PERSONS, DetailedRun
+from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
 from tasks.safetab.persons.suppression import suppression_threshold
 
 STATEMENTS = {
@@ -61,14 +61,14 @@ def describe_release(
     run: DetailedRun,
     jurisdiction: Jurisdiction,
     out: Path,
-    published: Mapping[Level, Mapping[str, int]],
+    published: Mapping[Level, Sequence[int]],
     options: Mapping[str, object],
     spine: str,
     estimated: Mapping[Level, int] | None = None,
 ) -> None:
     """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
 
-    `published` holds the number of groups per published detail, `spine` one line about the spine branch, `estimated`,
+    `published` holds the numbers of groups by published detail, `spine` one line about the spine branch, `estimated`,
     where estimates were made, the number of groups that the ancestor test left out of them.
     """
     by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
@@ -77,7 +77,12 @@ def describe_release(
         jurisdiction,
         TITLE,
         options,
-        levels={str(level): _level(run, level, published[level]) for level in published},
+        levels={
+            str(level): level_facts(
+                run.parameters.configuration, load_domain(run, level), noisy_queries(run, level), groups
+            )
+            for level, groups in published.items()
+        },
         **({"estimates": by_level} if estimated else {}),
         statements=statements_of(truth=is_truth(run), estimated=bool(estimated)),
         spine=spine,
@@ -91,17 +96,18 @@ def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
     return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 
-def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:
-    domain = load_domain(run, level)
-    configuration = run.parameters.configuration
+def level_facts(
+    configuration: Configuration, domain: Domain, queries: LevelQueries | None, groups: Sequence[int]
+) -> dict[str, Any]:
+    """Return the facts of a level: its domain, thresholds and noise, and its published groups by detail."""
     return {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
         "groups": domain.groups,
-        "thresholds": configuration.thresholds[PERSONS][level],
-        "suppressed_up_to": suppression_threshold(run, level),
-        "groups_published": dict(published),
-        **({} if is_truth(run) else noise_facts(load_queries(run, level))),
+        "thresholds": list(configuration.thresholds[PERSONS][domain.level]),
+        "suppressed_up_to": suppression_threshold(configuration, domain.level, queries),
+        "groups_published": dict(zip(DETAILS, groups, strict=True)),
+        **(noise_facts(queries) if queries else {}),
     }
 
 
@@ -148,7 +154,7 @@ def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manif
     truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
     where = title_of_states(states)
     rows = [
-        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), spend)
+        _row(level, manifest["levels"][str(level)], noisy_queries(run, level), spend)
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in run.parameters.configuration.levels(jurisdiction)
     ]

@@ -18,7 +18,6 @@ from tasks.lifecycle.workers import Workers
 from tasks.safetab.description import write_tabulated
 from tasks.safetab.group_tables import groups_by_detail, load_final, write_table
 from tasks.safetab.levels import Level
-from tasks.safetab.persons.details import DETAILS
 from tasks.safetab.persons.manifest import describe_release
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
@@ -37,7 +36,7 @@ def stage_release(
     each = list(product(levels, PublishedGroups.TABLES))
     workers.map("release", run, write_table, [(level, PublishedGroups, name, staged) for level, name in each])
     groups = workers.map("release", run, groups_by_detail, [(level, PublishedGroups) for level in levels])
-    published = {level: dict(zip(DETAILS, numbers, strict=True)) for level, numbers in zip(levels, groups, strict=True)}
+    published = dict(zip(levels, groups, strict=True))
     write_tabulated(run, jurisdiction, staged)
     estimated = None
     if options.get("estimates"):

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import sex_margin
 from privacy.noise import margins
-from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import load_domain, map_pieces
 from tasks.safetab.group_tables import GroupTables, Margins
 from tasks.safetab.levels import Level
-from tasks.safetab.noise import load_queries
+from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.persons.details import AGES, DETAILS, TABLES, TOTAL, WIDTHS
-from tasks.safetab.persons.run import PERSONS, DetailedRun
+from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,16 @@ class EstimatedGroups(PublishedGroups):
         return numbers, np.select([draws == width, draws == width // 2], [of_total, of_sex], margin)
 
 
-def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
+def suppression_threshold(configuration: Configuration, level: Level, queries: LevelQueries | None) -> int | None:
     """Return the largest noisy total that is suppressed in a level, None where nothing is (paper eq. 12).
 
-    Nation and state are never suppressed. Without noise the threshold is 0 where a zero_suppression_chance is set
-    (docs/spec/safetab-p.md#suppression).
+    Nation and state are never suppressed. Without noise, so without queries, the threshold is 0 where a
+    zero_suppression_chance is set (docs/spec/safetab-p.md#suppression).
     """
-    chance = run.parameters.configuration.zero_suppression_chance
+    chance = configuration.zero_suppression_chance
     if level.nation_or_state or not chance:
         return None
-    return 0 if is_truth(run) else margins.suppression_threshold(load_queries(run, level).law("stage_2"), chance)
+    return margins.suppression_threshold(queries.law("stage_2"), chance) if queries else 0
 
 
 def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
@@ -83,10 +82,11 @@ def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
     detail = np.asarray(open_array(run.noisy_folder(level, "totals", first), "detail"))
     tables = run.noisy_folder(level, "sex_by_age", first)
     total = np.asarray(open_array(tables, "total"))
-    threshold = suppression_threshold(run, level)
+    configuration = run.parameters.configuration
+    threshold = suppression_threshold(configuration, level, noisy_queries(run, level))
     kept = np.ones(len(total), bool) if threshold is None else (detail != TOTAL) | (total > threshold)
     group = np.flatnonzero(kept)
-    levels = run.parameters.configuration.levels(level.jurisdiction)
+    levels = configuration.levels(level.jurisdiction)
     published = PublishedGroups(
         group=first * len(load_domain(run, level).iterations) + group,
         detail=detail[group],
