@@ -55,7 +55,7 @@ def _text(path: Path, types: dict[str, pa.DataType], delimiter: str) -> Iterable
 def _differing(text: pa.Table | None, parquet: pa.Table | None, types: dict[str, pa.DataType]) -> int:
     """Return the number of rows of two chunks that differ, or that one of them lacks."""
     if text is None or parquet is None:
-        return sum(len(each) for each in (text, parquet) if each is not None)
+        return sum(len(chunk) for chunk in (text, parquet) if chunk is not None)
     rows = min(len(text), len(parquet))
     wrong = pa.repeat(False, rows)
     for name, kind in types.items():
