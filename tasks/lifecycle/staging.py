@@ -88,7 +88,8 @@ def stage_in_one_piece(
 ) -> None:
     """Have one worker write a release into its staging folder, whole or not at all; `write(run, folder)` writes it.
 
-    A worker that was lost writes into a folder of its own and cannot touch it.
+    That of exact counts is its owner's alone. A worker that was lost writes into a folder of its own and cannot touch
+    it.
     """
     remove(staged)  # of a try that was killed; nothing sealed
     for left in staged.parent.glob(f".{staged.name}.*"):
@@ -98,7 +99,7 @@ def stage_in_one_piece(
 
 def _write_whole(run: RunDirectory, staged: Path, write: Callable[[RunDirectory, Path], None]) -> None:
     with atomic_path(staged) as folder:
-        folder.mkdir()
+        folder.mkdir(mode=0o700 if is_truth(run) else 0o777)
         write(run, folder)
 
 
