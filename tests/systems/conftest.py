@@ -45,7 +45,7 @@ def every(*, but: str = "") -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", [case for case in CASES if but not in case.cannot], ids=str)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def alike() -> Iterator[None]:
     """Commands run their stages in this process, under one secret; noise has the address of all but the input.
 
@@ -185,7 +185,7 @@ class Finished:
     killed: dict[str, Path] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Finished]:
     """Return the run of a system."""
 
