@@ -36,21 +36,22 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# Two processes more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
-# puts together, in the order of their collection.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile \
-  --no-loadscope-reorder --durations 30
+# A process for each of ROOMS in tests/conftest.py, which imports and runs the tests of its own room alone. Slow tests, which wait
+# much, go file by file to two processes more than there are cores.
+PYTEST := $(BIN)/python -m pytest --durations 30
+BY_ROOM := TEST_ROOMS=1 $(PYTEST) --numprocesses 4 --dist each
+BY_FILE := $(PYTEST) --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
 TESTS := not ci and not slow and not long
 test: setup
-	$(PYTEST) -m "$(TESTS)"
+	$(BY_ROOM) -m "$(TESTS)"
 
 test-slow: setup
-	$(PYTEST) -m slow
+	$(BY_FILE) -m slow
 
 test-long: setup
-	$(PYTEST) -m long
+	$(BY_FILE) -m long
 
 test-scheduled: setup
 	$(BIN)/python -m pytest -q -m scheduled tests/e2e

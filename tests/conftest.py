@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 import typer.main
@@ -79,36 +79,23 @@ def lacking(what: str) -> NoReturn:
     pytest.skip(f"no {what}")
 
 
-# Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
-SHARED = {
-    "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|sp|sta|sys|top|what)|test_workers|tasks/spine/",
-    "kernels": r"(spine|tasks)/top_down|spine/gls|flows/test_check",
-    "pages": r"flows/test_(show|tune_page|frames)",
-}
+# The files of each process of `make test`, by their paths below this folder. Each imports and runs its own alone; those
+# that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
+ROOMS = (
+    r"e2e/|tasks/(lifecycle|records|safetab|synth)|test_",
+    r"systems/|flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|sp|sta|sys|top|what)|tasks/(bottom_up|s_dhc|spine)",
+    r"(spine|tasks)/top_down|spine/|flows/test_(check|show|tune_page|frames|sql)",
+    r"",
+)
 
 
-def group_of(nodeid: str) -> str:
-    """Return the name of the tests that run in the same process as this one, those of its file if none share more."""
-    path = nodeid.partition("::")[0]
-    return next((name for name, paths in SHARED.items() if re.search(paths, path)), path)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give processes whole groups. Slow tests take so long that each file may well start its own."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Groups(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
-
-    return Groups(config, log) if "not slow" in config.getoption("markexpr") else None
-
-
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Put those that share something first, so that none is left over at the end."""
-    items.sort(key=lambda item: group_of(item.nodeid) not in SHARED)
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave a file to the process whose room it is in, where `make test` says that each has its own."""
+    if "TEST_ROOMS" not in os.environ or not collection_path.name.startswith("test_"):
+        return None
+    path = str(collection_path.relative_to(Path(__file__).parent))
+    room = next(number for number, paths in enumerate(ROOMS) if re.match(paths, path))
+    return f"gw{room}" != os.environ["PYTEST_XDIST_WORKER"] or None
 
 
 @pytest.fixture(scope="session")

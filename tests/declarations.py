@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import copy
+import csv
+import json
+import random
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,7 @@ from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
 from spine.top_down import Plan
 
+Row = tuple[str, ...]
 BASE: dict[str, Any] = {
     "name": "small",
     "records": "person",
@@ -99,3 +105,32 @@ def plan_of(raw: dict[str, Any] = BASE, leaves: dict[str, list[str]] = LEAVES, t
 def keys(faults: list[Fault]) -> set[str]:
     """The keys of faults."""
     return {fault.key for fault in faults}
+
+
+def write(folder: Path, raw: dict[str, Any] = BASE, rows: list[Row] | None = None) -> tuple[str, str]:
+    """Write a declaration with its tables and records that agree with it; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records = persons() if rows is None else rows
+    region = dict(zip(LEAVES["zone"], LEAVES["region"], strict=True))
+    totals = Counter(region.get(row[0], "1") for row in records)
+    tables = {
+        "zones.csv": [list(LEAVES), *zip(*LEAVES.values(), strict=True)],
+        "regions.csv": [["region", "total"], *([code, str(totals[code])] for code in ("1", "2"))],
+        "records.csv": [["zone", "DW", "SEX", "AGE"], *records],
+    }
+    for name, lines in tables.items():
+        with open(folder / name, "w", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+    (folder / "small.json").write_text(json.dumps(raw))
+    return str(folder / "small.json"), str(folder / "records.csv")
+
+
+def persons(seed: int = 1) -> list[Row]:
+    """Records of the small country: each institution has persons, of ages 2 and over."""
+    chance = random.Random(seed)
+    rows: list[Row] = []
+    for zone, homes, institutions in zip(LEAVES["zone"], LEAVES["homes"], LEAVES["institutions"], strict=True):
+        at_home, inside = chance.randint(0, 4 * int(homes)), int(institutions) * chance.randint(1, 6)
+        rows += [(zone, "1", chance.choice("12"), str(chance.randint(0, 9))) for _ in range(at_home)]
+        rows += [(zone, "2", chance.choice("12"), str(chance.randint(2, 9))) for _ in range(inside)]
+    return rows

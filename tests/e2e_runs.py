@@ -195,7 +195,7 @@ def digest(folder: Path, *, reservation: bool = True) -> str:
 Point = tuple[str, int]
 FILES = (
     *("authorization.py", "commit.py", "files.py", "reservation.py", "run_directory.py", "staging.py"),  # lifecycle
-    *("ledger.py", "journal.py", "pathlib.py", "shutil.py"),
+    *("ledger.py", "entries.py", "journal.py", "pathlib.py", "shutil.py"),
 )
 CALLS = ("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "execute", "executemany")
 _context = multiprocessing.get_context("forkserver")

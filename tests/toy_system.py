@@ -1,8 +1,8 @@
 """The least that a system is: it counts the empty and other lines of a file, with noise.
 
-tests/flows/test_systems.py runs it. In the house the stages would be a folder of tasks/, the settings and the flow
-files of flows/, the record one of flows/execution/systems.py; and it would have checks of its own, commands
-(flows/commands/systems.py) and a deployment (CONTRIBUTING.md).
+tests/systems/ runs it with all others. In the house the stages would be a folder of tasks/, the settings and the flow
+files of flows/, the records two of flows/execution/systems.py and flows/commands/systems.py; and it would have
+checks of its own and a deployment (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from prefect import flow
 
+from flows.commands.systems import SystemCommands
+from flows.execution.option import argument
 from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
@@ -23,15 +25,17 @@ from flows.execution.systems import System
 from privacy.accounting.composition import Spend, spend
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Claim, Input, check_account
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.description import Column, Description, Table
-from tasks.releases.manifest import noise_law
+from tasks.releases.manifest import marked, noise_law
 
 TITLE = "Lines of a file, a toy"
 SPEND = spend("zcdp", [Fraction(1)])
@@ -50,6 +54,8 @@ def count(run: RunDirectory, workers: Workers, data: str) -> Input:
 
 def count_lines(run: RunDirectory, data: str) -> str:
     content = Path(data).read_bytes()
+    if b"\0" in content:
+        raise Refused("the file is not text: a line holds the character NUL")
     lines = content.split(b"\n")[:-1]
     save_object(run / "counts/lines", (lines.count(b""), len(lines) - lines.count(b"")))
     return sha256(content).hexdigest()
@@ -70,14 +76,13 @@ def add_noise(run: RunDirectory) -> None:
     save_object(run / "noisy/lines", tuple(noisy.tolist()))
 
 
-def stage_release(run: RunDirectory, staged: Path) -> None:
-    staged.mkdir(parents=True, exist_ok=True)
+def write_release(run: RunDirectory, staged: Path) -> None:
     margin = 0 if is_truth(run) else margin_of_error(LAW)
     counts = load_object(run / "noisy/lines", tuple[int, int])
     rows = [f"{kind}|{count}|{margin}\n" for kind, count in enumerate(counts)]
     (staged / "lines.csv").write_text("KIND|LINES|MOE\n" + "".join(rows))
-    public = {"release": TITLE, "run": run.id, "spent": SPEND.as_json(), "configuration_digest": CONFIGURATION}
-    public |= made_by(run)
+    public = {"release": TITLE, "run": run.id, "configuration_digest": CONFIGURATION}
+    public |= {"spent": None if is_truth(run) else SPEND.as_json(), **marked(None, exact=is_truth(run)), **made_by(run)}
     write_descriptions(staged, description(public), public)
 
 
@@ -106,7 +111,10 @@ def description(_manifest: Mapping[str, Any]) -> Description:
 class ToySettings(RunSettings):
     SYSTEM = "toy"
 
-    data: Location
+    DATA = ("data",)
+    IS_TABLE = True
+
+    data: Location = argument("DATA", "A file of lines.")
 
     def spends(self) -> dict[str, Spend]:
         return {"TOY": SPEND}
@@ -129,11 +137,13 @@ def stages(run: Runner[ToySettings]) -> Path:
     counted = run.do("count", count, workers=run.workers, data=run.settings.data)
     gate = run.reserve(claim, given=counted, counted=counted)
     measured = run.submit("measure", measure, gate, workers=run.workers)
-    staged = run.submit("release", stage_release, measured, staged=run.staged)
+    staged = run.submit(
+        "release", stage_in_one_piece, measured, workers=run.workers, staged=run.staged, write=write_release
+    )
     return run.commit(staged)
 
 
-# Its record.
+# Its records.
 
 TOY = System(
     name="toy",
@@ -144,4 +154,13 @@ TOY = System(
     stages="toy_system:stages",
     check="toy_system:check",
     description="toy_system:description",
+)
+COMMANDS = SystemCommands(
+    settings=ToySettings,
+    about="Count the empty and other lines of a file, with noise.",
+    example="`das toy run lines.txt out/ --account toys`",
+    words="lines.txt",
+    inputs=("data",),
+    exact=(),
+    modules={},
 )

@@ -88,7 +88,8 @@ def stage_in_one_piece(
 ) -> None:
     """Have one worker write a complete release into its staging folder; `write(run, folder)` writes it.
 
-    A lost worker writes into a folder of its own and cannot change this one.
+    Only its owner may open a folder of exact counts. A lost worker writes into a folder of its own and cannot change
+    this one.
     """
     remove(staged)  # from a killed attempt, which sealed nothing
     for left in staged.parent.glob(f".{staged.name}.*"):
@@ -98,7 +99,7 @@ def stage_in_one_piece(
 
 def _write_whole(run: RunDirectory, staged: Path, write: Callable[[RunDirectory, Path], None]) -> None:
     with atomic_path(staged) as folder:
-        folder.mkdir()
+        folder.mkdir(mode=0o700 if is_truth(run) else 0o777)
         write(run, folder)
 
 

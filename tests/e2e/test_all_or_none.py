@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure, settings_for
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, digest, open_account, real_data, reconfigure, settings_for
+from forked_commands import ForkedCommands
 
 import flows.detailed_dhca
 from flows.dry_run import dry_run
 from flows.execution import approval, safetab
+from flows.execution.settings import load_settings
 from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.safetab import validation
+from tests.systems.in_process import flow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "prefect_server")]
 PR, STATE = "72", "TABBLKST"
@@ -244,3 +249,48 @@ def test_a_dry_run_of_both_says_what_each_would_spend_and_leaves_nothing(home: H
     charged = rf"would spend rho [\d.]+, charged to account {ACCOUNT}; "
     assert re.fullmatch(f"a run of US {charged}a run of PR {charged}nothing was charged", message)
     assert (home.charged(), home.directories(), home.released("")) == ([], [], [])
+
+
+KILL = "import os, flows.detailed_dhca as f, flows.execution.safetab as s, tasks.lifecycle.commit as c\n"
+KILL += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
+SECOND = """
+move, moved = c.move_into_place, []
+def second(*places):
+    moved.append(places)
+    kill() if len(moved) == 2 else move(*places)
+c.move_into_place = second
+"""
+
+
+@pytest.mark.ci
+def test_a_run_of_both_that_is_killed_gives_one_charge_and_one_release_of_each(
+    home: Home, tmp_path: Path, forked_commands: ForkedCommands
+) -> None:
+    """Killed at the gate, after it, and between its two releases; then the same charge in this process, undisturbed."""
+    out, kept = home.folder / "out-a", tmp_path.with_name(f"{tmp_path.name}-kept")
+    inputs = (home.folder / "params", home.folder / "data", out)
+    begin = ("run", *inputs, "--account", ACCOUNT, "--run-id", "a", "--no-spine", "--workers", 1, *home.where)
+
+    def dies(first: str, *words: object) -> None:
+        ended = forked_commands.das(*words, first=KILL + first)
+        assert ended.code == -9, ended.output
+
+    dies("s.reserve_budget = kill", *begin)
+    assert (home.charged(), home.directories()) == ([], ["a-pr", "a-us"])
+    dies("f.measure_totals = kill", "run", "--resume", "a-pr", *home.where)
+    assert home.charged() == ["a-us", "a-pr"]
+    rows = [home.ledger.row(f"a-{name}") for name in ("us", "pr")]
+    assert len({row.secret_digest for row in rows if row}) == 2
+    shutil.copytree(home.folder, kept)
+    dies(SECOND, "run", "--resume", "a-us", *home.where)
+    assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released", "sealed"]
+    assert home.resume("a-pr") == 0
+    assert (home.released("a"), home.charged(), home.directories()) == (["pr", "us"], ["a-us", "a-pr"], [])
+    assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released", "released"]
+    released = digest(out)
+    shutil.rmtree(home.folder)
+    shutil.copytree(kept, home.folder)
+    settings = load_settings(RunDirectory(home.folder / "state/runs/a-us"))
+    assert settings is not None
+    assert flow(settings) == [str(out / "us"), str(out / "pr")]
+    assert digest(out) == released

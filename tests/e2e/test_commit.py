@@ -424,22 +424,17 @@ def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "account", "says"),
+    ("changes", "says"),
     [
-        ({}, None, "this data needs an account"),
-        ({}, "another", "there is no account another"),
-        ({BUDGETS[0]: 1000}, ACCOUNT, "has too little budget left"),
-        ({BUDGETS[0]: float("inf")}, ACCOUNT, "infinite"),
-        ({BUDGETS[0]: 0, BUDGETS[5]: 0}, ACCOUNT, "no population group level"),
-        ({"privacy_defn": "puredp", BUDGETS[0]: 60}, ACCOUNT, "has too little budget left"),
+        ({BUDGETS[0]: float("inf")}, "infinite"),
+        ({BUDGETS[0]: 0, BUDGETS[5]: 0}, "no population group level"),
+        ({"privacy_defn": "puredp", BUDGETS[0]: 60}, "has too little budget left"),
     ],
 )
-def test_without_budget_there_is_no_secret(
-    home: Home, changes: dict[str, float], account: str | None, says: str
-) -> None:
+def test_without_budget_there_is_no_secret(home: Home, changes: dict[str, float], says: str) -> None:
     reconfigure(home.folder / "params", **changes)
     with pytest.raises(Refused, match=says):
-        home.go(settings=home.settings.model_copy(update={"account": account}))
+        home.go()
     assert not (home.run / SECRET).exists()
     assert home.ledger.rows(ACCOUNT) == []
 
@@ -491,17 +486,6 @@ def test_data_that_was_run_under_a_mark_is_never_drawn_for_again(home: Home) -> 
         home.go(settings=again)
     assert not (directory(again) / SECRET).exists()
     assert home.charges() == 0
-
-
-@pytest.mark.parametrize("name", ["us/something", "us"])
-def test_an_output_that_holds_something_is_left_as_it_is(home: Home, name: str) -> None:
-    path = home.place.parent / name
-    path.parent.mkdir(parents=True)
-    path.write_text("of somebody")
-    with pytest.raises(Refused, match="is not empty"):
-        home.go()
-    assert path.read_text() == "of somebody"
-    assert home.ledger.rows(ACCOUNT) == []
 
 
 @pytest.mark.parametrize("inside", ["run-us/out", "run-us", ".", "other/../run-us/out"])

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from e2e_runs import ACCOUNT, das_process, open_account
 from e2e_runs import das as das_here
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
-from flows.execution.settings import load_settings
-from flows.prefect_flows import bottom_up
 from privacy.accounting.composition import spend
-from privacy.accounting.ledger import Ledger, Request
+from privacy.accounting.ledger import Request
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
-from privacy.noise.randomness import RunSecret
 from tasks.bottom_up.example import Example, make_example
 from tasks.errors import Refused
-from tasks.lifecycle.files import open_array
-from tasks.records.marks import MARK_FILE
-from tests.flows.conftest import printed
 
 
 @pytest.fixture
@@ -156,97 +147,8 @@ def test_example_writes_what_a_run_needs(das, tmp_path):
 # The flow.
 
 
-@pytest.fixture
-def settings(made: Example, tmp_path: Path, shared_cluster: None) -> BottomUpSettings:
-    """Settings of a run on the example as if it were somebody's data: its mark is taken away."""
-    (made.table.parent / MARK_FILE).unlink()
-    return BottomUpSettings(
-        table=str(made.table),
-        declaration=str(made.declaration),
-        out=str(tmp_path / "out"),
-        epsilon="1/2",
-        totals=str(made.totals),
-        account="long-form",
-        ledger=str(open_account(tmp_path, 1, "puredp", "long-form").path),
-        runs_folder=str(tmp_path / "state"),
-        run_id="r1",
-    )
-
-
 def stops(*_: object, **__: object) -> None:
     raise Refused("stopped here")
-
-
-@pytest.fixture
-def stop_at(settings: BottomUpSettings, prefect_server: None) -> Callable[[str], None]:
-    """Run the flow as far as a function, which is named with its module."""
-
-    def run(function: str) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(function, stops)
-            with pytest.raises(Refused, match="stopped here"):
-                bottom_up(settings)
-
-    return run
-
-
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server")
-def test_a_run_is_charged_once_and_its_release_calibrated(settings, made, monkeypatch):
-    """The secret is fixed, for one of a hundred finds a total that agrees to be inconsistent."""
-    monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
-    place = Path(bottom_up(settings))
-    assert place == Path(settings.out) / "bottom-up"
-    published = dict(line.split(",") for line in made.totals.read_text().splitlines()[1:])
-    states = {row["STATE"]: row["COUNT"] for row in pq.read_table(place / "parquet/by-state.parquet").to_pylist()}
-    assert "09" not in states  # its total does not agree
-    assert {state: states[state] for state in states if published[state]} == {
-        state: int(total) for state, total in published.items() if total and state != "09"
-    }
-    ledger = Ledger(Path(settings.ledger))
-    (row,) = ledger.rows("long-form")
-    assert (row.status, float(row.amount), len(row.states)) == ("released", 0.5, 12)
-    assert not settings.directory.path.exists()
-    manifest = (place / "manifest.json").read_text()
-    assert Path(bottom_up(settings)) == place  # started again: the release that is there, and no second charge
-    assert (place / "manifest.json").read_text() == manifest
-    with pytest.raises(Refused, match="another configuration"):
-        bottom_up(settings.model_copy(update={"clip": True}))
-    assert ledger.spent("long-form")["01"] == row.amount
-    with pytest.raises(Refused, match="is not empty"):
-        bottom_up(settings.model_copy(update={"run_id": "r2"}))
-
-
-@pytest.mark.e2e
-def test_a_run_that_stops_after_its_noise_ends_in_one_charge_and_the_same_noise(settings, stop_at):
-    stop_at("flows.bottom_up.stage_in_one_piece")
-    run = settings.directory
-    noisy, reported = (open_array(run / "noisy/final", name).copy() for name in ("count", "reported"))
-    assert (run / "secret").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Refused, match="began with another clip: continue with das bottom-up run --resume r1"):
-        bottom_up(settings.model_copy(update={"clip": True}))
-    assert load_settings(run) == settings
-    place = Path(bottom_up(settings))
-    assert pq.read_table(place / "parquet/histogram.parquet")["COUNT"].to_pylist() == noisy[reported].tolist()
-    assert len(Ledger(Path(settings.ledger)).rows("long-form")) == 1
-
-
-@pytest.mark.e2e
-def test_a_run_that_lost_its_secret_gets_no_other_and_is_discarded(settings, stop_at):
-    def runs(*words: str) -> Any:
-        return json.loads(printed("runs", *words, "--runs-folder", settings.runs_folder, "--json"))
-
-    stop_at("flows.execution.runner.commit")
-    (settings.directory / "secret").unlink()
-    with pytest.raises(Refused, match="secret of run r1 is gone"):
-        bottom_up(settings)
-    (left,) = runs("list")
-    assert (left["run"], left["kind"], left["out"]) == ("r1", "bottom-up", settings.out)
-    assert any(Path(settings.out).iterdir())  # what it has staged
-    assert runs("discard", "r1") == {"run": "r1", "charged": True}
-    assert runs("list") == []
-    assert not any(Path(settings.out).iterdir())
-    assert [row.status for row in Ledger(Path(settings.ledger)).rows("long-form")] == ["abandoned"]
 
 
 def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, tmp_path, monkeypatch):
@@ -293,17 +195,6 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     assert process.returncode == 3
     assert f"continue with: das bottom-up run --resume r1 --runs-folder {state}" in result
     assert (state / "runs/r1/settings.json").is_file()
-
-
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server")
-def test_findings_are_shown_to_the_curator_without_their_values(refused, made, tmp_path, shared_cluster):
-    made.declaration.write_text(made.declaration.read_text().replace('"501", ', ""))
-    words = ("run", made.table, made.declaration, tmp_path / "out", "--epsilon", "1")
-    text = refused("", *words, "--run-id", "named", findings=True)  # an id made of the time may hold 501
-    assert "Invalid values found in GQ" in " ".join(text.split())
-    assert "501" not in text
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.e2e

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from e2e_runs import ACCOUNT, digest, open_account
 
-from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
-from privacy.accounting.ledger import Ledger
 from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE
 from tasks.top_down.declared.synth import synthesize_records
@@ -113,55 +109,6 @@ def test_estimates_over_the_tree_of_the_example_country_are_made_again_from_thei
         assert (tmp_path / "again/declared" / name).read_bytes() == (release / name).read_bytes()
 
 
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "shared_cluster")
-def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_have_been(
-    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import flows.declared as flow
-    from flows.prefect_flows import declared
-
-    (records.parent / MARK_FILE).unlink()  # nothing tells it from data of real dwellings
-    ledger = open_account(tmp_path, 15, "puredp", unit="household")
-    settings = DeclaredSettings(
-        data=str(records),
-        declaration=EXAMPLE,
-        out=str(tmp_path / "out"),
-        account=ACCOUNT,
-        ledger=str(ledger.path),
-        runs_folder=str(tmp_path / "state"),
-        run_id="run",
-    )
-
-    def stops(*_: Any, **__: Any) -> None:
-        raise Refused("stopped here")
-
-    for stage in ("estimate", "stage_release"):
-        with monkeypatch.context() as patch:
-            patch.setattr(flow, stage, stops)
-            with pytest.raises(Refused, match="stopped here"):
-                declared(settings)
-        (row,) = ledger.rows(ACCOUNT)
-        assert (row.status, row.amount) == ("reserved", 10)
-        if stage == "estimate":
-            secret = (settings.directory / "secret").read_bytes()
-    assert (settings.directory / "secret").read_bytes() == secret
-    with pytest.raises(Refused, match="began with another declaration"):
-        declared(settings.model_copy(update={"declaration": "example-districts"}))
-    place = Path(str(declared(settings)))
-    released = digest(place)
-    assert Path(str(declared(settings))) == place  # the release that is there, and no second charge
-    assert digest(place) == released
-    with pytest.raises(Refused, match=r"another configuration \(estimator topdown, not gls\)"):
-        declared(settings.model_copy(update={"estimator": "gls"}))
-    assert digest(place) == released
-    assert [row.status for row in Ledger(ledger.path).rows(ACCOUNT)] == ["released"]
-    assert not settings.directory.path.exists()
-    second = settings.model_copy(update={"run_id": "more", "out": str(tmp_path / "more")})
-    with pytest.raises(Refused, match="too little budget left"):
-        declared(second)
-
-
 def test_explain_rounds_an_upper_bound_up(das: Das, tmp_path: Path) -> None:
     text = Path("spine/declaration/shipped/example-districts.toml").read_text(encoding="utf-8")
     for table in Path("spine/declaration/shipped").glob("*.csv"):
@@ -202,19 +149,3 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
     for words in ("Dwellings by comuna", 'con moradores <span class="code">1</span>', EXAMPLE):
         assert words in page
     assert '98 <span class="code">98</span>' not in page
-
-
-@pytest.mark.usefixtures("shared_cluster")
-def test_errors_of_marked_records_are_reported_and_of_others_refused(
-    tda: Das, refused: Refuse, records: Path, tmp_path: Path
-) -> None:
-    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--runs", 1, "--json")
-    rows = json.loads(out)["errors"]
-    assert (code, {row["level"] for row in rows}) == (0, set(LEVELS))
-    assert {row["mae"] for row in rows if row["level"] == "comuna" and row["quantity"] == "total"} == {0}
-    assert "ocupacion" in (tmp_path / "errors/error.html").read_text()
-    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--runs", 1, "--estimator", "gls", "--json")
-    assert (code, {row["level"] for row in json.loads(out)["errors"]}) == (0, set(LEVELS))
-    (records.parent / MARK_FILE).unlink()
-    words = ("--declaration", EXAMPLE, "--workers", 1, "--runs-folder", tmp_path / "new")
-    refused("would reveal its exact counts", "tda", "accuracy", records, tmp_path / "more", *words)

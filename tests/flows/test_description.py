@@ -6,8 +6,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +34,6 @@ from tasks.top_down.release.description import GEOGRAPHY
 from tasks.top_down.release.measurement_files import Batch, Query, answer_rows
 from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
-from tests.packages import validate_package
-
-TABLES = (".csv", ".parquet", ".txt")
-NAMES = ("few_levels", "top_down_released", "bottom_up_released")
-RELEASES = pytest.mark.parametrize("kind", NAMES)
-SMALLER = pytest.mark.parametrize("kind", [NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.ci), NAMES[2]])
-
-
-@pytest.fixture
-def release(kind: str, request: pytest.FixtureRequest) -> Path:
-    return Path(request.getfixturevalue(kind))
 
 
 def package_of(release: Path) -> dict[str, Any]:
@@ -70,73 +57,6 @@ def read(release: Path, resource: Resource) -> pd.DataFrame:
         texts = [pd.read_csv(path, sep="|", dtype=str, keep_default_na=False, quoting=3) for path in paths]
         return pd.concat(texts)
     return pd.concat([pq.read_table(release / path).to_pandas() for path in resource.paths])
-
-
-@RELEASES
-def test_every_column_of_every_table_is_described(release: Path) -> None:
-    resources = read_package(release, read_manifest(release)["files"])
-    paths = [path for resource in resources for path in resource.paths]
-    assert sorted(paths) == [name for name in file_names(release) if name.endswith(TABLES) and name != DICTIONARY_FILE]
-    for resource in resources:
-        for path in resource.paths:
-            assert [column.name for column in resource.columns] == columns_of(release / path), path
-        assert resource.title
-        for column in resource.columns:
-            assert all((column.meaning, column.unit, column.title)), (resource.name, column.name)
-    assert resources == resources_of(release, described(release), paths)  # what is written is what is read
-
-
-def columns_of(path: Path) -> list[str]:
-    if path.suffix == ".parquet":
-        return list(pq.read_schema(path).names)
-    with path.open(encoding="utf-8") as file:
-        return file.readline().rstrip("\n").split("|")
-
-
-@SMALLER
-def test_the_description_keeps_the_published_profile(release: Path) -> None:
-    import jsonschema
-
-    profile = json.loads((files("dplib") / "profiles/2.0/datapackage.json").read_text())
-    package = package_of(release)
-    validator = jsonschema.validators.validator_for(profile)(profile)
-    assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
-    assert [error.message[:200] for error in validator.iter_errors(package)] == []
-    package["resources"][0]["schema"]["fields"][0]["type"] = "code"
-    assert len(list(validator.iter_errors(package))) == 1  # it looks at every field
-
-
-@RELEASES
-@pytest.mark.ci
-def test_others_read_the_tables_by_the_description(release: Path) -> None:
-    """Types, codes, keys and references, by another program; it reads version 1 and passes over what is new."""
-    validate_package(release)
-
-
-@SMALLER
-def test_keys_references_and_codes_hold_in_every_table(release: Path) -> None:
-    by_name = {resource.name: resource for resource in read_package(release, read_manifest(release)["files"])}
-    for resource in by_name.values():
-        table = read(release, resource)
-        if resource.key:
-            assert not table[list(resource.key)].astype(str).duplicated().any(), resource.name
-        for column in resource.columns:
-            if column.codes and column.type == "string":
-                assert set(table[column.name].unique()) <= set(column.codes), (resource.name, column.name)
-        for reference in resource.references:
-            keys = read(release, by_name[reference.table])[list(reference.key)].astype(str)
-            own = table[list(reference.columns)].astype(str)
-            own = own[(own != "").all(axis=1)]
-            assert set(own.itertuples(index=False, name=None)) <= set(keys.itertuples(index=False, name=None))
-
-
-@RELEASES
-def test_bytes_and_hashes_are_those_of_the_files(release: Path) -> None:
-    resources = package_of(release)["resources"]
-    assert not any("bytes" in each for each in resources if each["format"] == "parquet")  # frictionless finds none
-    for resource in (each for each in resources if each["format"] == "csv"):
-        content = (release / resource["path"]).read_bytes()
-        assert (len(content), f"sha256:{sha256(content).hexdigest()}") == (resource["bytes"], resource["hash"])
 
 
 def test_the_law_of_a_count_is_found_by_its_margin(released: Path, bottom_up_released: Path) -> None:

@@ -50,8 +50,11 @@ ENVIRONMENTS = {
     | long_folder(125),
     "ASCII output": {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"},
 }
-ALWAYS = {"every proxy", "long TMPDIR in plain C"}
-IN_CI = {"http proxy", "socks", "Latin-1", "ASCII output"}
+ENVIRONMENTS["every proxy, long TMPDIR in plain C"] = (
+    ENVIRONMENTS["every proxy"] | ENVIRONMENTS["long TMPDIR in plain C"]
+)
+ALWAYS = {"all at once"}
+IN_CI = {"every proxy", "long TMPDIR in plain C", "http proxy", "socks", "Latin-1", "ASCII output"}
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dhcb_inputs import HouseholdInputs, configuration, households, released, stage_here
+from dhcb_inputs import NATION_AND_COUNTIES, HouseholdInputs, configuration, households, released, stage_here
 
 from flows.commands.show import open_release
 from flows.reports.show.geography import Region
@@ -17,7 +17,7 @@ from tests.packages import validate_package
 def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
     """The manifest of a Detailed DHC-B has no facts about them; that of an S-DHC always says whether there are some."""
     for estimates in (False, True):
-        inputs = HouseholdInputs(households=households(200))
+        inputs = HouseholdInputs(households=households(60), config=configuration(**NATION_AND_COUNTIES))
         _, staged = stage_here(tmp_path, inputs, f"estimates-{estimates}", coterminous=False, estimates=estimates)
         pages = open_release(staged)
         assert has_estimates(pages.manifest | {"estimates": False}) is estimates
@@ -30,7 +30,8 @@ def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allowed", [False, pytest.param(True, marks=pytest.mark.ci)])
 def test_each_table_says_where_negative_counts_were_set_to_zero(tmp_path: Path, allowed: bool) -> None:
-    inputs = HouseholdInputs(households=households(40), config=configuration(allow_negative_counts=allowed))
+    config = configuration(allow_negative_counts=allowed, **NATION_AND_COUNTIES)
+    inputs = HouseholdInputs(households=households(40), config=config)
     _, staged = stage_here(tmp_path, inputs)
     pages = open_release(staged)
     for asked in ("tables", next(f"table/{name}" for name in pages.tables if name.startswith("t3-"))):

@@ -16,12 +16,10 @@ from e2e_runs import ACCOUNT, arm, digest, open_account
 from top_down_inputs import HERE, begin, country, design, estimated, finish
 
 from flows.execution.top_down_settings import TopDownSettings
-from privacy.accounting.ledger import Ledger
 from privacy.noise.randomness import RunSecret
-from tasks.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.records.marks import MARK_FILE
-from tasks.top_down.run_plan import PRODUCTS, Estimator
+from tasks.top_down.run_plan import Estimator
 from tasks.top_down.spend import planned_spend
 from tests.flows.conftest import Das, Refuse
 
@@ -57,68 +55,6 @@ def settings_for(folder: Path, data: Path, **changes: Any) -> TopDownSettings:
         "run_id": "run",
     }
     return TopDownSettings(**(known | changes))
-
-
-def real(folder: Path, data: Path, total: int = 10) -> tuple[TopDownSettings, Ledger]:
-    """Settings of a run on data that nothing tells from real persons', with an account."""
-    (data / MARK_FILE).unlink()
-    return settings_for(folder, data, account=ACCOUNT), open_account(folder, total)
-
-
-@pytest.mark.slow
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "shared_cluster")
-def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    import flows.top_down as flow
-    from flows.prefect_flows import top_down
-
-    settings, ledger = real(tmp_path, data)
-
-    def stops(*_: Any, **__: Any) -> None:
-        raise Refused("stopped here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(flow, "stage_release", stops)
-        with pytest.raises(Refused, match="stopped here"):
-            top_down(settings)
-    run = settings.directory
-    secret = (run / "secret").read_bytes()
-    assert (run / "secret").stat().st_mode & 0o777 == 0o600
-    input_digest = run.validated.input_digest
-    (reserved,) = ledger.rows(ACCOUNT)
-    spent = sum(run.design.cost(product, nation=False) for product in PRODUCTS)
-    assert (reserved.status, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
-    with pytest.raises(Refused, match="began with another estimator"):
-        top_down(settings.model_copy(update={"estimator": "gls"}))
-    place = Path(str(top_down(settings)))
-    assert place == tmp_path / "out/us"
-    (row,) = ledger.rows(ACCOUNT)
-    assert row.status == "released"
-    assert not run.path.exists()
-    released = digest(place)
-    assert Path(str(top_down(settings))) == place  # the release that is there
-    assert digest(place) == released
-    with pytest.raises(Refused, match="another configuration"):
-        top_down(settings.model_copy(update={"microdata": "text"}))
-    assert ledger.spent(ACCOUNT)["23"] == spent
-    outside = "".join(path.read_text(errors="replace") for path in place.rglob("*.*")) + caplog.text
-    assert secret.hex() not in outside
-    assert input_digest not in outside
-
-
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "shared_cluster")
-def test_an_account_that_would_be_passed_is_refused_before_a_record_is_read(tmp_path: Path, data: Path) -> None:
-    from flows.prefect_flows import top_down
-
-    settings, ledger = real(tmp_path, data, total=2)
-    with pytest.raises(Refused, match="census"):
-        top_down(settings)
-    assert not list(settings.directory.path.glob("persons/*"))
-    assert not (settings.directory / "secret").exists()
-    assert ledger.rows(ACCOUNT) == []
 
 
 @pytest.fixture(scope="module")

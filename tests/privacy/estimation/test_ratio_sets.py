@@ -116,7 +116,10 @@ def test_coverage_by_simulation_where_the_delta_method_fails() -> None:
     assert inside / 300 >= 0.9 - 3 * sqrt(0.09 / 300)
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(1500**2)), TwoSidedGeometric(Fraction(300))])
+@pytest.mark.parametrize(
+    "law",
+    [pytest.param(DiscreteGaussian(Fraction(1500**2)), marks=pytest.mark.ci), TwoSidedGeometric(Fraction(300))],
+)
 def test_wide_noise_on_a_lattice_excludes_no_ratio_that_the_law_itself_does_not(law: Law) -> None:
     exact = [Lattice(density(law)), Lattice(np.convolve(density(law, 1e-15), density(law, 1e-15)))]
     deviation = int(law.variance() ** 0.5)
@@ -133,7 +136,7 @@ def test_wide_noise_on_a_lattice_excludes_no_ratio_that_the_law_itself_does_not(
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_000))])
-@pytest.mark.parametrize("count", [0, 10**6, 10**12])
+@pytest.mark.parametrize("count", [pytest.param(0, marks=pytest.mark.ci), 10**6, 10**12])
 def test_sets_for_the_widest_noise_and_huge_counts(law: Law, count: int) -> None:
     """In tenths of a second: no law of noise is longer than a lattice, which has the law's variance."""
     laws = [lattice(law, draws) for draws in (1, 2, 3)]

@@ -492,36 +492,6 @@ def mark(table: str) -> None:
     (path.parent / MARK_FILE).write_text(json.dumps(asdict(declared)))
 
 
-def test_epsilon_is_charged_to_every_state_once(tmp_path, run, account):
-    planned(tmp_path, run)
-    authorize(account, claim(run))
-    secret = (run / SECRET).read_bytes()
-    authorize(account, claim(run))
-    assert (run / SECRET).read_bytes() == secret
-    assert Ledger(account.ledger).spent("long-form") == dict.fromkeys(DECLARED["states"], Fraction(1, 2))
-    (row,) = Ledger(account.ledger).rows("long-form")
-    assert (row.amount, row.status) == (Fraction(1, 2), "reserved")
-
-
-def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, account):
-    planned(tmp_path, run, epsilon=Fraction(3, 2))
-    with pytest.raises(Refused, match="has too little budget left"):
-        authorize(account, claim(run))
-    with pytest.raises(Refused, match="needs an account"):
-        authorize(Charging(None, account.ledger), claim(run))
-    assert not (run / SECRET).exists()
-    with pytest.raises(Refused, match="the secret of the run is gone"):
-        measure(run, HERE)
-
-
-def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
-    design = planned(tmp_path, run)
-    authorize(account, claim(run))
-    save_object(run / CHOICES, replace(design, clip=True))
-    with pytest.raises(Refused, match="another configuration"):
-        authorize(account, claim(run))
-
-
 def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
     ledger = tmp_path / "rho.sqlite"
     Ledger(ledger).open_account(Account("rho", "zcdp", Fraction(1, 8)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -505,37 +504,6 @@ def check_averages(release: Path) -> None:
         for each in estimates.values()
     ]
     assert len(set(totals)) == 1
-
-
-def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
-    tmp_path: Path, made: Country, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped before each stage after the reservation and resumed, also without its input: one charge, one release.
-
-    With little noise, by which averages are made fast.
-    """
-    settings = settings_of(tmp_path, made, states=["44"], estimates=True, config={"budget": "1"})
-    settings.directory.create()
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.open_account(Account("census", "zcdp", Fraction(100)))
-    noisy = []
-    for stage in ("measure", "averages", "release", "commit"):
-        assert InProcess(settings, HERE, before=stage).run() is None
-        if stage != "measure":
-            noisy.append(answers_of(settings.directory))
-        for name in ("persons", "units", "geo"):
-            (tmp_path / f"data/{name}.csv").unlink(missing_ok=True)
-    shutil.rmtree(settings.directory / "noisy")  # as after a reboot: stages' files are made again
-    release = InProcess(settings, HERE).run()
-    rows = pd.read_parquet(release / "PH7/PH7.parquet")
-    for answers in noisy:
-        for name, codes in (("state_*", "*"), ("state_A-G", "ABCDEFG")):
-            counts = rows[(rows["REGION_TYPE"] == "STATE") & rows["ITERATION_CODE"].isin([*codes])]["COUNT"]
-            assert answers[f"sdhc/PH7/{name}"][39].ravel().tolist() == counts.tolist() != []  # of 44 among the states
-    (row,) = ledger.rows("census")
-    assert (row.amount, row.status) == (46, "released")  # each of its queries costs 1
-    assert not settings.directory.path.exists()
-    check_averages(release)
 
 
 def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Country) -> None:

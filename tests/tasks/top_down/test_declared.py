@@ -21,7 +21,19 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from declarations import BASE, LEAVES, TOTALS, changed, exactly, figures_of, hierarchy_of, plan_of
+from declarations import (
+    BASE,
+    LEAVES,
+    TOTALS,
+    Row,
+    changed,
+    exactly,
+    figures_of,
+    hierarchy_of,
+    persons,
+    plan_of,
+    write,
+)
 from dhca_inputs import HERE
 from forgeries import check_tables
 from hypothesis import HealthCheck, given, settings
@@ -62,37 +74,6 @@ from tasks.top_down.declared.tabulate import open_data, tabulate
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
-
-Row = tuple[str, ...]
-
-
-def write(folder: Path, raw: dict[str, Any] = BASE, rows: list[Row] | None = None) -> tuple[str, str]:
-    """Write a declaration with its tables and records that agree with it; return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    records = persons() if rows is None else rows
-    region = dict(zip(LEAVES["zone"], LEAVES["region"], strict=True))
-    totals = Counter(region.get(row[0], "1") for row in records)
-    tables = {
-        "zones.csv": [list(LEAVES), *zip(*LEAVES.values(), strict=True)],
-        "regions.csv": [["region", "total"], *([code, str(totals[code])] for code in ("1", "2"))],
-        "records.csv": [["zone", "DW", "SEX", "AGE"], *records],
-    }
-    for name, lines in tables.items():
-        with open(folder / name, "w", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
-    (folder / "small.json").write_text(json.dumps(raw))
-    return str(folder / "small.json"), str(folder / "records.csv")
-
-
-def persons(seed: int = 1) -> list[Row]:
-    """Records of the small country: each institution has persons, of ages 2 and over."""
-    chance = random.Random(seed)
-    rows: list[Row] = []
-    for zone, homes, institutions in zip(LEAVES["zone"], LEAVES["homes"], LEAVES["institutions"], strict=True):
-        at_home, inside = chance.randint(0, 4 * int(homes)), int(institutions) * chance.randint(1, 6)
-        rows += [(zone, "1", chance.choice("12"), str(chance.randint(0, 9))) for _ in range(at_home)]
-        rows += [(zone, "2", chance.choice("12"), str(chance.randint(2, 9))) for _ in range(inside)]
-    return rows
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import BLOCKS
-from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, release, released, stage_here, truth_here
+from dhcb_inputs import (
+    BUDGETS,
+    NATION_AND_COUNTIES,
+    HouseholdInputs,
+    configuration,
+    households,
+    release,
+    released,
+    stage_here,
+    truth_here,
+)
 
 from flows.execution.artifacts import page
 from flows.execution.systems import SYSTEMS
@@ -60,7 +70,7 @@ def test_without_noise_the_release_is_the_naive_one(
 
 def test_noise_has_an_address_and_estimates_change_no_count(tmp_path: Path) -> None:
     """A group's noise does not depend on which other groups the totals hold, nor on estimates."""
-    inputs = HouseholdInputs(households=households(60))
+    inputs = HouseholdInputs(households=households(60), config=configuration(**NATION_AND_COUNTIES))
     assert inputs.totals is not None
     run, staged = stage_here(tmp_path, inputs, "all", estimates=True)
     fewer = replace(inputs, totals=inputs.totals[::2])

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,58 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from forgeries import Rows, changing, copied, forgeries, seal, stating
-from small_releases import SMALL
 
 from flows.commands.check import _checks as check_parts
 from flows.commands.check import check
 from tasks.errors import Refused
 from tasks.releases.manifest import read_any_manifest, read_manifest
+from tests.systems.cases import CASES, Case
+from tests.systems.conftest import Finished, every
 
-OF_EVERY = {"run", "versions.*", "code"}  # only the ledger or a signature shows them
-PUBLIC = {"names.csv*", "points.csv*"}
-SAFETAB = {*OF_EVERY, *PUBLIC, "geography.blocks", "geography.GRF-C", "parameter_files.*", "tabulated/hierarchy.csv*"}
-SAFETAB |= {
-    "levels.*.stability",
-    *(f"configuration.{name}" for name in ("max_race_codes", "reader", "run_us", "run_pr")),
-}
-SOLVED = {"products.*.solved", "products.*.failed"}
-NOT_PROVABLE = {  # what no file of a release shows, by system
-    "detailed_dhca": {*SAFETAB, "spine", "parquet/t1/*: COUNT", "configuration.zero_suppression_chance"},
-    "detailed_dhcb": {
-        *SAFETAB,
-        *("totals.from", "totals.left_out", "levels.*.stability_parts.ethnicity"),
-        *("levels.*.groups_published, and which groups", "parquet/estimates/*: *"),
-        *(f"parquet/{table}001/*: COUNT" for table in ("t3/T03", "t4/T04")),
-    },
-    "s_dhc": {
-        *OF_EVERY,
-        *(
-            "journal",
-            "P*: COUNT",
-            "averages/*: *",
-        ),
-    },
-    "bottom_up": {*OF_EVERY, *PUBLIC, "journal"},
-    "top_down": {*OF_EVERY, *PUBLIC, *SOLVED, "public_files.*", "spine.digest", "measurements/*: value"}
-    | {"measurements/blocks/*: place, *"},
-    "declared": {
-        *OF_EVERY,
-        *("journal", "public_files.*", "solved", "failed", "configuration_digest", "measurements/*: value"),
-    },
-}
-
-
-@pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The release of a system. Copy before you change it."""
-
-    @cache
-    def made(system: str) -> Path:
-        folder = tmp_path_factory.mktemp(system)
-        folder.chmod(0o700)
-        return SMALL[system](folder)
-
-    return made
+Finish = Callable[[Case], Finished]
 
 
 def checked(release: Path) -> tuple[str, list[str]]:
@@ -93,29 +49,28 @@ def is_found(release: Path) -> bool:
         return True
 
 
-def is_part_of(part: str, patterns: set[str]) -> bool:
+def is_part_of(part: str, patterns: frozenset[str]) -> bool:
     """Whether a part is one of those that are not checked, or inside of one."""
     return any(fnmatchcase(part, pattern) or fnmatchcase(part, f"{pattern}.*") for pattern in patterns)
 
 
-@pytest.mark.parametrize("system", SMALL)
-def test_a_release_agrees_and_says_what_is_not_checked(small: Callable[[str], Path], system: str) -> None:
-    why, parts = checked(small(system))
+@every(but="forgeries")
+def test_a_release_agrees_and_says_what_is_not_checked(finished: Finish, case: Case) -> None:
+    why, parts = checked(finished(case).release)
     assert why == ""
-    assert [part for part in parts if not is_part_of(part, NOT_PROVABLE[system])] == []
-    assert [each for each in NOT_PROVABLE[system] if not any(fnmatchcase(part, each) for part in parts)] == []
+    assert [part for part in parts if not is_part_of(part, case.not_provable)] == []
+    assert [each for each in case.not_provable if not any(fnmatchcase(part, each) for part in parts)] == []
 
 
-@pytest.mark.parametrize("system", SMALL)
-@pytest.mark.parametrize(("first", "every"), [(3, 24), pytest.param(0, 1, marks=pytest.mark.slow)])
-def test_each_forgery_is_found_or_not_provable(
-    small: Callable[[str], Path], tmp_path: Path, system: str, first: int, every: int
-) -> None:
-    missed = []
-    for number, forgery in enumerate(forgeries(small(system))[first::every]):
-        release = copied(small(system), tmp_path / str(number))
+@every(but="forgeries")
+@pytest.mark.parametrize("most", [4, pytest.param(24, marks=pytest.mark.ci), pytest.param(0, marks=pytest.mark.slow)])
+def test_each_forgery_is_found_or_not_provable(finished: Finish, tmp_path: Path, case: Case, most: int) -> None:
+    """Some of them, spread over statements and tables; all where `most` is 0."""
+    missed, found = [], forgeries(finished(case).release)
+    for number, forgery in enumerate(found[:: -(-len(found) // most)] if most else found):
+        release = copied(finished(case).release, tmp_path / str(number))
         forgery.forge(release)
-        if not (is_found(release) or is_part_of(forgery.part, NOT_PROVABLE[system])):
+        if not (is_found(release) or is_part_of(forgery.part, case.not_provable)):
             missed.append(str(forgery))
     assert missed == []
 
@@ -175,23 +130,24 @@ def both(name: str) -> list[str]:
 
 
 NAMED = [  # forgeries of several parts at once, which agreed with their manifests
-    ("top_down", stating(without_noise)),
-    ("detailed_dhcb", stating(no_groups)),
-    ("detailed_dhcb", changing(both("t3/T03001/usa-1"), more_with_less_margin)),
-    ("bottom_up", changing(both("by-state"), more)),
-    ("s_dhc", changing(["PH2/PH2.parquet", "PH2/PH2.csv"], without("REGION_ID", "44"))),
+    ("top-down", stating(without_noise)),
+    ("detailed-dhcb", stating(no_groups)),
+    ("detailed-dhcb", changing(both("t3/T03001/usa-1"), more_with_less_margin)),
+    ("bottom-up", changing(both("by-state"), more)),
+    ("s-dhc", changing(["PH2/PH2.parquet", "PH2/PH2.csv"], without("REGION_ID", "44"))),
     ("declared", changing([*both("zone"), *both("district"), *both("region")], without("region", "2"))),
     ("declared", changing(["measurements/zone.parquet"], without("region", "2"))),
-    ("top_down", changing(["measurements/blocks/23.parquet"], one_more_housing_unit)),
-    ("detailed_dhca", with_counts_twice("t1/usa-1.csv")),
-    ("detailed_dhca", with_counts_twice("parquet/t1/usa-1.parquet")),
+    ("top-down", changing(["measurements/blocks/23.parquet"], one_more_housing_unit)),
+    ("detailed-dhca", with_counts_twice("t1/usa-1.csv")),
+    ("detailed-dhca", with_counts_twice("parquet/t1/usa-1.parquet")),
 ]
 
 
 @pytest.mark.parametrize(("system", "forge"), NAMED)
 def test_a_release_that_once_agreed_is_found(
-    small: Callable[[str], Path], tmp_path: Path, system: str, forge: Callable[[Path], None]
+    finished: Finish, tmp_path: Path, system: str, forge: Callable[[Path], None]
 ) -> None:
-    release = copied(small(system), tmp_path / "release")
+    (case,) = (case for case in CASES if case.name == system)
+    release = copied(finished(case).release, tmp_path / "release")
     forge(release)
     assert re.search("does not agree with its manifest|is not the manifest of a release", checked(release)[0])
