@@ -38,7 +38,7 @@ if installer.wait():
 endef
 export PROGRESS
 
-.PHONY: setup run test test-python test-slow test-long test-scheduled lint docs site lock vendor clean
+.PHONY: setup run test test-python test-slow test-long test-scheduled lint docs site wheel lock vendor clean
 
 setup: $(VENV)/.installed
 
@@ -114,6 +114,10 @@ site: setup
 	$(BIN)/das show $$release --export build/site/release; } > $(DEMO)/said 2>&1 || { cat $(DEMO)/said; exit 1; }
 	rm -r $(DEMO)
 site: export XDG_STATE_HOME = $(DEMO)/state
+
+# The source distribution in build/dist and, made from it alone, the wheel: pip install build/dist/das_flows-….whl
+wheel: setup
+	$(BIN)/python tests/wheel.py build/dist
 
 # Needs uv; the locks name versions and hashes, never a host. One file serves Python 3.11 to 3.14, with markers where a package
 # has no version for all of them: pip reads it too, where a uv.lock would tie an installation to uv and name an index.

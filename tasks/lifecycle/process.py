@@ -36,13 +36,13 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 @cache
 def code_digest() -> str:
-    """Return the SHA-256 over the names and SHA-256s of the packages' .py files, once a process.
+    """Return the SHA-256 over the names and SHA-256s of the packages' modules, once a process.
 
     Raises Failed where a package has no file: a digest of nothing would be the same in every version.
     """
     files: list[Path] = []
     for package in PACKAGES:
-        sources = list((HOME / package).rglob("*.py"))
+        sources = [path for path in (HOME / package).rglob("*.py") if (path.parent / "__init__.py").exists()]
         if not sources:
             raise Failed(f"the package {package} has no source files in {HOME}: install das-flows from its own files")
         files += sources
