@@ -56,7 +56,8 @@ $(VENV)/.installed: requirements.lock uv-requirements.lock pyproject.toml
 	  python3 -c "$$PROGRESS" $(BIN)/python -m pip install --progress-bar off $(LOCKED) && $(BIN)/python -m pip install --quiet $(ITSELF); }
 	@echo "compiling kernels, in two processes, and a first run: half a minute"
 	@folder=$$(mktemp -d); export XDG_STATE_HOME=$$folder; $(BIN)/python -c "$$COMPILE_ROUNDING" $$folder > $$folder/compiled 2>&1 & \
-	$(BIN)/das demo $$folder/out > $$folder/ran 2>&1 && wait $$! || cat $$folder/compiled $$folder/ran; rm -rf $$folder
+	{ $(BIN)/das demo $$folder/out && touch $$folder/ran; } | sed -u 's/ *das show.*//; s/^/  /'; \
+	{ wait $$! && [ -e $$folder/ran ]; } || { cat $$folder/compiled; rm -rf $$folder; exit 1; }; rm -rf $$folder
 	@touch $@
 	@echo "installed; next: make run, or . $(BIN)/activate for das"
 
