@@ -1,6 +1,9 @@
 # Everything a newcomer needs: `make run` shows the system working, `make test` proves it.
-PYTHON ?= python3.11
-BIN := .venv/bin
+# The newest Python of this machine that requirements.lock covers; where there is none, uv downloads one.
+PYTHON ?= $(or $(shell for each in 3.14 3.13 3.12 3.11; do \
+  python$$each -c "" 2>/dev/null && echo python$$each && break; done),>=3.11,<3.15)
+VENV := .venv
+BIN := $(VENV)/bin
 LOCKED := --no-deps --require-hashes --requirement requirements.lock
 ITSELF := --no-deps --no-build-isolation --editable .
 define COMPILE_ROUNDING
@@ -11,27 +14,52 @@ spine.top_down.rounding.compile_rounding()
 endef
 export COMPILE_ROUNDING
 
-.PHONY: setup run test test-slow test-long test-scheduled lint docs site lock vendor clean
+# Run an installer and report how far it is, from the lines in which uv or pip name packages and sizes; all its lines where it fails.
+define PROGRESS
+import re, subprocess, sys
+print_now = lambda text: print("  " + text, flush=True)
+sizes, got, told, lines = {}, 0.0, 0.0, []
+installer = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+for line in installer.stdout:
+    lines.append(line)
+    if found := re.match(r"Downloading (\S+) \((.+)MiB\)", line):  # uv, before it has it
+        sizes[found[1]] = float(found[2])
+    elif found := re.match(r" *Downloaded (\S+)", line):
+        got += sizes.pop(found[1], 0)
+    elif found := re.match(r" +Downloading \S+ \((.+) MB\)", line):  # pip
+        got += float(found[1])
+    elif re.match("Resolved|Prepared|Installed|Installing", line):
+        print_now(" ".join(line.split()[:3]))
+    if got >= told + 50:
+        told = got
+        print_now(f"downloaded {got:.0f} MB" + (f", {sum(sizes.values()):.0f} to come" if sizes else ""))
+if installer.wait():
+    sys.exit("".join(lines))
+endef
+export PROGRESS
 
-setup: .venv/.installed
+.PHONY: setup run test test-python test-slow test-long test-scheduled lint docs site wheel lock vendor clean
 
-# uv installs in seconds what takes pip more than a minute, and finds Python 3.11. Where there is no uv, pip brings the locked
-# one; where uv finds no packages (it does not read pip's configuration), pip installs them. The run proves the installation
-# and compiles the kernels it meets; those of the rounding, which come last, are compiled meanwhile.
-.venv/.installed: requirements.lock uv-requirements.lock pyproject.toml
-	@echo "installing packages: seconds, or a minute where all must be downloaded"
+setup: $(VENV)/.installed
+
+# uv installs in seconds what takes pip more than a minute. Where there is no uv, pip brings the locked one; where uv finds no packages
+# (it does not read pip's configuration), pip installs them. The run proves the installation and compiles the kernels it meets; those
+# of the rounding, which come last, are compiled meanwhile.
+$(VENV)/.installed: requirements.lock uv-requirements.lock pyproject.toml
+	@echo "installing packages into $(VENV) for $(PYTHON): half a gigabyte where all must be downloaded"
 	@uv --version >/dev/null 2>&1 || [ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/python -m pip \
 	  install --quiet --disable-pip-version-check --require-hashes --requirement uv-requirements.lock; }
-	@uv=$$(uv --version >/dev/null 2>&1 && echo uv || echo build/uv/bin/uv); export VIRTUAL_ENV=$(CURDIR)/.venv; \
-	$$uv venv --quiet --allow-existing --python $(PYTHON) .venv && \
-	  $$uv pip install --quiet $(LOCKED) && $$uv pip install --quiet $(ITSELF) || { \
-	  echo "uv could not install them: trying pip, two minutes"; $(PYTHON) -m venv .venv && \
-	  $(BIN)/python -m pip install --quiet $(LOCKED) && $(BIN)/python -m pip install --quiet $(ITSELF); }
+	@uv=$$(uv --version >/dev/null 2>&1 && echo uv || echo build/uv/bin/uv); export VIRTUAL_ENV=$(abspath $(VENV)); \
+	$$uv venv --quiet --allow-existing --python "$(PYTHON)" $(VENV) && \
+	  python3 -c "$$PROGRESS" $$uv pip install $(LOCKED) && $$uv pip install --quiet $(ITSELF) || { \
+	  echo "uv could not install them: trying pip, two minutes"; "$(PYTHON)" -m venv $(VENV) && \
+	  python3 -c "$$PROGRESS" $(BIN)/python -m pip install --progress-bar off $(LOCKED) && $(BIN)/python -m pip install --quiet $(ITSELF); }
 	@echo "compiling kernels, in two processes, and a first run: half a minute"
 	@folder=$$(mktemp -d); export XDG_STATE_HOME=$$folder; $(BIN)/python -c "$$COMPILE_ROUNDING" $$folder > $$folder/compiled 2>&1 & \
-	$(BIN)/das demo $$folder/out > $$folder/ran 2>&1 && wait $$! || cat $$folder/compiled $$folder/ran; rm -rf $$folder
+	{ $(BIN)/das demo $$folder/out && touch $$folder/ran; } | sed -u 's/ *das show.*//; s/^/  /'; \
+	{ wait $$! && [ -e $$folder/ran ]; } || { cat $$folder/compiled; rm -rf $$folder; exit 1; }; rm -rf $$folder
 	@touch $@
-	@echo "installed; next: make run, or . .venv/bin/activate for das"
+	@echo "installed; next: make run, or . $(BIN)/activate for das"
 
 run: setup
 	$(BIN)/das demo
@@ -46,6 +74,11 @@ unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all
 TESTS := not ci and not slow and not long
 test: setup
 	$(BY_ROOM) -m "$(TESTS)"
+
+# The same on another Python, in an environment of its own below build/: make test-python PYTHON=python3.13, or a path.
+# tests/debian_python.sh runs it on the Python of another Debian suite.
+test-python:
+	$(MAKE) test VENV=build/$(notdir $(PYTHON))
 
 test-slow: setup
 	$(BY_FILE) -m slow
@@ -84,8 +117,14 @@ site: setup
 	rm -r $(DEMO)
 site: export XDG_STATE_HOME = $(DEMO)/state
 
-# Needs uv; the locks name versions and hashes, never a host. The second is a part of the first: what a container needs.
-LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+# The source distribution in build/dist and, made from it alone, the wheel: pip install build/dist/das_flows-….whl
+wheel: setup
+	$(BIN)/python tests/wheel.py build/dist
+
+# Needs uv; the locks name versions and hashes, never a host. One file serves Python 3.11 to 3.14, with markers where a package
+# has no version for all of them: pip reads it too, where a uv.lock would tie an installation to uv and name an index.
+# The second is a part of the first: what a container needs.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
   pyproject.toml build-requirements.txt
 lock:
 	$(LOCK) --extra dev --output-file requirements.lock

@@ -17,6 +17,7 @@ from flows.commands import accuracy, attribute_loss, bottom_up, ledger, runs
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
+from flows.commands.deployment import deployment
 from flows.commands.fields import with_options
 from flows.commands.show import show
 from flows.commands.spine import spine
@@ -147,6 +148,7 @@ _group(
     backup=ledger.backup_ledger,
     restore=ledger.restore_ledger,
 )
+_add(app, OPERATE, deployment=deployment)
 _group("runs", OPERATE, "List, show and discard runs.", list=runs.list_runs, show=runs.show_run, discard=runs.discard)
 _group(
     "attribute-loss",

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from flows.commands.options import RunOptions
-from flows.commands.runner import run_flow
+from flows.commands.runner import Outcome, run_briefly, run_flow
 from flows.commands.synth import prepare_kernels
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, SystemCommands
 from flows.execution.settings import new_run_id
 from flows.reports.terminal import Json, err, out
+from tasks.releases.manifest import describe_spent, read_manifest
 
-STATE = 46  # the smallest state of the made-up country, for the TopDown Algorithm
-OTHERS = {
-    "ddhcb": "their households, for the Detailed DHC-B",
-    "sdhc": "their housing units, for the Supplemental DHC",
-    "tda": f"one of the states, {STATE}, for the TopDown Algorithm",
-}
+STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
+PLACES = {"detailed-dhca": "data", "ddhcb": "ddhcb/data", "sdhc": "sdhc/data", "tda": "tda/data"}
+S_DHC_TIMES = 100  # for 8,000 persons the production's budgets, meant for a nation, give margins above most counts
 
 
 def demo(
@@ -30,7 +31,8 @@ def demo(
     """Make a small synthetic country and run the whole system over it.
 
     The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the other systems then run over the same
-    persons: the Detailed DHC-B with its totals, the Supplemental DHC, and over one state the TopDown Algorithm.
+    persons: the Detailed DHC-B with its totals, the Supplemental DHC with a hundred times the production's budgets,
+    and over one state the TopDown Algorithm. A line for each has the command that shows what was released.
 
     **Example:** `das demo`
     """
@@ -42,36 +44,38 @@ def demo(
 
     options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
     place = folder / str(options.run_id)
-    made = synthesize_example(
-        place, Options(places={"detailed-dhca": "data"} | {name: f"{name}/data" for name in OTHERS})
-    )
+    made = synthesize_example(place, Options(places=PLACES))
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
-    run_flow(context, options, DETAILED_DHCA.settings, chosen)
     if as_json:
-        return
-    others: dict[str, tuple[SystemCommands, dict[str, Any]]] = {
-        "ddhcb": (DETAILED_DHCB, {"params": str(made.params), "totals": str(place / "release")}),
-        "sdhc": (S_DHC, {"config": str(made.params / "config-sdhc.json"), "estimates": True}),
-        "tda": (TOP_DOWN, {"states": (STATE,)}),
+        return run_flow(context, options, DETAILED_DHCA.settings, chosen)
+    show_release("Detailed DHC-A", run_briefly(options, DETAILED_DHCA.settings, chosen))
+    others: dict[str, tuple[str, SystemCommands, dict[str, Any]]] = {
+        "ddhcb": ("Detailed DHC-B", DETAILED_DHCB, {"params": str(made.params), "totals": str(place / "release")}),
+        "sdhc": (
+            f"S-DHC, {S_DHC_TIMES} × budget",
+            S_DHC,
+            {"config": str(_s_dhc_config(made.params, place / "sdhc")), "estimates": True},
+        ),
+        "tda": (f"TopDown, state {STATE}", TOP_DOWN, {"states": (STATE,)}),
     }
-    for name, (system, own) in others.items():
-        err.print(f"The same persons in {OTHERS[name]}: {made.folders[name]}")
+    for name, (title, system, own) in others.items():
         typed = {"data": str(made.folders[name]), "out": str(place / name / "release"), **own}
-        run_flow(context, RunOptions(run_id=new_run_id(f"demo-{name}")), system.settings, typed)
-    out.print(_next_steps(place), soft_wrap=True)
+        options = RunOptions(run_id=new_run_id(f"demo-{name}"))
+        show_release(title, run_briefly(options, system.settings, typed))
 
 
-def _next_steps(place: Path) -> str:
-    """Return the next steps, one command or page per line."""
-    us, top_down = place / "release/us", place / "tda/release/us"
-    steps = {
-        f"das show {us}": "find a group: what was published about it, with margins of error",
-        f"das check {us}": "compute again what the release states about itself",
-        f"das show {top_down}": "the TopDown Algorithm: a place, its persons, its margins",
-        f"das show {place / 'ddhcb/release/us'}": "households by type and tenure; sdhc/release/us: persons in them",
-        f"{us}/report.html": "what was released, what it spent and how it was made; open it in a browser",
-        f"{top_down}/report.html": "the same for the TopDown Algorithm",
-        "docs/tutorial.md": "from a budget to a release in pandas",
-    }
-    return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])
+def show_release(title: str, outcomes: Sequence[Outcome]) -> None:
+    """Print what a run spent and the command that shows its release, the first of several parts: a line."""
+    spent = ", ".join(describe_spent(read_manifest(Path(str(each.release)))["spent"], None) for each in outcomes)
+    out.print(f"{title:<20} {spent:<26} das show {outcomes[0].release}", soft_wrap=True)
+
+
+def _s_dhc_config(params: Path, folder: Path) -> Path:
+    """Write the S-DHC's configuration with S_DHC_TIMES its budgets, exactly; return its path."""
+    from tasks.synth.params import SDHC_CONFIG
+
+    text = (params / SDHC_CONFIG).read_text("utf-8")
+    path = folder / SDHC_CONFIG
+    path.write_text(re.sub(r"\b0\.\d+", lambda found: f"{Decimal(found[0]) * S_DHC_TIMES:f}", text), "utf-8")
+    return path

@@ -19,6 +19,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.settings import RunSettings
+from tasks.lifecycle.annotations import resolve_alias
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Values = dict[str, Any]  # typed settings, by name
@@ -201,7 +202,8 @@ def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) 
 
 
 def _typed(kind: Any) -> Any:
-    """Return the type of a field on the command line: without None, and for a tuple a list of its items' type."""
+    """Return the type on the command line of a field's: without None, and of a tuple the list of its items' type."""
+    kind = resolve_alias(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _typed(parts[0])

@@ -43,7 +43,7 @@ ALLOWED = {"resume", "ledger", "runs_folder", "as_json", *CLUSTER}  # next to --
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
-    """Start a run from typed settings, or resume the run of --resume.
+    """Run what was typed, or what --resume names, and show what it spends and how it ended.
 
     Raises Failed if the run stopped, naming the command that resumes it; Refused if it was refused.
     """
@@ -53,6 +53,18 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     _warn_of_earlier_runs(options)
     outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
+    _raise_problem(outcomes)
+
+
+def run_briefly(options: RunOptions, kind: type[RunSettings], chosen: Values) -> Sequence[Outcome]:
+    """Run a new flow with its bars only, while they move; return how each part ended. Raises as `run_flow`."""
+    outcomes = _outcomes(_new_run(options, kind, chosen, brief=True), as_json=False, brief=True)
+    _raise_problem(outcomes)
+    return outcomes
+
+
+def _raise_problem(outcomes: Sequence[Outcome]) -> None:
+    """Show the warnings of runs that ended; raise the first problem."""
     for warning in dict.fromkeys(outcome.warning for outcome in outcomes if outcome.warning):
         _warn(warning)
     if problem := next((outcome.problem for outcome in outcomes if outcome.problem), None):
@@ -119,8 +131,11 @@ def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, ch
         raise
 
 
-def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> RunSettings:
-    """Return the settings of a new run, kept in the directory of each part, after showing its spend."""
+def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values, *, brief: bool = False) -> RunSettings:
+    """Return the settings of a new run, kept in the directory of each part, after what it will spend was shown.
+
+    brief: the spend is not shown.
+    """
     check_needed(kind, chosen)
     settings = planned_run(options, kind, options.run_id or kind.new_id(), chosen)
     settings = under_policy(settings, settings.SYSTEM)
@@ -132,7 +147,8 @@ def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> Ru
         for part, spend in zip(settings.parts, spends, strict=True)
     }
     all_or_none(checks)
-    err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
+    if not brief:
+        err.print(spend_table({name: spend for each in spends for name, spend in each.items()}))
     _keep(settings.parts, options)
     return settings
 
@@ -150,8 +166,8 @@ def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
             err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
 
-def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
-    """Run the flow, and return how each part ended."""
+def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False) -> list[Outcome]:
+    """Run the flow, and return how each part ended. brief: the bars are without a title and vanish with the run."""
     from flows.execution.cluster import OneCluster
     from flows.execution.run import start_workers
 
@@ -161,7 +177,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool) -> list[Outcome]:
             problem: Refused | Failed | None = None
             releases: list[str] = []
             try:
-                with bars(f"Run {', '.join(part.directory.id for part in parts)}"):
+                with bars("" if brief else f"Run {', '.join(part.directory.id for part in parts)}"):
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
                     with temporary_server():

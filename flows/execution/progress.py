@@ -60,7 +60,10 @@ class Bars:
 
 @contextmanager
 def bars(title: str) -> Iterator[None]:
-    """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time."""
+    """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time.
+
+    Without a title the bars vanish at the end, and none is shown where standard error is a file.
+    """
     columns = (
         TextColumn("{task.description:<28}"),
         BarColumn(),
@@ -68,7 +71,9 @@ def bars(title: str) -> Iterator[None]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, speed_estimate_period=60) as display:
-        err.print(title, style="bold")
+    hidden = not title and not err.is_terminal
+    with Progress(*columns, console=err, speed_estimate_period=60, transient=not title, disable=hidden) as display:
+        if title:
+            err.print(title, style="bold")
         with watched(Bars(display)):
             yield

@@ -16,6 +16,7 @@ from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.errors import Refused, refusing
+from tasks.lifecycle.annotations import resolve_alias
 from tasks.records.files import read_text
 
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
@@ -28,7 +29,7 @@ def read_settings(
 
     Refused for an unknown name or a value that the field cannot take.
     """
-    hints = get_type_hints(SpineSettings)
+    hints = {name: resolve_alias(kind) for name, kind in get_type_hints(SpineSettings).items()}
     unknown = sorted(set(changes) - set(hints))
     if unknown:
         raise Refused(f"no spine setting is called {', '.join(unknown)}; there are {', '.join(hints)}")

@@ -42,7 +42,7 @@ def code_digest() -> str:
     """
     files: list[Path] = []
     for package in PACKAGES:
-        sources = list((HOME / package).rglob("*.py"))
+        sources = [path for path in (HOME / package).rglob("*.py") if (path.parent / "__init__.py").exists()]
         if not sources:
             raise Failed(f"the package {package} has no source files in {HOME}: install das-flows from its own files")
         files += sources

@@ -18,6 +18,8 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.lifecycle.annotations import resolve_alias
+
 Arrays = list[NDArray[Any]]
 Decoder = Callable[[Any, Arrays], Any]
 FAULTS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)  # of values of another type
@@ -83,7 +85,8 @@ def _refuse(kind: Any, value: Any) -> NoReturn:
 
 @cache
 def _decoder(kind: Any) -> Decoder:
-    """Return the decoder of a type. Raises TypeError for a type that `encode` does not take."""
+    """Return what decodes values of a type. Raises TypeError for a type that no value is kept of."""
+    kind = resolve_alias(kind)
     origin, of = get_origin(kind) or kind, get_args(kind)
     if kind is Any:
         return lambda value, _: value

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypeAliasType
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from tasks.lifecycle.files import load_object, read_object, save_object
@@ -135,6 +136,28 @@ def test_every_kind_of_value_comes_back_exactly(tmp_path_factory: pytest.TempPat
     assert same(read_object(path, Record[Model]), value)
     text, _, _ = path.read_bytes().partition(b"\n")
     json.loads(text)
+
+
+Item = TypeVar("Item")
+LazyArray = TypeAliasType("LazyArray", np.ndarray[Any, np.dtype[Item]], type_params=(Item,))
+LazyWord = TypeAliasType("LazyWord", Literal["a", "b"])
+LazyAlias = TypeAliasType("LazyAlias", LazyWord)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (LazyArray[np.int64], np.arange(3)),
+        (LazyAlias, "b"),
+        (dict[str, LazyArray[Any] | None], {"a": np.ones(2), "b": None}),
+    ],
+)
+def test_a_lazy_alias_is_read_as_the_type_that_it_names(tmp_path: Path, kind: Any, value: Any) -> None:
+    """numpy's NDArray is one since 2.5, which needs Python 3.12."""
+    save_object(tmp_path / "value", value)
+    assert same(read_object(tmp_path / "value", kind), value)
+    with pytest.raises(BadValue):
+        decode(LazyAlias, "c", [])
 
 
 def test_numbers_of_numpy_come_back_as_python_s(tmp_path: Path) -> None:
