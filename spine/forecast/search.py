@@ -58,7 +58,7 @@ def best_shares(predict: Callable[[Weights], Predict], start: Weights, aims: Aim
 
     at_start = predict(start)
     free = {level: queries for level, queries in start.items() if level not in kept}
-    groups = [(level, names) for level, queries in free.items() for names in _kinds(queries)]
+    groups = [(level, names) for level, queries in free.items() for names in kinds(queries)]
     first = np.array([sum(free[level][name] for name in names) for level, names in groups])
 
     def weights(values: FloatArray) -> Weights:
@@ -84,7 +84,7 @@ def best_shares(predict: Callable[[Weights], Predict], start: Weights, aims: Aim
     return weights(_shared_out(found.x, first.sum()))
 
 
-def _kinds(queries: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
+def kinds(queries: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
     """Yield the groups of queries whose shares are varied together."""
     alone = [name for name in ("total", "hispanic*cenrace") if name in queries]
     yield from ((name,) for name in alone)

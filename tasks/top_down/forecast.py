@@ -78,9 +78,14 @@ class RunForecast:
         """Return the part of the budget that each query has, on the levels of the run's spine."""
         return weights_of(allocation.on(self._levels))
 
+    @property
+    def predicted_levels(self) -> tuple[str, ...]:
+        """Return the levels of the spine whose budgets shape the errors."""
+        return self._states[0].stand_in.spine.levels
+
     def held(self, kept: Sequence[str]) -> list[str]:
         """Return the levels whose shares a search holds: those kept, and the root, whose errors are not predicted."""
-        return [level for level in self._levels if level in kept or level not in self._states[0].stand_in.spine.levels]
+        return [level for level in self._levels if level in kept or level not in self.predicted_levels]
 
     def best(self, allocation: Allocation, aims: Aims, kept: Sequence[str]) -> Weights:
         """Return the weights with the smallest predicted errors at the same budget."""

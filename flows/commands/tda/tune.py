@@ -58,6 +58,7 @@ def tune(
     save: Annotated[
         Path | None, typer.Option("--out", help="Write the shares of persons as an allocation file.")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
     form: FormatOption = Format.table,
     *,
     options: ExactOptions,
@@ -84,8 +85,10 @@ def tune(
         with options.leaving_nothing("Forecast", settings.directory) as workers:
             count_marked(settings, workers)
             answered, shown, shares = _answer(settings.directory, search)
+            if html is not None:
+                _page(html, settings.directory, shares, str(chosen["data"]))
         if save is not None:
-            _write(save, shares)
+            _write(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None and shares is not None:
             measured = _measured(typed, options, shares, Path(scratch), check)
             shown.append(beside(answered, measured, check))
@@ -155,11 +158,24 @@ def _measured(typed: Chosen, options: ExactOptions, shares: Allocation, scratch:
     return whole.set_index(["product", "level", "quantity"])["mae"].to_dict()
 
 
-def _write(path: Path, allocation: Allocation | None) -> None:
-    if allocation is None:
-        raise Refused("--out writes the shares of persons: leave --product units out")
+def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -> None:
+    """Write the page with sliders, which starts from these shares of persons."""
+    from flows.reports.forecast.page import page
+    from tasks.top_down.forecast import RunForecast
+
+    forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
+    _write(path, page(forecast, _of_persons(shares, "--html"), source))
+
+
+def _of_persons(shares: Allocation | None, option: str) -> Allocation:
+    if shares is None:
+        raise Refused(f"{option} is about the shares of persons: leave --product units out")
+    return shares
+
+
+def _write(path: Path, content: str) -> None:
     try:
-        path.write_text(json.dumps(allocation.as_file(), indent=2) + "\n", encoding="utf-8")
+        path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from None
-    err.print(f"wrote {path}; next: das tda run DATA OUT --persons-allocation {path}")
+    err.print(f"wrote {path}")
