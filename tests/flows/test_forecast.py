@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from top_down_inputs import country
 
+from flows.reports.forecast.page import page_of
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed
-from spine.forecast.precision import weights_of
+from spine.forecast.precision import Weights, weights_of
+from spine.forecast.search import Row
+from spine.forecast.surface import fit
 from spine.production import allocation
 from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE
@@ -124,3 +130,43 @@ def test_data_without_a_mark_is_refused(das: Das, tmp_path: Path) -> None:
     code, out, err = das("tda", "tune", data)
     assert (code, out) == (1, "")
     assert "not marked synthetic or public" in " ".join(err.split())
+
+
+def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any], tmp_path: Path) -> None:
+    """Sliders in a real browser: with the sum held, errors are those of Python's polynomial."""
+    start = weights_of(SHARES)
+
+    def predict(weights: Weights) -> dict[Row, float]:
+        return {(level, "total"): sum(weights[level].values()) ** -0.5 for level in ("County", "Tract")}
+
+    surface = fit(predict, start, ("County", "Tract"))
+    assert surface.off < 0.02  # a sum of weights is no polynomial in their logarithms, but nearly one
+    content = {
+        "groups": [
+            {"level": level, "kind": names[0], "budget": sum(start[level][n] for n in names)}
+            for level, names in surface.groups
+        ],
+        "held": 1.0,
+        "pairs": surface.pairs.tolist(),
+        "rows": [
+            {"level": level, "quantity": quantity, "coefficients": own.tolist()}
+            for (level, quantity), own in zip(surface.rows, surface.coefficients, strict=True)
+        ],
+    }
+    (tmp_path / "tune.html").write_text(page_of(content, source="blocks", off="1%", unit="rho"))
+    chromium = sized(1300)
+    chromium.get_log("browser")
+    chromium.get((tmp_path / "tune.html").as_uri())
+    chromium.execute_script(
+        "const own = document.querySelectorAll('#groups input')[0]; own.value = 1; own.dispatchEvent(new Event('input'))"
+    )
+    budgets = np.array([group["budget"] for group in content["groups"]])
+    moved = np.array([1.0, *np.zeros(len(budgets) - 1)])
+    moved -= np.log((budgets * np.exp(moved)).sum() / budgets.sum())
+    expected = surface.errors(moved[None])[0]
+    shown = chromium.execute_script(
+        "return [...document.getElementById('errors').rows].map((row) => row.cells[2].textContent)"
+    )
+    assert [float(text) for text in shown] == pytest.approx(expected, rel=6e-3)
+    assert "The budget is" in chromium.find_element("id", "answer").text
+    assert chromium.get_log("browser") == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
 from spine.allocations import Allocation
 from spine.forecast.surface import Surface, fit
@@ -18,14 +20,15 @@ def page(forecast: RunForecast, allocation: Allocation, source: str) -> str:
     """Return the page, which starts from an allocation of persons."""
     start = forecast.weights(allocation)
     surface = fit(forecast.mean_errors, start, forecast.predicted_levels)
-    content = json.dumps(_content(surface, forecast, allocation), allow_nan=False).replace("<", "\\u003c")
+    unit = "rho" if allocation.definition == "zcdp" else "epsilon"
+    return page_of(_content(surface, forecast, allocation), source=source, off=f"{surface.off:.0%}", unit=unit)
+
+
+def page_of(content: Mapping[str, Any], **words: str) -> str:
+    """Return the page over a fitted surface; words: source, how near the surface is (`off`), and the budget's unit."""
+    start = json.dumps(content, allow_nan=False).replace("<", "\\u003c")
     script = (files("flows.reports.forecast") / "page.js").read_text("utf-8").replace('"use strict";\n', "")
-    facts = {"source": source, "off": f"{surface.off:.0%}", "unit": _unit(allocation)}
-    return render("flows.reports.forecast", "page.html", start=content, page=script, **facts)
-
-
-def _unit(allocation: Allocation) -> str:
-    return "rho" if allocation.definition == "zcdp" else "epsilon"
+    return render("flows.reports.forecast", "page.html", start=start, page=script, **words)
 
 
 def _content(surface: Surface, forecast: RunForecast, allocation: Allocation) -> dict[str, object]:
