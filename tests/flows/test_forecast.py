@@ -158,7 +158,7 @@ def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any]
     chromium.get_log("browser")
     chromium.get((tmp_path / "tune.html").as_uri())
     chromium.execute_script(
-        "const own = document.querySelectorAll('#groups input')[0]; own.value = 1; own.dispatchEvent(new Event('input'))"
+        "const own = document.querySelector('#groups input'); own.value = 1; own.dispatchEvent(new Event('input'))"
     )
     budgets = np.array([group["budget"] for group in content["groups"]])
     moved = np.array([1.0, *np.zeros(len(budgets) - 1)])
