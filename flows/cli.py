@@ -26,6 +26,7 @@ from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DH
 from flows.commands.tabulate import tabulate
 from flows.commands.tda import accuracy as tda_accuracy
 from flows.commands.tda import areas, declared, inputs, published
+from flows.commands.tda import tune as tda_tune
 from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
@@ -182,6 +183,7 @@ _group(
     **{"import": published.import_},
     estimate=published.estimate,
     areas=areas.areas,
+    tune=tda_tune.tune,
     accuracy=tda_accuracy.accuracy,
     truth=truth(TOP_DOWN),
 )

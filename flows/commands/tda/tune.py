@@ -1,0 +1,181 @@
+"""`das tda tune`: what shares of the budget buy, before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.fields import Chosen, Settings
+from flows.commands.options import ExactOptions
+from flows.commands.runner import planned_run
+from flows.commands.systems import TOP_DOWN
+from flows.execution.top_down_settings import TopDownSettings
+from flows.reports.terminal import Format, FormatOption, err, report
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from spine.allocations import Allocation
+    from tasks.releases.pages.text_table import TextTable
+    from tasks.top_down.source import TopDownRun
+
+BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
+FIELDS = (*TOP_DOWN.inputs, "spine", "definition", "estimator", *BUDGETS)
+STAND_IN_SEED = 1  # not that of `das synth`: records that a rehearsal measures are not their own stand-in
+
+
+def _several(help: str) -> Any:
+    return typer.Option(help=f"{help}; may be repeated.")
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the shares of persons are changed, or found."""
+
+    level: Annotated[list[str] | None, _several("`LEVEL=SHARE` of the persons' budget")] = None
+    query: Annotated[list[str] | None, _several("`LEVEL: QUERY=SHARE` of the level's budget")] = None
+    solve: Annotated[str | None, typer.Option(metavar="TARGET", help="Find the least budget that meets it.")] = None
+    best: Annotated[bool, typer.Option("--best", help="Find the shares with the smallest errors.")] = False
+    aim: Annotated[list[str] | None, _several("For --best, `LEVEL: QUANTITY[=WEIGHT]`; default all")] = None
+    limit: Annotated[list[str] | None, _several("For --best, `LEVEL: QUANTITY <= RATIO` to the start's error")] = None
+    keep: Annotated[list[str] | None, _several("For --best, a level that keeps its share")] = None
+    pareto: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="AIM AIM", help="Find the best shares between two aims, `LEVEL: QUANTITY`."),
+    ] = None
+
+
+def tune(
+    chosen: Annotated[Chosen, Settings(TopDownSettings, FIELDS)],
+    search: Search,
+    check: Annotated[int | None, typer.Option(min=1, help="Measure so many runs on the stand-in as well.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--out", help="Write the shares of persons as an allocation file.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
+    form: FormatOption = Format.table,
+    *,
+    options: ExactOptions,
+) -> None:
+    """What shares of the TopDown Algorithm's budget buy: the errors to expect, before anything is measured.
+
+    DATA is a block table, whose people are made up, or a folder of records that are marked synthetic or public. Errors
+    of totals, races, voting age by race and occupied units are predicted by level and kind of area, from the spine and
+    the budgets alone: for the shares of production, and as --level, --query, --persons-budget and the allocation files
+    change them. Shares that are not typed keep their proportions.
+
+    --solve finds the least budget for a target: "95% of places: largest group within 5 points", "tract: total error <=
+    2" or "tract: total margin <= 10". --best finds the shares that lower the predicted errors most at the same budget,
+    --pareto those between two aims. --check measures real runs with the same shares and puts their errors beside.
+
+    **Example:** `das tda tune ri2020.pl.zip --level "State=.06" --query "Tract: total=.4"`
+    """
+    from flows.execution.repetitions import count_marked
+    from flows.reports.forecast.tables import beside
+
+    with _stand_in(chosen, options) as data, TemporaryDirectory() as scratch:
+        typed = chosen | {"data": data, "out": str(Path(scratch) / "out")}
+        settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
+        with options.leaving_nothing("Forecast", settings.directory) as workers:
+            count_marked(settings, workers)
+            answered, shown, shares = _answer(settings.directory, search)
+            if html is not None:
+                _page(html, settings.directory, shares, str(chosen["data"]))
+        if save is not None:
+            _write(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
+        if check is not None and shares is not None:
+            measured = _measured(typed, options, shares, Path(scratch), check)
+            shown.append(beside(answered, measured, check))
+    report(answered, shown, form, as_json=options.as_json)
+
+
+@contextmanager
+def _stand_in(chosen: Chosen, options: ExactOptions) -> Iterator[str]:
+    """Yield the folder of the stand-in: the one that was typed, or one made up on the blocks of a table."""
+    data = str(chosen["data"])
+    if "://" in data or any(Path(data).glob("persons.*")):
+        yield data
+        return
+    from flows.commands.synth import prepare_kernels
+    from flows.reports.terminal import counting
+    from tasks.synth.synthesize import synthesize_top_down
+
+    prepare_kernels()
+    with TemporaryDirectory() as folder, counting("persons", quiet=options.as_json) as progress:
+        made = Path(folder) / "data"
+        about = {"jurisdiction": chosen.get("jurisdiction", "us"), "states": chosen.get("states", ())}
+        synthesize_top_down(Path(data), made, seed=STAND_IN_SEED, progress=progress, **about)
+        yield str(made)
+
+
+def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextTable], Allocation | None]:
+    """Return what the typed or found shares are predicted to give, as data and tables, and the shares of persons.
+
+    Raises Refused.
+    """
+    from flows.reports.forecast.searches import searched
+    from flows.reports.forecast.tables import answers, margins_table, shares_table, tables
+    from tasks.top_down.forecast import RunForecast, production
+
+    design = run.design
+    forecasts = {name: RunForecast(run, name, with_below=design.estimator == "gls") for name in design.products}
+    start, end = {name: production(design, name) for name in forecasts}, dict(design.allocations)
+    if "persons" not in forecasts:
+        if search != Search():
+            raise Refused("shares are changed and found for persons: leave --product units out")
+        data = answers(forecasts, start, end)
+        return data, tables(data), None
+    found, searches, shown = searched(forecasts["persons"], end["persons"], **vars(search))
+    end["persons"] = found
+    data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
+    if found != start["persons"]:
+        shown.append(shares_table(start["persons"], found))
+    return data, [*shown, *tables(data), margins_table(start, end, run)], found
+
+
+def _measured(typed: Chosen, options: ExactOptions, shares: Allocation, scratch: Path, runs: int) -> dict[Any, float]:
+    """Measure runs with these shares on the stand-in; return mean absolute errors by product, level and quantity."""
+    from flows.execution.repetitions import count_marked
+    from tasks.top_down.accuracy.errors import averaged, measure_errors
+
+    file = scratch / "shares.json"
+    file.write_text(json.dumps(shares.as_file()), encoding="utf-8")
+    typed = {name: value for name, value in typed.items() if name != "persons_budget"}
+    settings = planned_run(
+        options, TopDownSettings, TopDownSettings.new_id("tune"), typed | {"persons_allocation": str(file)}
+    )
+    with options.leaving_nothing("Runs", settings.directory) as workers:
+        count_marked(settings, workers)
+        estimator = settings.directory.design.estimator
+        errors = averaged(measure_errors(settings.directory, workers, range(runs), [estimator]).errors)
+    whole = errors[errors["size"] == "all"]
+    return whole.set_index(["product", "level", "quantity"])["mae"].to_dict()
+
+
+def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -> None:
+    """Write the page with sliders, which starts from these shares of persons."""
+    from flows.reports.forecast.page import page
+    from tasks.top_down.forecast import RunForecast
+
+    forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
+    _write(path, page(forecast, _of_persons(shares, "--html"), source))
+
+
+def _of_persons(shares: Allocation | None, option: str) -> Allocation:
+    if shares is None:
+        raise Refused(f"{option} is about the shares of persons: leave --product units out")
+    return shares
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from None
+    err.print(f"wrote {path}")

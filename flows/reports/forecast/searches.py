@@ -1,0 +1,92 @@
+"""The shares of persons that were typed, or that a search finds, with what it finds on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flows.reports.figures import near
+from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
+from flows.reports.forecast.shares import as_allocation, changed, with_budget
+from flows.reports.forecast.tables import front_table
+from spine.allocations import Allocation
+from spine.forecast.search import FACTORS, Aims, front, least_factor, scaled
+from tasks.errors import Refused
+from tasks.releases.pages.text_table import TextTable
+from tasks.top_down.forecast import RunForecast
+
+Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
+
+
+def searched(
+    forecast: RunForecast,
+    allocation: Allocation,
+    *,
+    level: Sequence[str] | None,
+    query: Sequence[str] | None,
+    solve: str | None,
+    best: bool,
+    aim: Sequence[str] | None,
+    limit: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    pareto: tuple[str, str] | None,
+) -> Searched:
+    """Change shares as typed, then search as asked: between two aims, for the best shares, for the least budget.
+
+    Raises Refused for an unknown name, shares without sense, or a target out of reach.
+    """
+    data, shown = dict[str, Any](), list[TextTable]()
+    allocation = changed(allocation, level or [], query or [])
+    if (aim or limit or keep) and not (best or pareto):
+        raise Refused("--aim, --limit and --keep are for --best: add it")
+    if (best or pareto) and allocation.definition != "zcdp":
+        raise Refused("shares are found under zCDP alone: under pure DP a bypass depends on them")
+    kept = _kept(allocation, keep or [])
+    if pareto is not None:
+        data["pareto"] = list(_front(forecast, allocation, pareto, kept))
+        shown.append(front_table(data["pareto"]))
+    if best:
+        rows = forecast.mean_errors(forecast.weights(allocation))
+        aims = Aims(
+            dict(read_aim(text, rows) for text in aim) if aim else dict.fromkeys(rows, 1.0),
+            dict(read_limit(text, rows) for text in limit or ()),
+        )
+        allocation = as_allocation(forecast.best(allocation, aims, kept), allocation, "das tda tune --best")
+    if solve is not None:
+        allocation, data["solved"] = _solved(forecast, allocation, solve)
+        figures = [data["solved"]["target"], f"{data['solved']['budget']} {data['solved']['unit']}"]
+        shown.append(TextTable("The least budget", ["target", "budget"], [figures], words=2))
+    return allocation, data, shown
+
+
+def _kept(allocation: Allocation, typed: Sequence[str]) -> list[str]:
+    """Return the levels that keep their shares. Raises Refused for an unknown name."""
+    known = {level.casefold(): level for level in allocation.levels}
+    if unknown := [name for name in typed if name.casefold() not in known]:
+        raise Refused(f"unknown level {unknown[0]!r}: one of {', '.join(allocation.levels)}")
+    return [known[name.casefold()] for name in typed]
+
+
+def _front(
+    forecast: RunForecast, allocation: Allocation, aims: tuple[str, str], kept: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the predicted errors of two aims, and the shares, from the first aim alone to the second alone."""
+    start = forecast.weights(allocation)
+    first, second = (read_row(text, forecast.mean_errors(start)) for text in aims)
+    for weights in front(forecast.mean_errors, start, first, second, forecast.held(kept)):
+        errors = forecast.mean_errors(weights)
+        shares = as_allocation(weights, allocation, "das tda tune --pareto")
+        yield {": ".join(first): errors[first], ": ".join(second): errors[second], "allocation": shares.as_file()}
+
+
+def _solved(forecast: RunForecast, allocation: Allocation, text: str) -> tuple[Allocation, dict[str, Any]]:
+    """Return the allocation with the least budget that meets a target, and the target in words. Raises Refused."""
+    weights = forecast.weights(allocation)
+    target = read_target(text, forecast.mean_errors(weights))
+    factor = least_factor(lambda each: target.holds(forecast, scaled(weights, each)))
+    if factor is None:
+        most = near(FACTORS[1] * float(allocation.budget), 3)
+        raise Refused(f"{target.words}: not met with a budget of {most} either; other shares may meet it")
+    allocation = with_budget(allocation, factor)
+    unit = "rho" if allocation.definition == "zcdp" else "epsilon"
+    return allocation, {"target": target.words, "budget": str(float(allocation.budget)), "unit": unit}

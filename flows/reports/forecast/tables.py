@@ -1,0 +1,154 @@
+"""The tables of predicted errors: with the shares of before, and as they were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.reports.figures import near
+from privacy.noise.margins import Z95
+from spine.allocations import Allocation
+from tasks.releases.pages.text_table import TextTable
+from tasks.releases.pages.words import level_title
+from tasks.top_down.choices import ProductName
+from tasks.top_down.forecast import EXACT, RunForecast, exact_errors
+from tasks.top_down.source import TopDownRun
+
+MODEL = (
+    "Predicted from the shares and a stand-in for the records, which is published or made up: no measurement was taken "
+    "and nothing is charged. Each is a mean of absolute errors; totals are within 15 %, races within 25 % of real runs."
+)
+NOT_CALIBRATED = "Uncalibrated: the model was compared with real runs of states under zCDP alone."
+CALIBRATED = "Where real runs differ from the model by a known factor, it is divided out (docs/analyses.md)."
+
+
+def answers(
+    forecasts: Mapping[ProductName, RunForecast],
+    start: Mapping[ProductName, Allocation],
+    end: Mapping[ProductName, Allocation],
+) -> dict[str, Any]:
+    """Return the predicted errors of each product by level and quantity, with two allocations."""
+    found: dict[str, Any] = {"errors": [], "targets": [], "block_bias": []}
+    for product, forecast in forecasts.items():
+        before, after = forecast.weights(start[product]), forecast.weights(end[product])
+        first, second = forecast.mean_errors(before), forecast.mean_errors(after)
+        how = "model" if forecast.calibrated else "uncalibrated"
+        found["errors"] += [
+            {
+                "product": product,
+                "level": level,
+                "quantity": quantity,
+                "start": first[level, quantity],
+                "error": error,
+                "how": how,
+            }
+            for (level, quantity), error in second.items()
+        ]
+        if product == "persons":
+            starts, ends = forecast.targets(before), forecast.targets(after)
+            found["targets"] = [
+                {"level": level, "areas": end.areas, "start": starts[level].share, "share": end.share}
+                for level, end in ends.items()
+            ]
+            biases = forecast.block_bias(before), forecast.block_bias(after)
+            found["block_bias"] = [
+                {"size": size, "start": start, "bias": biases[1][size]} for size, start in biases[0].items()
+            ]
+    return found
+
+
+def tables(answered: Mapping[str, Any]) -> list[TextTable]:
+    """Return the tables of `answers`."""
+    rows = answered["errors"]
+    quantities = list(dict.fromkeys(row["quantity"] for row in rows))
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        cells.setdefault(row["level"], {})[row["quantity"]] = _change(row["start"], row["error"])
+    shown = [
+        [level_title(level), *(of_level.get(name, "") for name in quantities)] for level, of_level in cells.items()
+    ]
+    notes = [MODEL, CALIBRATED if all(row["how"] == "model" for row in rows) else NOT_CALIBRATED]
+    found = [TextTable("Predicted mean absolute error", ["level", *quantities], shown, notes)]
+    if targets := answered["targets"]:
+        found.append(
+            TextTable(
+                "Areas of 500 and more persons whose largest group is within 5 points",
+                ["level", "areas", "share"],
+                [
+                    [level_title(row["level"]), f"{row['areas']:,}", _percent(row["start"], row["share"])]
+                    for row in targets
+                ],
+                ["The redistricting target of 2021 is 95% of the areas. Groups: Hispanic persons, and others by race."],
+            )
+        )
+    if biases := answered["block_bias"]:
+        found.append(
+            TextTable(
+                "Predicted bias of the totals of blocks, by size",
+                ["persons in the block", "bias"],
+                [[row["size"], _arrow(f"{row['start']:+.2f}", f"{row['bias']:+.2f}")] for row in biases],
+            )
+        )
+    return found
+
+
+def shares_table(before: Allocation, after: Allocation) -> TextTable:
+    """Return the shares of levels and, within each, of queries, as they were and are."""
+    rows = []
+    for level, share in after.levels.items():
+        rows.append([level, "", _arrow(f"{float(before.levels[level]):.2%}", f"{float(share):.2%}")])
+        for query, alpha in after.queries[level].items():
+            rows.append(["", query, _arrow(f"{float(before.queries[level][query]):.2%}", f"{float(alpha):.2%}")])
+    budgets = _arrow(near(float(before.budget)), near(float(after.budget)))
+    title = f"Shares of the persons' budget, {budgets}: of production, and these"
+    return TextTable(title, ["level", "query", "share"], rows, words=2)
+
+
+def margins_table(
+    start: Mapping[ProductName, Allocation], end: Mapping[ProductName, Allocation], run: TopDownRun
+) -> TextTable:
+    """Return the mean margins of error at 95% of least squares over all answers, with two allocations."""
+    before, after = (exact_errors(run, own["persons"]) for own in (start, end))
+    rows = [
+        [level, *(_change(Z95 * before[level, count], Z95 * after[level, count]) for count in EXACT)]
+        for level in dict.fromkeys(level for level, _ in after)
+    ]
+    notes = ["Of the estimator gls, exact but for its use of zeros and declared totals. A cell is one of 126 sums."]
+    return TextTable("Mean margin of error at 95%, exact", ["level of the spine", *EXACT], rows, notes)
+
+
+def front_table(points: Sequence[Mapping[str, Any]]) -> TextTable:
+    """Return the table of the errors of two aims, between the best shares for each."""
+    names = [name for name in points[0] if name != "allocation"]
+    rows = [[near(point[name], 3) for name in names] for point in points]
+    notes = ["From the best shares for the first aim to those for the second; their shares: --json."]
+    return TextTable("Mean absolute errors between two aims", names, rows, notes, words=0)
+
+
+def beside(answered: dict[str, Any], measured: Mapping[tuple[str, str, str], float], runs: int) -> TextTable:
+    """Enter the errors of real runs into `answered`, and return the table of predicted and measured ones."""
+    rows = []
+    for row in answered["errors"]:
+        found = measured.get((row["product"], row["level"], row["quantity"]))
+        if found is not None:
+            row["measured"] = found
+            ratio = f"{row['error'] / found:.2f}" if found else ""
+            rows.append([level_title(row["level"]), row["quantity"], near(row["error"], 3), near(found, 3), ratio])
+    columns = ["level", "quantity", "predicted", "measured", "ratio"]
+    return TextTable(f"Mean absolute error, predicted and in {runs} measured runs", columns, rows, words=2)
+
+
+def _change(start: float, end: float) -> str:
+    """Return an error before and after, and by how much it changed."""
+    if near(start, 3) == near(end, 3):
+        return near(end, 3)
+    part = f" ({end / start - 1:+.0%})" if start > 0 else ""
+    return f"{near(start, 3)} → {near(end, 3)}{part}"
+
+
+def _percent(start: float, end: float) -> str:
+    return _arrow(f"{start:.1%}", f"{end:.1%}")
+
+
+def _arrow(start: str, end: str) -> str:
+    return end if start == end else f"{start} → {end}"

@@ -1,0 +1,14 @@
+"""Predict the errors of the TopDown Algorithm from its shares, before anything is measured.
+
+The model has no fitted parameter. It needs the spine, the declared living quarters and a histogram of blocks that
+stands in for the records: published or made up, never confidential, for shares that were chosen by confidential errors
+would disclose them.
+
+* `counts`: the counts that are predicted.
+* `precision`: what a budget buys on each level.
+* `division`, `block_division`: the errors that dividing a parent among its children adds.
+* `tree`: how these errors pass down the spine, and add up in areas off the spine.
+* `units`: the same for occupied housing units.
+* `forecast`: all of it for one allocation.
+* `search`: the least budget for a target, and the best shares.
+"""

@@ -1,0 +1,77 @@
+"""The counts whose errors are predicted: sums over race, Hispanic origin and voting age.
+
+All of them are sums of strata: seven races (six alone, and two or more) x Hispanic origin x voting age. A count by kind
+of living quarters is not predicted, nor is a single cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from privacy.tables.histogram import Condition, mask, matrix
+from spine.geography import BoolArray, IntArray
+from spine.redistricting import PERSONS
+from spine.top_down.histogram import Histograms
+
+QUANTITIES = ("total", "race", "voting age by race")
+RACES = tuple(count for count in PERSONS.counts if count.quantity == "race")
+STRATA = 2 * len(RACES)  # Hispanic origin x race; each has two ages
+
+AGE: IntArray = PERSONS.coordinates["votingage"]
+GROUP: IntArray = PERSONS.partition("hispanic*cenrace")[0]  # of each cell, the coordinate of the query
+GROUPS = PERSONS.width("hispanic*cenrace")
+
+
+@cache
+def strata_of_groups() -> IntArray:
+    """Return the (groups,) stratum, of Hispanic origin and race, of each coordinate of hispanic*cenrace."""
+    race = np.zeros(len(PERSONS.axis("cenrace")), np.int64)
+    for number, count in enumerate(RACES):
+        race[sorted(count.where["cenrace"])] = number
+    return (np.arange(2)[:, None] * len(RACES) + race).ravel()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The predicted counts.
+
+    names, quantities: of each count, as in `PERSONS.counts`. member: (counts, strata, ages) whether it sums a stratum.
+    largest: the columns of the groups of which the redistricting target takes the largest: Hispanic, and the others by
+    race. Only the deviation of these from their part of the total is predicted.
+    """
+
+    names: tuple[str, ...]
+    quantities: tuple[str, ...]
+    member: BoolArray
+    largest: IntArray
+
+
+@cache
+def predicted() -> Predicted:
+    """Return the counts of the redistricting data that are predicted, and the groups of its target."""
+    chosen = [count for count in PERSONS.counts if count.quantity in QUANTITIES]
+    conditions = [count.where for count in chosen]
+    target = target_groups()
+    stratum, member = strata_of_groups()[GROUP], []
+    for where in (*conditions, *target):
+        rows = np.zeros((STRATA, 2), bool)
+        counted = mask(PERSONS.axes, where)
+        rows[stratum[counted], AGE[counted]] = True
+        member.append(rows)
+    names = (*(count.name for count in chosen), *(f"target: {number}" for number in range(len(target))))
+    quantities = (*(count.quantity for count in chosen), *("target" for _ in target))
+    return Predicted(names, quantities, np.array(member), np.arange(len(conditions), len(member)))
+
+
+def target_groups() -> list[Condition]:
+    """Return the groups of the redistricting target: Hispanic, and the others by six races and two or more."""
+    hispanic = PERSONS.count("Hispanic").where
+    return [hispanic, *({**race.where, "hispanic": frozenset({0})} for race in RACES)]
+
+
+def group_counts(histograms: Histograms) -> IntArray:
+    """Return the (geounits, groups) persons of each group of the redistricting target."""
+    return histograms.sums(matrix(PERSONS.axes, target_groups()))

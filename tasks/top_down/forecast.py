@@ -1,0 +1,241 @@
+"""Predicted errors of the redistricting data: the stand-in and spine of a run on marked data, and what they predict.
+
+The run is validated and counted like any other, and never charged or measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from spine.allocations import Allocation
+from spine.build import measured_spine
+from spine.forecast.counts import group_counts
+from spine.forecast.forecast import Family, PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.precision import Weights, weights_of
+from spine.forecast.search import Aims, Row, best_shares
+from spine.forecast.tree import Errors
+from spine.geography import FloatArray
+from spine.hierarchy import Spine
+from spine.production import allocation_for
+from spine.redistricting import PERSONS
+from spine.top_down.histogram import TrueHistograms, from_entries
+from spine.top_down.queries import TOTAL
+from spine.variance import Root, cell_variance, downward, marginal_parts, upward
+from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES
+from tasks.top_down.areas import areas
+from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.source import TopDownRun, load_histograms
+
+OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # of the spine: no family of areas has these geounits
+BASE = 16  # of the number in which each level's share is a digit
+MEAN_OF_NORMAL = (2 / np.pi) ** 0.5  # mean absolute value over standard deviation
+EXACT = (TOTAL, "votingage*cenrace")  # queries with exact standard errors
+WIDER = 1.4  # factor of the errors of shares, with which the target is met as often as measured
+
+# Predicted over measured mean absolute errors, by level and quantity (benchmarks/forecast.py).
+RATIOS: Mapping[Row, float] = {
+    ("tract", "total"): 1.01,
+    ("tract", "voting age by race"): 1.16,
+    ("obg", "total"): 0.97,
+    ("obg", "voting age by race"): 0.99,
+    ("block", "total"): 1.03,
+    ("block", "voting age by race"): 1.12,
+    ("place", "total"): 0.96,
+    ("place", "voting age by race"): 1.07,
+    ("mcd", "total"): 1.01,
+    ("mcd", "voting age by race"): 1.17,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """How often areas of 500 and more persons are expected to meet the redistricting target."""
+
+    areas: int
+    share: float
+
+
+class RunForecast:
+    """Predict the errors of one product of a run, by level or kind of area, over all its states.
+
+    with_below: those of generalized least squares, in place of the program's estimates.
+    """
+
+    def __init__(self, run: TopDownRun, product: ProductName, *, with_below: bool) -> None:
+        make = PersonsForecast if product == "persons" else UnitsForecast
+        self.product, self._with_below, design = product, with_below, run.design
+        self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
+        self.calibrated = design.definition == "zcdp" and design.jurisdiction == "us"
+        self._levels = _levels(design, product, self._states[0].stand_in.spine)
+        self.names, self.quantities = self._states[0].names, np.array(self._states[0].quantities)
+
+    def weights(self, allocation: Allocation) -> Weights:
+        """Return the part of the budget that each query has, on the levels of the run's spine."""
+        return weights_of(allocation.on(self._levels))
+
+    @property
+    def predicted_levels(self) -> tuple[str, ...]:
+        """Return the levels of the spine whose budgets shape the errors."""
+        return self._states[0].stand_in.spine.levels
+
+    def held(self, kept: Sequence[str]) -> list[str]:
+        """Return the levels whose shares a search holds: those kept, and the root, whose errors are not predicted."""
+        return [level for level in self._levels if level in kept or level not in self.predicted_levels]
+
+    def best(self, allocation: Allocation, aims: Aims, kept: Sequence[str]) -> Weights:
+        """Return the weights with the smallest predicted errors at the same budget."""
+        return best_shares(self.mean_errors, self.weights(allocation), aims, self.held(kept))
+
+    def errors(self, weights: Weights) -> dict[str, Errors]:
+        """Return the errors of all areas by level, those of one state after the other's."""
+        found = [state.errors(weights, with_below=self._with_below) for state in self._states]
+        levels = dict.fromkeys(level for errors in found for level in errors if level in OWN_LEVELS or level.islower())
+        return {
+            OWN_LEVELS.get(level, level): Errors(
+                np.concatenate([errors[level].variance for errors in found if level in errors]),
+                np.concatenate([errors[level].bias for errors in found if level in errors]),
+            )
+            for level in levels
+        }
+
+    def mean_errors(self, weights: Weights) -> dict[Row, float]:
+        """Return the mean absolute error of each level's counts, by quantity."""
+        return dict(self._means(self.errors(weights)))
+
+    def mean_deviations(self, weights: Weights) -> dict[Row, float]:
+        """Return the mean standard deviation of each level's errors, by quantity."""
+        deviations = {
+            level: Errors(own.variance, np.zeros_like(own.bias)) for level, own in self.errors(weights).items()
+        }
+        return {row: mean / MEAN_OF_NORMAL for row, mean in self._means(deviations)}
+
+    def _means(self, errors: Mapping[str, Errors]) -> Iterator[tuple[Row, float]]:
+        for level, own in errors.items():
+            mean = own.mean_absolute.mean(axis=0)
+            for quantity in dict.fromkeys(self.quantities.tolist()):
+                if quantity != "target":
+                    ratio = RATIOS.get((level, quantity), 1.0) if self.calibrated else 1.0
+                    yield (level, quantity), float(mean[self.quantities == quantity].mean()) / ratio
+
+    def block_bias(self, weights: Weights) -> dict[str, float]:
+        """Return the mean bias of the totals of blocks, by class of the stand-in's size."""
+        bias = self.errors(weights)["block"].bias[:, 0]
+        size = np.searchsorted(SIZES, np.concatenate([state.sizes[-1] for state in self._states]), side="right") - 1
+        ends = (*SIZES[1:], None)
+        words = [
+            f"{first}" if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
+            for first, end in zip(SIZES, ends, strict=True)
+        ]
+        return {words[at]: float(bias[size == at].mean()) for at in np.unique(size).tolist()}
+
+    def targets(self, weights: Weights) -> dict[str, Target]:
+        """Return how often the largest group of an area has its share of the persons within 5 points, by level."""
+        found = {}
+        for level, errors in self.errors(weights).items():
+            counts = np.concatenate(list(self._group_counts(level)))
+            persons = counts.sum(axis=1)
+            chosen = np.flatnonzero(persons >= LEAST_PERSONS)
+            if not len(chosen):
+                continue
+            column = np.flatnonzero(self.quantities == "target")[counts[chosen].argmax(axis=1)]
+            own = Errors(WIDER**2 * errors.variance[chosen, column], WIDER * errors.bias[chosen, column])
+            found[level] = Target(len(chosen), float(own.within(POINTS * persons[chosen]).mean()))
+        return found
+
+    def _group_counts(self, level: str) -> Iterator[FloatArray]:
+        """Yield the persons of each group of the target in the areas of a level, state by state."""
+        for state in self._states:
+            own = state.stand_in.spine
+            if level in OWN_LEVELS.values():
+                at = own.levels.index(next(name for name, known in OWN_LEVELS.items() if known == level))
+                yield group_counts(state.levels[at]).astype(float)
+                continue
+            of_blocks = group_counts(state.levels[-1])
+            for family in state.stand_in.families:
+                if family.name == level:
+                    area = family.of_block[own.order]
+                    sums = np.zeros((family.number, of_blocks.shape[1]))
+                    np.add.at(sums, area[area >= 0], of_blocks[area >= 0])
+                    yield sums
+
+
+def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
+    """Return the stand-in of a state, from the counts of a run on marked data, and its spine."""
+    blocks, design, spine = run.state(state), run.design, run.spine(product, state)
+    counted = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
+    place = np.empty(spine.blocks, np.int64)
+    place[spine.order] = np.arange(spine.blocks)
+    last = len(spine.levels) - 1
+    histograms = from_entries(TrueHistograms, last, 0, place[counted.row], counted.cell, counted.count, spine.blocks)
+    families = [
+        Family(family.family, family.of_block, len(family.codes))
+        for family in areas(blocks.geography, design.settings[product])
+    ]
+    state_of_part = np.zeros(len(spine.starts[0]), np.int64)
+    pattern = _pattern(run, product, state)
+    return StandIn(spine, pattern, design.definition, histograms, blocks.quarters[spine.order], state_of_part, families)
+
+
+def production(design: Design, product: ProductName) -> Allocation:
+    """Return the shares of production at its budget; under pure DP, which it did not use, at the design's."""
+    given = None if design.definition == "zcdp" else design.allocations[product].budget
+    return allocation_for(design.settings[product], given)
+
+
+def _levels(design: Design, product: ProductName, spine: Spine) -> tuple[str, ...]:
+    """Return the levels of the whole spine of which a state's forest is a part."""
+    root = () if design.jurisdiction == "pr" else (design.settings[product].levels[0],)
+    return (*root, *spine.levels)
+
+
+def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArray]:
+    """Return, by level, how much of each level's budget a geounit has: (geounits, levels).
+
+    Under zCDP a bypass depends on fan-outs alone, so each level's share is followed through it as a digit of one
+    number. Under pure DP it depends on the shares: there a geounit has a multiple of its own level's.
+    """
+    design, spine, settings = run.design, run.spine(product, state), run.design.settings[product]
+    allocation = design.allocations[product].on(_levels(design, product, spine))
+    if design.definition != "zcdp":
+        shares = allocation.levels
+        parts = zip(spine.shares, spine.levels, strict=True)
+        own = [of_level / spine.denominator / float(shares[name]) for of_level, name in parts]
+        return [part[:, None] * np.eye(len(own))[at] for at, part in enumerate(own)]
+    levels = [*allocation.levels]
+    whole = sum(BASE**at for at in range(len(levels)))
+    powers = {level: Fraction(BASE**at, whole) for at, level in enumerate(levels)}
+    geography, marked = run.state(state).geography, replace(allocation, levels=powers)
+    numbered = measured_spine(design.kind, geography, settings, marked, root=design.jurisdiction == "pr")
+    powers_of_levels = BASE ** np.array([levels.index(level) for level in numbered.levels])
+    unit = numbered.denominator // whole
+    return [(shares[:, None] // unit // powers_of_levels % BASE).astype(float) for shares in numbered.shares]
+
+
+def exact_errors(run: TopDownRun, allocation: Allocation) -> dict[Row, float]:
+    """Return the mean standard errors of persons by level of the spine and query: those of least squares over the tree.
+
+    docs/spec/spine.md#variances: nothing is declared, and no cell is known to be 0.
+    """
+    design = run.design
+    settings, power = design.settings["persons"], 1 if design.definition == "zcdp" else 2
+    sums: dict[Row, list[FloatArray]] = {}
+    for state in run.validated.states:
+        geography = run.state(state).geography
+        spine = measured_spine(design.kind, geography, settings, allocation, root=design.jurisdiction == "pr")
+        asked = allocation.on(_levels(design, "persons", spine))
+        for query in EXACT:
+            variance = [np.zeros(1)] * len(spine.levels)
+            for part in marginal_parts(query, PERSONS, asked):
+                up = upward(spine, part, power)
+                below = np.linalg.inv(up.variance[0].sum(axis=0))
+                of_levels = downward(spine, up, Root(np.zeros_like(below), below, len(spine.starts[0])))
+                of_levels = (*of_levels[:-1], of_levels[-1][up.row_of_block])
+                variance = [sum_ + cell_variance(part, own) for sum_, own in zip(variance, of_levels, strict=True)]
+            for level, own in zip(spine.levels, variance, strict=True):
+                sums.setdefault((level, query), []).append(np.sqrt(own))
+    return {row: float(np.concatenate(found).mean()) for row, found in sums.items()}

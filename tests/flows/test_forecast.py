@@ -1,0 +1,172 @@
+"""`das tda tune`: typed shares, targets, a file for a run, real runs beside; what is refused, and by which words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from top_down_inputs import country
+
+from flows.reports.forecast.page import page_of
+from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
+from flows.reports.forecast.shares import as_allocation, changed
+from spine.forecast.precision import Weights, weights_of
+from spine.forecast.search import Row
+from spine.forecast.surface import fit
+from spine.production import allocation
+from tasks.errors import Refused
+from tasks.records.marks import MARK_FILE
+from tests.flows.conftest import Das
+
+SHARES = allocation("pl94-persons", "us")
+ROWS = [(level, quantity) for level in ("county", "tract", "obg", "place") for quantity in ("total", "race")]
+
+
+def test_shares_of_a_level_and_of_a_query_are_exact_and_the_others_keep_their_proportions() -> None:
+    found = changed(SHARES, ["State=.06", "tract = 1/5"], ["Tract: total=.4", "tract:hispanic*cenrace=.1"])
+    assert found.levels["State"] == Fraction(6, 100)
+    assert found.levels["Tract"] == Fraction(1, 5)
+    assert found.levels["County"] / found.levels["Block"] == SHARES.levels["County"] / SHARES.levels["Block"]
+    asked, before = found.queries["Tract"], SHARES.queries["Tract"]
+    assert (asked["total"], asked["hispanic*cenrace"]) == (Fraction(2, 5), Fraction(1, 10))
+    assert asked["detailed"] / asked["cenrace"] == before["detailed"] / before["cenrace"]
+    assert found.queries["County"] == SHARES.queries["County"]
+
+
+def test_found_weights_become_shares_of_one_part_in_10000_each_positive() -> None:
+    found = as_allocation(weights_of(SHARES), SHARES, "a test")
+    for level, share in SHARES.levels.items():
+        assert float(found.levels[level]) == pytest.approx(float(share), abs=2e-4)
+        assert all(alpha >= Fraction(1, 10_000) for alpha in found.queries[level].values())
+        assert float(found.queries[level]["detailed"]) == pytest.approx(
+            float(SHARES.queries[level]["detailed"]), abs=2e-3
+        )
+
+
+@pytest.mark.parametrize(
+    ("levels", "queries", "word"),
+    [
+        (["Sate=.06"], [], "Sate"),
+        (["State"], [], "--level"),
+        (["State=0"], [], "State"),
+        (["State=1.06"], [], "1.06"),
+        (["State=x"], [], "'x'"),
+        (["State=.6", "County=.5"], [], "1.1"),
+        (["State=.5", "County=.5"], [], "--level"),
+        ([], ["total=.4"], "LEVEL: QUERY"),
+        ([], ["Trct: total=.4"], "Trct"),
+        ([], ["Tract: totl=.4"], "totl"),
+        ([], ["Tract: total=.9", "Tract: detailed=.2"], "Tract"),
+        ([], ["Tract: total=-1"], "-1"),
+    ],
+)
+def test_shares_without_sense_are_refused_by_their_name(levels: list[str], queries: list[str], word: str) -> None:
+    with pytest.raises(Refused, match=word.replace("*", r"\*")):
+        changed(SHARES, levels, queries)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("95% of places: largest group within 5 points", "95% of areas (place)"),
+        ("99.5 % of Tracts: largest group within 5 points", "99.5% of areas (tract)"),
+        ("tract: total error <= 2", "tract: total, mean absolute error at most 2"),
+        ("block groups: race at most 1.5", "obg: race, mean absolute error at most 1.5"),
+        ("counties: total margin <= 10", "county: total, mean margin of error at 95% at most 10"),
+    ],
+)
+def test_targets_in_words(text: str, words: str) -> None:
+    assert read_target(text, ROWS).words.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "word"),
+    [
+        (read_target, "make it good", "make it good"),
+        (read_target, "95% of parishes: largest group within 5 points", "parishes"),
+        (read_target, "0% of places: largest group within 5 points", "0%"),
+        (read_target, "tract: age error <= 2", "age"),
+        (read_target, "tract: total error <= 0", "0"),
+        (read_row, "total", "'total'"),
+        (read_row, "village: total", "village"),
+        (read_aim, "tract: total=heavy", "heavy"),
+        (read_aim, "tract: total=0", "'0'"),
+        (read_limit, "tract: total", "RATIO"),
+        (read_limit, "tract: total <= -1", "-1"),
+    ],
+)
+def test_questions_without_sense_are_refused_by_their_word(read, text: str, word: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Refused, match=word):
+        read(text, ROWS)
+
+
+@pytest.mark.ci
+def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das: Das, tmp_path: Path) -> None:
+    data, file = country(tmp_path), tmp_path / "shares.json"
+    words = ("tda", "tune", data, "--persons-budget", "5", "--query", "Tract: total=.5", "--out", file, "--json")
+    code, out, _ = das(*words, "--check", "1")
+    answered = json.loads(out)
+    assert code == 0
+    rows = {(row["product"], row["level"], row["quantity"]): row for row in answered["errors"]}
+    assert rows["persons", "tract", "total"]["error"] < rows["persons", "tract", "total"]["start"]
+    assert rows["units", "block", "occupied"]["error"] == rows["units", "block", "occupied"]["start"]
+    assert "measured" in rows["persons", "block", "total"]
+    assert answered["allocation"] == json.loads(file.read_text())
+    assert answered["allocation"]["query_within_geolevel"]["total"]["Tract"] == "1/2"
+    code, out, _ = das("tda", "tune", data, "--persons-allocation", file, "--solve", "block: total error <= 1")
+    assert code == 0
+    assert "block: total, mean absolute error at most 1" in " ".join(out.split())
+
+
+@pytest.mark.ci
+def test_data_without_a_mark_is_refused(das: Das, tmp_path: Path) -> None:
+    data = country(tmp_path)
+    (data / MARK_FILE).unlink()
+    code, out, err = das("tda", "tune", data)
+    assert (code, out) == (1, "")
+    assert "not marked synthetic or public" in " ".join(err.split())
+
+
+def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any], tmp_path: Path) -> None:
+    """Sliders in a real browser: with the sum held, errors are those of Python's polynomial."""
+    start = weights_of(SHARES)
+
+    def predict(weights: Weights) -> dict[Row, float]:
+        return {(level, "total"): sum(weights[level].values()) ** -0.5 for level in ("County", "Tract")}
+
+    surface = fit(predict, start, ("County", "Tract"))
+    assert surface.off < 0.02  # a sum of weights is no polynomial in their logarithms, but nearly one
+    content = {
+        "groups": [
+            {"level": level, "kind": names[0], "budget": sum(start[level][n] for n in names)}
+            for level, names in surface.groups
+        ],
+        "held": 1.0,
+        "pairs": surface.pairs.tolist(),
+        "rows": [
+            {"level": level, "quantity": quantity, "coefficients": own.tolist()}
+            for (level, quantity), own in zip(surface.rows, surface.coefficients, strict=True)
+        ],
+    }
+    (tmp_path / "tune.html").write_text(page_of(content, source="blocks", off="1%", unit="rho"))
+    chromium = sized(1300)
+    chromium.get_log("browser")
+    chromium.get((tmp_path / "tune.html").as_uri())
+    chromium.execute_script(
+        "const own = document.querySelector('#groups input'); own.value = 1; own.dispatchEvent(new Event('input'))"
+    )
+    budgets = np.array([group["budget"] for group in content["groups"]])
+    moved = np.array([1.0, *np.zeros(len(budgets) - 1)])
+    moved -= np.log((budgets * np.exp(moved)).sum() / budgets.sum())
+    expected = surface.errors(moved[None])[0]
+    shown = chromium.execute_script(
+        "return [...document.getElementById('errors').rows].map((row) => row.cells[2].textContent)"
+    )
+    assert [float(text) for text in shown] == pytest.approx(expected, rel=6e-3)
+    assert "The budget is" in chromium.find_element("id", "answer").text
+    assert chromium.get_log("browser") == []
