@@ -27,9 +27,10 @@ from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
 from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES
 from tasks.top_down.areas import areas
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.run_plan import Design, ProductName
-from tasks.top_down.source import TopDownRun, load_histograms
+from tasks.top_down.source import load_histograms
 
 OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # of the spine: no family of areas has these geounits
 BASE = 16  # of the number in which each level's share is a digit

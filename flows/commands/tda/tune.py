@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, Settings
+from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
@@ -23,7 +23,7 @@ from tasks.errors import Refused
 if TYPE_CHECKING:
     from spine.allocations import Allocation
     from tasks.releases.pages.text_table import TextTable
-    from tasks.top_down.source import TopDownRun
+    from tasks.top_down.blocks import TopDownRun
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
 FIELDS = (*TOP_DOWN.inputs, "spine", "definition", "estimator", *BUDGETS)
@@ -52,7 +52,7 @@ class Search:
 
 
 def tune(
-    chosen: Annotated[Chosen, Settings(TopDownSettings, FIELDS)],
+    chosen: Annotated[Values, Settings(TopDownSettings, FIELDS)],
     search: Search,
     check: Annotated[int | None, typer.Option(min=1, help="Measure so many runs on the stand-in as well.")] = None,
     save: Annotated[
@@ -96,7 +96,7 @@ def tune(
 
 
 @contextmanager
-def _stand_in(chosen: Chosen, options: ExactOptions) -> Iterator[str]:
+def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
     """Yield the folder of the stand-in: the one that was typed, or one made up on the blocks of a table."""
     data = str(chosen["data"])
     if "://" in data or any(Path(data).glob("persons.*")):
@@ -139,7 +139,7 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     return data, [*shown, *tables(data), margins_table(start, end, run)], found
 
 
-def _measured(typed: Chosen, options: ExactOptions, shares: Allocation, scratch: Path, runs: int) -> dict[Any, float]:
+def _measured(typed: Values, options: ExactOptions, shares: Allocation, scratch: Path, runs: int) -> dict[Any, float]:
     """Measure runs with these shares on the stand-in; return mean absolute errors by product, level and quantity."""
     from flows.execution.repetitions import count_marked
     from tasks.top_down.accuracy.errors import averaged, measure_errors
