@@ -309,7 +309,7 @@ def test_parquet_is_counted_by_row_group(tmp_path, run):
     [
         (("44002", "1", "101"), "Invalid values found in COUNTY; valid are 44001, 44003, 45001, 46001"),
         (("44001", "", "101"), "Invalid values found in SEX; valid are 1, 2"),
-        (("44001", "1", "301"), "declared a zero"),
+        (("44001", "1", "301"), "declared a zero, by SEX and GQ"),
     ],
 )
 def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, run, parquet, row, rule):
