@@ -241,18 +241,20 @@ class RowChecks:
         """
         at = {axis.name: self.coordinates(axis.column, values[axis.name]) for axis in histogram.axes}
         for zero in histogram.zeros:
-            inside = reduce(np.logical_and, (np.isin(at[name], [*chosen]) for name, chosen in zero.items()))
-            columns = [axis.column for axis in histogram.axes if axis.name in zero]
+            axes = [axis for axis in histogram.axes if axis.name in zero]
+            chosen = (np.isin(np.arange(len(axis)), [*zero[axis.name]])[at[axis.name]] for axis in axes)
+            inside, columns = reduce(np.logical_and, chosen), [axis.column for axis in axes]
             self.fault(f"records in a cell that is declared a zero, by {' and '.join(columns)}", columns[-1], inside)
         return histogram.cell([*at.values()])
 
     def coordinates(self, column: str, known: Mapping[str, int]) -> NDArray[np.int64]:
         """Find values that a column may not have; return the coordinate of each row, 0 for such a value."""
         read = self.columns[column]
-        own: NDArray[np.int64] = read.spread([known.get(value, -1) for value in read.values], np.int64)
-        listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
-        self.unknown(f"Invalid values found in {column}; valid are {listed}", column, own < 0, known)
-        return np.maximum(own, 0)
+        if any(value not in known for value in read.values):
+            listed = ", ".join([*known][:FEW]) + ", ..." * (len(known) > FEW)
+            bad = ~read.where(known.__contains__)
+            self.unknown(f"Invalid values found in {column}; valid are {listed}", column, bad, known)
+        return read.where(lambda value: known.get(value, 0), np.int64)
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
         """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""

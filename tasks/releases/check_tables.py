@@ -143,6 +143,7 @@ def _check_contents(database: ReleaseDatabase, release: Path, tables: Mapping[st
     """
     named = _name_keys(database, release, tables)
     asked = [_Contents(database, release, table, named) for table in tables.values() if not table.twin]
+    asked = [each for each in asked if each.coded or each.table.key or each.table.references]
     codes, keys, references = zip(*(each.faults() for each in asked), strict=True) if asked else ((), (), ())
     for what, found, over in (
         ("codes", codes, f"{sum(len(each.coded) for each in asked)} columns"),
@@ -185,14 +186,14 @@ class _Contents:
         """Return the faults of its codes, of its keys and of its references."""
         rows = _rows(self.database, self.release, self.table)
         name = {column: identifier(column, self.table.column_names) for column in self.table.column_names}
-        select = [f"list(DISTINCT {name[column.name]})" for column in self.coded]
+        select = ["count(*)", *(f"list(DISTINCT {name[column.name]})" for column in self.coded)]
         if key := [name[column] for column in self.table.key]:
             select.append(f"count(*) - (SELECT count(*) FROM (SELECT DISTINCT {', '.join(key)} FROM {rows}))")
             select.append(f"count(*) FILTER ({' OR '.join(f'{column} IS NULL' for column in key)})")
         for each in self.table.references:
             own = f"SELECT DISTINCT {', '.join(f'{name[column]}::VARCHAR' for column in each.columns)} FROM {rows}"
             select.append(f"(SELECT count(*) FROM ({own} EXCEPT FROM {self.keys[each.table, each.key]}))")
-        found = list(self.database.execute(f"SELECT {', '.join(select)} FROM {rows}").fetchall()[0] if select else ())
+        ((_, *found),) = self.database.execute(f"SELECT {', '.join(select)} FROM {rows}").fetchall()
         codes, found = found[: len(self.coded)], found[len(self.coded) :]
         (more, bare), strange = (found[:2], found[2:]) if key else ((0, 0), found)
         return (
