@@ -1,6 +1,7 @@
 """Everything that users start: the Prefect flows, their parameters, the cluster they use, the command line."""
 
 import os
+import warnings
 
 from das_flows import check_packages
 
@@ -14,3 +15,6 @@ for _name, _value in (
     ("DASK_DISTRIBUTED__VERSION__CHECK", "false"),
 ):
     os.environ.setdefault(_name, _value)
+
+# A run needs no folder in HOME: its server has one of its own (flows/execution/prefect_server.py).
+warnings.filterwarnings("ignore", "Failed to create the Prefect home directory")

@@ -31,7 +31,7 @@ from flows.reports.curator import (
 )
 from flows.reports.terminal import err, interruptible, labelled, out, show
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import Ledger, LedgerError
+from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.records.findings import REPORT, Finding, NotValid, has_errors, load_findings
@@ -282,7 +282,8 @@ def _warn_of_earlier_runs(options: RunOptions) -> None:
 def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     """Refuse a run before a server, workers or a directory exist.
 
-    It is refused if its data is missing, or if the data has no mark and the account cannot pay.
+    It is refused if its data is missing, or if the data has no mark and the ledger cannot be locked or the account
+    cannot pay.
     """
     from tasks.lifecycle.reservation import check_account
     from tasks.records.files import exists
@@ -292,6 +293,10 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     if local := [place for place in missing if "://" not in place]:
         raise Refused(f"there is no file or folder {local[0]}")
     if not missing and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
+        try:
+            Ledger(Path(settings.ledger)).check_locks()
+        except LedgerUnusable as error:
+            raise Refused(str(error)) from None
         with suppress(Failed):  # if the ledger cannot be read now, the run itself reports it, and can be resumed
             check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
 
@@ -303,7 +308,8 @@ def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:
             with locked(settings.directory):
                 keep_settings(settings.directory, settings)
     except OSError as error:
-        raise Refused(f"{options.home} cannot be written: {error.strerror}") from None
+        remedy = "name another folder with --runs-folder or XDG_STATE_HOME"
+        raise Refused(f"{options.home} cannot be written: {error.strerror}; {remedy}") from None
 
 
 def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:

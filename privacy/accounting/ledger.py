@@ -8,6 +8,8 @@ confidential data and is confidential itself.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import sqlite3
@@ -346,6 +348,7 @@ class Ledger:
                 self.path.touch(mode=0o600)
         except OSError as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be made: {error.strerror}") from error
+        self.check_locks()
         try:
             with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as database:
                 for pragma in ("journal_mode = DELETE", "synchronous = EXTRA"):
@@ -355,6 +358,20 @@ class Ledger:
                 yield database, Entries(database, self.code, self.signer)
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
+
+    def check_locks(self) -> None:
+        """Raise LedgerUnusable where the file system cannot lock files; SQLite would only wait for a minute.
+
+        The journal's file is tried where it exists: to close the ledger's would end other threads' locks on it.
+        """
+        try:
+            with open(self.journal if self.journal.exists() else self.path, "rb") as file:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.ENOENT):  # locked by another, or not to be read
+                raise LedgerUnusable(
+                    f"the ledger {self.path} cannot be locked: {error.strerror}; keep it on a local disk (--ledger)"
+                ) from error
 
     def _check_not_lost(self) -> None:
         """Raise LedgerUnusable if the ledger is missing but its journal exists."""

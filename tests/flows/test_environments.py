@@ -1,4 +1,4 @@
-"""A run releases the same bytes whatever proxies, temporary folder and locale its user's environment names."""
+"""A run releases the same bytes in every environment of a user's, or is refused with a remedy and charges nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from e2e_runs import digest, prepared, with_secret
+from e2e_runs import ACCOUNT, digest, open_account, prepared, real_data, with_secret
 from prefect.client.orchestration import get_client
 from prefect.settings import temporary_settings
 
@@ -22,6 +22,7 @@ from flows.execution.loopback import reach_loopback_directly
 from flows.execution.safetab_settings import DetailedDhcaSettings
 
 ROOT = Path(flows.__file__).resolve().parents[1]
+DAS = Path(sys.executable).with_name("das")
 NOBODY = "127.0.0.1:9"  # an address at which nobody answers
 RANGES = "localhost,127.0.0.0/8,10.0.0.0/8,::1/128"
 PLAIN_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # else Python takes UTF-8 for C
@@ -53,19 +54,29 @@ ENVIRONMENTS = {
 ENVIRONMENTS["every proxy, long TMPDIR in plain C"] = (
     ENVIRONMENTS["every proxy"] | ENVIRONMENTS["long TMPDIR in plain C"]
 )
-ALWAYS = {"all at once"}
-IN_CI = {"every proxy", "long TMPDIR in plain C", "http proxy", "socks", "Latin-1", "ASCII output"}
+# By name the command that starts `das` so; "$@" is `das` and its options. Those that a user may not start are skipped.
+READ_ONLY = (
+    'for place in "{0}" "{1}"; do mount --bind "$place" "$place"; mount -o remount,bind,ro "$place"; done; exec "$@"'
+)
+AROUND = {
+    "umask 077": ["sh", "-c", 'umask 077; exec "$@"', "sh"],
+    "no network": ["unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh"],
+    "read-only installation": ["unshare", "--mount", "sh", "-ec", READ_ONLY.format(ROOT, sys.prefix), "sh"],
+    "no privileges": ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"],
+}
+ALWAYS = {"every proxy, long TMPDIR in plain C"}
+IN_CI = {"every proxy", "long TMPDIR in plain C", "http proxy", "socks", "Latin-1", "ASCII output", *AROUND}
 
 
 @pytest.fixture(scope="module")
 def settled(example: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[DetailedDhcaSettings, str]:
     """A run's settings, and the digest of its release under a fixed secret."""
-    return prepared(example, tmp_path_factory.mktemp("settled"), "run-pr")
+    return prepared(example, tmp_path_factory.mktemp("préparé à part"), "run-pr")
 
 
 def environment_of(name: str, folder: Path) -> dict[str, str]:
     """This process's environment with the variables of a case; makes the folders and the locale that they name."""
-    given = dict(ENVIRONMENTS[name])
+    given = dict(ENVIRONMENTS.get(name, {}))
     if "TMPDIR" in given:
         given["TMPDIR"] = f"{folder}/{given['TMPDIR']}"
         Path(given["TMPDIR"]).mkdir(parents=True)
@@ -83,7 +94,7 @@ def environment_of(name: str, folder: Path) -> dict[str, str]:
     "name",
     [
         pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.ci if name in IN_CI else pytest.mark.slow)
-        for name in ENVIRONMENTS
+        for name in [*ENVIRONMENTS, *AROUND]
     ],
 )
 def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSettings, str], tmp_path: Path) -> None:
@@ -93,8 +104,11 @@ def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSet
     words = ["das", "run", settings.params, settings.data, settings.out, "--runs-folder", settings.runs_folder]
     words += ["--run-id", "run", "--no-spine", "--workers", "1"]
     environment = environment_of(name, tmp_path)
+    around = AROUND.get(name, [])
+    if around and (tried := subprocess.run([*around, "true"], capture_output=True, text=True)).returncode:
+        pytest.skip(f"{around[0]} may not: {tried.stderr.strip()}")
     done = subprocess.run(
-        [Path(sys.executable).with_name(words[0]), *words[1:]],
+        [*around, DAS, *words[1:]],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -103,8 +117,43 @@ def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSet
     said = done.stdout.decode("latin-1")
     assert done.returncode == 0, said
     assert digest(folder / "out" / "pr") == expected
-    if "TMPDIR" in ENVIRONMENTS[name]:
+    if "TMPDIR" in ENVIRONMENTS.get(name, {}):
         assert list(Path(environment["TMPDIR"]).iterdir()) == []
+
+
+LOCKS_FAIL = """
+import errno, fcntl, os, das_flows
+def fails(file, how): raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+fcntl.lockf = fails
+das_flows.main()
+"""
+
+
+def test_a_run_is_refused_where_its_ledger_cannot_be_locked(example: Path, tmp_path: Path) -> None:
+    real_data(example, tmp_path)
+    ledger = open_account(tmp_path)
+    words = ["run", tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT]
+    words += ["--ledger", ledger.path, "--runs-folder", tmp_path / "state"]
+    ended = subprocess.run([sys.executable, "-c", LOCKS_FAIL, *words], capture_output=True, text=True)
+    assert ended.returncode == 1, ended.stderr
+    assert "cannot be locked: No locks available; keep it on a local disk (--ledger)" in ended.stderr
+    assert ledger.rows(ACCOUNT) == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_is_refused_where_its_home_cannot_be_written(example: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("XDG_STATE_HOME", "PREFECT_HOME")}
+    ended = subprocess.run(
+        [DAS, "run", example / "params", example / "data", tmp_path / "out"],
+        env=environment | {"HOME": "/proc/nobody"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1, ended.stderr
+    refusal = "refused: /proc/nobody/.local/state/das-flows cannot be written: No such file or directory"
+    assert f"{refusal}; name another folder with --runs-folder or XDG_STATE_HOME\n" in ended.stderr
+    assert "Warning" not in ended.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
+import os
 import sqlite3
 import stat
 from collections import Counter
@@ -99,6 +101,21 @@ def test_an_account_has_a_name_that_can_be_shown(ledger: Ledger, name: str) -> N
 def test_the_file_is_its_owners_alone(ledger: Ledger) -> None:
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(ledger.path.parent.stat().st_mode) == 0o700
+
+
+def test_where_locks_fail_nothing_is_charged(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a network file system without a lock manager: SQLite takes it for a lock of another, and waits."""
+
+    def fails(_file: object, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as broken:
+        broken.setattr("fcntl.lockf", fails)
+        with pytest.raises(LedgerUnusable, match=r"cannot be locked: No locks available; keep it on a local disk"):
+            ledger.reserve(request(), secret)
+        with pytest.raises(LedgerUnusable, match="cannot be locked"):
+            Ledger(ledger.path.with_name("new.sqlite")).open_account(Account("a", "zcdp", Fraction(1)))
+    assert ledger.rows("census") == []
 
 
 def test_accounts(ledger: Ledger) -> None:
