@@ -121,7 +121,7 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     """
     from flows.reports.forecast.searches import searched
     from flows.reports.forecast.tables import answers, margins_table, shares_table, tables
-    from tasks.top_down.forecast import RunForecast, production
+    from tasks.top_down.accuracy.forecast import RunForecast, production
 
     design = run.design
     forecasts = {name: RunForecast(run, name, with_below=design.estimator == "gls") for name in design.products}
@@ -161,7 +161,7 @@ def _measured(typed: Values, options: ExactOptions, shares: Allocation, scratch:
 def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -> None:
     """Write the page with sliders, which starts from these shares of persons."""
     from flows.reports.forecast.page import page
-    from tasks.top_down.forecast import RunForecast
+    from tasks.top_down.accuracy.forecast import RunForecast
 
     forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
     _write(path, page(forecast, _of_persons(shares, "--html"), source))

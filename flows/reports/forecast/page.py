@@ -11,7 +11,7 @@ from spine.allocations import Allocation
 from spine.forecast.surface import Surface, fit
 from tasks.releases.pages import render
 from tasks.releases.pages.words import level_title
-from tasks.top_down.forecast import RunForecast
+from tasks.top_down.accuracy.forecast import RunForecast
 
 ALONE = {"total": "total", "hispanic*cenrace": "Hispanic origin × race"}
 

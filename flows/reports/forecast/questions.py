@@ -11,7 +11,7 @@ from privacy.noise.margins import Z95
 from spine.forecast.precision import Weights
 from spine.forecast.search import Row
 from tasks.errors import Refused
-from tasks.top_down.forecast import RunForecast
+from tasks.top_down.accuracy.forecast import RunForecast
 
 NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
 MET = re.compile(rf"{NUMBER} ?% of (.+): largest group within 5 points", re.I)

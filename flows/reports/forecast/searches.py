@@ -13,7 +13,7 @@ from spine.allocations import Allocation
 from spine.forecast.search import FACTORS, Aims, front, least_factor, scaled
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
-from tasks.top_down.forecast import RunForecast
+from tasks.top_down.accuracy.forecast import RunForecast
 
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
 
