@@ -67,7 +67,7 @@ run: setup
 # A process for each of ROOMS in tests/conftest.py, which imports and runs the tests of its own room alone. Slow tests, which wait
 # much, go file by file to two processes more than there are cores.
 PYTEST := $(BIN)/python -m pytest --durations 30
-BY_ROOM := TEST_ROOMS=1 $(PYTEST) --numprocesses 4 --dist each
+BY_ROOM := TEST_ROOMS=1 $(PYTEST) --numprocesses 4 --dist each --override-ini console_output_style=classic
 BY_FILE := $(PYTEST) --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
