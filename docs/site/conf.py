@@ -32,6 +32,7 @@ PAGES = {
         "docs/show",
         "docs/cli",
         "docs/glossary",
+        "docs/interoperability",
         "docs/elsewhere",
         "docs/declarations",
     ],
