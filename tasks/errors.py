@@ -10,7 +10,7 @@ PUT_BACK = "put back what it began with, or start a new run, which has a charge 
 
 
 class Refused(Exception):
-    """The input, the budget or the output path is refused: nothing was written and nothing was spent (exit 1).
+    """The input, the budget or the output path is refused: nothing was written, and nothing more is spent (exit 1).
 
     The message is one clear line for the terminal. It never holds a person's value.
     """

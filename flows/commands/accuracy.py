@@ -57,8 +57,8 @@ def accuracy(
 
     By summary level, iteration level, size of the group and workload: the 95% quantile of the error and the stated
     margin, coverage, bias, the share of each workload and of suppressed groups; as CSV and as a page with a chart.
-    With --estimates, what these buy: the same figures side by side. Data that is not marked synthetic is refused,
-    whoever asks.
+    With --estimates, what these buy: the same figures side by side. Data that is not marked synthetic or public is
+    refused, whoever asks.
 
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
@@ -93,7 +93,8 @@ def accuracy_ddhcb(
     """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
 
     By table and cell, in errors.csv: bias, root mean square and 90% quantile of the error, the stated margin at 95% and
-    how often it held. With --estimates the same of these. Data that is not marked synthetic is refused, whoever asks.
+    how often it held. With --estimates the same of these. Data that is not marked synthetic or public is refused,
+    whoever asks.
 
     **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/ --runs 20`
     """
@@ -127,7 +128,7 @@ def accuracy_s_dhc(
 
     By table, of counts as measured and of least-squares estimates: bias, root mean square and 90% quantile of the
     error, the stated margin at 95% and how often it held; with --json also by type of region, iteration and cell. Data
-    that is not marked synthetic is refused, whoever asks.
+    that is not marked synthetic or public is refused, whoever asks.
 
     **Example:** `das sdhc accuracy config.json data/ --runs 20`
     """

@@ -26,7 +26,7 @@ from tasks.safetab.trials import open_trial, truth_trial
 
 
 class _BeforeReservation(InProcess[RunSettings]):
-    """Runs the stages before the reservation, of marked data alone."""
+    """Runs the stages before the reservation, and there refuses data that is not marked."""
 
     def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Refuse data that is not marked, or stop."""

@@ -99,7 +99,7 @@ class Tasks:
 class PrefectRunner(Runner[S]):
     """Runs the stages of a flow as Prefect tasks, concurrently unless one follows the other.
 
-    planned: the list of a dry run, which stops at the reservation; it receives what each part would spend.
+    planned: the claims of a dry run by release folder, filled at the reservation, where it stops.
     """
 
     def __init__(self, settings: S, workers: Workers, tasks: Tasks, planned: dict[str, Claim] | None = None) -> None:

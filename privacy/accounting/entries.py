@@ -29,7 +29,7 @@ from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.laws import UNITS
 
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic or public data is wrong"
-FORGETS = "the ledger does not return what was just written to it: put a backup of it in its place"
+FORGETS = "the ledger does not return what was just written to it: restore a backup with das ledger restore"
 RAN_AS_MARKED = (
     "this data was run as synthetic or public before, when nothing was charged, so it cannot now be run as "
     "confidential; put its mark back"

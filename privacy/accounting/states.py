@@ -17,7 +17,7 @@ _NOWHERE = re.compile("[09]*")
 
 
 def check_states(states: tuple[str, ...]) -> None:
-    """Refuse states that could exceed an account's total.
+    """Refuse states with which charges could pass an account's total unnoticed.
 
     Raises ValueError if one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
     """
@@ -30,7 +30,7 @@ def check_states(states: tuple[str, ...]) -> None:
 
 
 def charged_alike(spent: Mapping[str, object]) -> bool:
-    """Return whether all states were charged the same amount."""
+    """Return whether every state was charged, and all the same amount."""
     return set(spent) == set(EVERYWHERE) and len(set(spent.values())) == 1
 
 

@@ -54,6 +54,10 @@ class GroupLevel:
     race_groups: int
     ethnicity_groups: int
 
+    def __post_init__(self) -> None:
+        if self.region_type not in {NATION, *CROSSED["anywhere"]}:
+            raise ValueError(f"it is not known which changes of block cross a region of the type {self.region_type}")
+
     @property
     def stability(self) -> int:
         """The most groups of this level that a record is in."""

@@ -27,7 +27,7 @@ MARGIN_ALPHA = Fraction(1, 20)  # published margins of error are at 95%
 class Row:
     """A row that a table has for each of its keys.
 
-    code: its value in the table's column of rows. words: what it counts. cells: the positions of the measured cells
+    codes: its values in the table's columns of rows. words: what it counts. cells: the positions of the measured cells
     that it sums, in the answer of the table's query.
     """
 
@@ -41,8 +41,8 @@ class Published:
     """A published table: its rows for each key, all of which sum cells of one query.
 
     name, title: in file names and on pages. measured: the name of the measured table whose cells it sums; tables of the
-    same cells share it. unit: what is counted, in the plural. column: the column of the rows' codes. by: the
-    characteristic that its rows distinguish, in words, or empty.
+    same cells share it. unit: what is counted, in the plural. columns: those of the rows' codes; a table
+    whose only row is a total has none. by: the characteristic that its rows distinguish, in words, or empty.
     """
 
     name: str

@@ -97,6 +97,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     if not there:
         check_own(staged)
+        if is_truth(run) != ("NOT_PRIVATE" in read_any_manifest(staged)):
+            raise Failed("commit: the manifest must say NOT_PRIVATE for a release of exact counts, and for no other")
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)
@@ -225,7 +227,7 @@ def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
 
 
 def end_truth(run: RunDirectory) -> None:
-    """Remove a truth's confidential directory and its staged files in OUT, so that no exact counts remain there.
+    """Remove a truth's confidential directory and its staged files: exact counts remain only in a finished release.
 
     If the directory is not a truth's, remove only the directory. Raises Refused as `end_run` does.
     """

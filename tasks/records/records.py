@@ -244,7 +244,8 @@ class RowChecks:
             axes = [axis for axis in histogram.axes if axis.name in zero]
             chosen = (np.isin(np.arange(len(axis)), [*zero[axis.name]])[at[axis.name]] for axis in axes)
             inside, columns = reduce(np.logical_and, chosen), [axis.column for axis in axes]
-            self.fault(f"records in a cell that is declared a zero, by {' and '.join(columns)}", columns[-1], inside)
+            rule = f"records in a cell that is declared a zero, by {' and '.join(columns)}"
+            self.fault(rule, columns[-1], inside & self.good)  # an invalid value has no cell
         return histogram.cell([*at.values()])
 
     def coordinates(self, column: str, known: Mapping[str, int]) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ def truth_trial(run: R) -> R:
 def open_trial(run: R, number: int, jurisdiction: Jurisdiction, ledger: Path, *, coterminous: bool) -> R:
     """Make the run directory of a repetition.
 
-    Raises Refused where the data is not marked synthetic: there is no account here to charge.
+    Raises Refused for data that is not marked synthetic or public: no account can be charged here.
     """
     trial = _linked(run, number)
     mark_repetition(trial)

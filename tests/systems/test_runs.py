@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from e2e_runs import digest
 
-from flows.execution.settings import GATE
+from flows.execution.settings import RESERVATION
 from privacy.noise.query_noise import QueryNoise
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_in_a_stage_ends_in_one_charge_and_the_same_bytes(
         assert digest(home.release, reservation=False) == expected, f"killed in {stage}"
         assert [row.status for row in home.rows()] == ["released"]
         assert home.left() == [home.release]
-        if stage != GATE:
+        if stage != RESERVATION:
             assert charged == (stage in [*run.killed][[*run.killed].index(case.drawn) :])
 
 

@@ -21,6 +21,7 @@ from privacy.tables.histogram import matrix
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms
+from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.workers import Workers
@@ -95,13 +96,20 @@ def measure_errors(
     )
 
 
+def refuse_unmarked(run: MeasuredRun) -> None:
+    """Refuse a run on data that is not marked synthetic or public."""
+    if run.validated.mark is None:
+        raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
+
+
 def repetitions(
     run: MeasuredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator]
 ) -> Iterator[tuple[int, Estimator]]:
     """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates are there.
 
-    Margins stay: they are those of gls, which comes first.
+    Margins stay: they are those of gls, which comes first. Raises Refused for data that is not marked.
     """
+    refuse_unmarked(run)
     mark_repetition(run)
     digests = run.validated.input_digest, run.asked().configuration_digest
     for seed in seeds:

@@ -25,7 +25,7 @@ from spine.redistricting import PERSONS
 from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
-from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES
+from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked
 from tasks.top_down.areas import areas
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.histograms import BLOCKS
@@ -64,10 +64,12 @@ class Target:
 class RunForecast:
     """Predict the errors of one product of a run, by level or kind of area, over all its states.
 
-    with_below: those of generalized least squares, in place of the program's estimates.
+    with_below: those of generalized least squares, in place of the program's estimates. Raises Refused for data that is
+    not marked: its errors, and shares chosen by them, would reveal exact counts.
     """
 
     def __init__(self, run: TopDownRun, product: ProductName, *, with_below: bool) -> None:
+        refuse_unmarked(run)
         make = PersonsForecast if product == "persons" else UnitsForecast
         self.product, self._with_below, design = product, with_below, run.design
         self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
