@@ -368,7 +368,7 @@ class Ledger:
             with open(self.journal if self.journal.exists() else self.path, "rb") as file:
                 fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.ENOENT):  # locked by another, or not to be read
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # of other errors SQLite tells
                 raise LedgerUnusable(
                     f"the ledger {self.path} cannot be locked: {error.strerror}; keep it on a local disk (--ledger)"
                 ) from error

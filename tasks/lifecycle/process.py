@@ -27,6 +27,7 @@ from tasks.releases.manifest import LIBRARIES
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # from the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
+DEPLOYMENT = HOME / "flows/deploy"  # in a checkout a link
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 KERNELS = "from spine.compiled import"  # appears in every file with kernels
@@ -38,11 +39,13 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 def code_digest() -> str:
     """Return the SHA-256 over the names and SHA-256s of the packages' .py files, computed once per process.
 
+    Those of deploy/ are left out: only a wheel has them among its packages.
+
     Raises Failed if a package has no files: the digest of nothing would be the same in every version.
     """
     files: list[Path] = []
     for package in PACKAGES:
-        sources = [path for path in (HOME / package).rglob("*.py") if (path.parent / "__init__.py").exists()]
+        sources = [path for path in (HOME / package).rglob("*.py") if DEPLOYMENT not in path.parents]
         if not sources:
             raise Failed(f"the package {package} has no source files in {HOME}: install das-flows from its own files")
         files += sources

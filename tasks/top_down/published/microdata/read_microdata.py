@@ -115,8 +115,10 @@ def _files(source: str) -> list[str]:
     folder = Path(source)
     if not (folder.is_dir() or source.endswith(".zip")):
         return [source]
-    files = (path for path in folder.iterdir() if path.is_file() and not is_passed_over(path.name))
-    inside = sorted(map(str, files)) if folder.is_dir() else members(source)
+    if folder.is_dir():
+        inside = sorted(str(path) for path in folder.iterdir() if path.is_file() and not is_passed_over(path.name))
+    else:
+        inside = members(source)
     endings = (".csv", ".txt", ".parquet", ".gz", ".zip")
     tables = [path for path in inside if path.partition("::")[0].lower().endswith(endings)]
     if not tables:
