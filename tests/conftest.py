@@ -83,7 +83,7 @@ def lacking(what: str) -> NoReturn:
 # that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
 ROOMS = (
     r"e2e/|tasks/(lifecycle|records|safetab|synth)|test_",
-    r"systems/|flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|sp|sta|sys|top|what)|tasks/(bottom_up|s_dhc|spine)",
+    r"systems/|flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|se|sp|sta|sys|top|what)|tasks/(bottom_up|s_dhc|spine)",
     r"(spine|tasks)/top_down|spine/|flows/test_(check|show|tune_page|frames|sql)",
     r"",
 )

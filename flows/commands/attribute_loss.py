@@ -38,11 +38,11 @@ Move = Literal["anywhere", "same state", "same county", "same tract"]  # the key
 Crossed = Annotated[Move, typer.Option(help="How far the block may change.")]
 Sets = Annotated[list[str] | None, typer.Option(help="A set of attributes, `A,B,...`; may be repeated.")]
 ByQuery = Annotated[bool, typer.Option("--by-query", help="Each query of a level, or PH1 to PH8, by itself.")]
-Attacker = Annotated[
+InBudget = Annotated[
     bool,
     typer.Option(
-        "--attacker",
-        help="Show how often an attacker who knows all else is right, at most, of 100, with 5 false alarms in 100.",
+        "--budget",
+        help="Show rho or epsilon, not how often an attacker who knows all else is right, at most, of 100.",
     ),
 ]
 
@@ -53,7 +53,7 @@ class Shown:
 
     attributes: Sets = None
     by_query: ByQuery = False
-    attacker: Attacker = False
+    in_budget: InBudget = False
     form: FormatOption = Format.table
     as_json: Json = False
 
@@ -95,7 +95,7 @@ def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: Move, s
     from flows.reports.losses import Scale
     from tasks.attribute_loss.described import descriptions
 
-    unit = Scale(read.definition, 4, shown.attacker)
+    unit = Scale(read.definition, 4, shown.in_budget)
     columns = attribute_sets(shown.attributes or read.sets, read.attributes)
     notes = [
         f"Unit: {unit.unit}. Of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
@@ -103,7 +103,7 @@ def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: Move, s
     if read.gamma is not None and len(read.levels) == 2:
         left, entered = ([queries[""] for queries in levels.values()] for levels in read.levels.values())
         cost = unit.text(loss_of_crossing(left, entered))
-        notes.append(f"A move between the states and Puerto Rico costs at most {cost} over both releases.")
+        notes.append(f"A move between the states and Puerto Rico: at most {cost} over both releases.")
     described = descriptions(persons or ())
     tables, plain = [], []
     for jurisdiction, levels in read.levels.items():
@@ -124,7 +124,7 @@ def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: Move, s
             tables.append(table)
             plain.append({"region": jurisdiction, "person": who, "levels": each})
     notes += [ANALYST] * bool(described)
-    shown.report({"unit": unit.unit, "crossed": crossed, "losses": plain}, tables, notes)
+    shown.report({"unit": unit.budget, "crossed": crossed, "losses": plain}, tables, notes)
 
 
 def _levels(
@@ -176,7 +176,7 @@ def tda(
     every = dict.fromkeys(name for read in measured for name in read.attributes)
     sets = attribute_sets(shown.attributes or every, [*every])
     for read in measured:
-        unit = Scale(read.allocation.definition, 4, shown.attacker)
+        unit = Scale(read.allocation.definition, 4, shown.in_budget)
         own = {label: members.intersection(read.attributes) for label, members in sets.items()}
         columns = {label: members for label, members in own.items() if members}
         found = {
@@ -192,7 +192,7 @@ def tda(
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
         plain.append({"table": read.title, "levels": each})
-    shown.report({"unit": unit.unit, "losses": plain}, tables, notes)
+    shown.report({"unit": unit.budget, "losses": plain}, tables, notes)
 
 
 def s_dhc(
@@ -222,7 +222,7 @@ def s_dhc(
 
     if slides and source is not None:
         raise Refused("give SOURCE or --slides, not both")
-    unit = Scale("zcdp", 3, shown.attacker)
+    unit = Scale("zcdp", 3, shown.in_budget)
     tables, budgets = _tables(source, slides=slides)
     columns = attribute_sets(shown.attributes, ATTRIBUTES) if shown.attributes else SECRETS
     found = {
@@ -245,7 +245,7 @@ def s_dhc(
         rows = [[name, *(unit.text(total[name, label]) for label in columns)] for name in names]
         title, head = "A-attribute loss, S-DHC", ["person", *columns]
     notes = [f"Unit: {unit.unit}. Budgets: {budgets}. Method: {method}.", ANALYST]
-    data = {"unit": unit.unit, "budgets": budgets, "method": method, "losses": plain}
+    data = {"unit": unit.budget, "budgets": budgets, "method": method, "losses": plain}
     shown.report(data, [TextTable(title, head, rows)], notes)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from flows.reports.figures import delta_of, pair, share
-from flows.reports.terminal import Format, FormatOption, Json, report
+from flows.reports.terminal import Format, FormatOption, Json, out, report
 from privacy.analyses.comparison_tables import TABLES, PrintedTable
 from tasks.errors import Refused
 from tasks.safetab.levels import named_level, one_jurisdiction
@@ -36,9 +36,10 @@ def compare(
     """Two mechanisms (not two releases or configurations): geometric and discrete Gaussian noise at the same margins.
 
     SafeTab[Geometric] and SafeTab[Discrete Gaussian], and their guarantees. For two configurations: das tune --against.
-    From margin targets: the budgets that meet them, as printed (if a paper has them), by the paper's recipe, and the
-    least that provably does. From a configuration or a release: its margins, and the other mechanism's budgets for
-    them. Then (epsilon, delta) by every analysis. Without arguments: the comparison paper's own tables.
+    The first line says which needs less. From margin targets: the budgets that meet them, as printed (if a paper has
+    them), by the paper's recipe, and the least that provably does. From a configuration or a release: its margins, and
+    the other mechanism's budgets for them. Then (epsilon, delta) by every analysis. Without arguments: the comparison
+    paper's own tables.
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
@@ -56,6 +57,10 @@ def compare(
         if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
         data, tables = compare_settings(read_settings(source), at)
+    if form is Format.table and not as_json:
+        for each in data.get("regions", [data]):
+            out.print(f"{each['region'].upper()}: {each['conclusion']}" if source else each["conclusion"])
+        out.print()
     report(data, tables, form, as_json=as_json)
 
 

@@ -118,6 +118,9 @@ class RunOptions(LedgerOptions):
     charged: Charged = field(default_factory=dict)
     run_id: Annotated[str | None, option_of(RunSettings, "run_id")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before data that was charged is charged again.")] = (
+        False
+    )
     as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
+from rich.progress import Progress
 
 from flows.commands.fields import Values, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
@@ -51,7 +53,9 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     if options.resume is not None and again is None:
         return
     _warn_of_earlier_runs(options)
-    outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json)
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    ask = terminal and not (again or options.yes or options.as_json)
+    outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json, ask=ask)
     _report(outcomes, as_json=options.as_json)
     _raise_problem(outcomes)
 
@@ -166,10 +170,14 @@ def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
             err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
 
-def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False) -> list[Outcome]:
-    """Run the flow, and return how each part ended. brief: the bars are without a title and vanish with the run."""
+def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask: bool = False) -> list[Outcome]:
+    """Run the flow, and return how each part ended.
+
+    brief: the bars are without a title and vanish with the run. ask: before data that was charged is charged again.
+    """
     from flows.execution.cluster import OneCluster
     from flows.execution.run import start_workers
+    from flows.execution.second_charge import answered_by
 
     parts, outcomes = settings.parts, list[Outcome]()
     try:
@@ -177,7 +185,8 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False) -> l
             problem: Refused | Failed | None = None
             releases: list[str] = []
             try:
-                with bars("" if brief else f"Run {', '.join(part.directory.id for part in parts)}"):
+                title = "" if brief else f"Run {', '.join(part.directory.id for part in parts)}"
+                with bars(title) as shown, answered_by(partial(_answer, shown)) if ask else nullcontext():
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
                     with temporary_server():
@@ -194,6 +203,15 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False) -> l
             raise type(problem)(f"{problem}; {_continue(settings)}") from None
         _warn(f"the cluster did not end as it should: {report_crash(error)}")  # the run has ended
     return outcomes
+
+
+def _answer(shown: Progress, question: str) -> bool:
+    """Ask a question on standard error while the bars stand still; everything but yes is no."""
+    shown.stop()
+    err.print(f"{question} [y/N] ", end="", soft_wrap=True)
+    answer = sys.stdin.readline()
+    shown.start()
+    return answer.strip().casefold() in ("y", "yes")
 
 
 def _ended(

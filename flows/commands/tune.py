@@ -119,8 +119,8 @@ def tune(
     run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: for
     SafeTab-H, whose unit of privacy is a household.
 
-    --solve has the least budget for a margin, and what else it moves: "count of 500 within 10%", "total of a county,
-    detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
+    --solve has the least budget for a margin, and what else it moves: "a county's count of 500 within 10%", "total of a
+    county, detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
     "TotalOnly total", "step 1 total" and "count of step 2", which a count or total by itself is. Without a level it
     answers for each: whether its budget meets the margin already, and the release with this level alone changed.
 
@@ -176,8 +176,9 @@ def _queries(context: typer.Context, other: OtherSystem, options: PlanOptions, f
     """Print the spend of a run of another system and the noise of its queries; refuse options that do not apply."""
     from flows.reports.tuning.queries import answers, tables
 
-    alone = f"{other.takes}, --margin, --delta, --format and --json alone"
-    refuse(context, given(context).keys() - COMMON - other.own, alone)
+    alone, others = f"{other.takes}, --margin, --delta, --format and --json alone", given(context).keys() - COMMON
+    alone += "; for a count of 500 within 10% write --margin 50" if "solve" in others else ""
+    refuse(context, others - other.own, alone)
     answered = answers(other.design(), options.margin, delta_of(options.delta))
     report(answered, tables(answered), form, as_json=as_json)
 

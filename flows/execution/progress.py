@@ -59,8 +59,8 @@ class Bars:
 
 
 @contextmanager
-def bars(title: str) -> Iterator[None]:
-    """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time.
+def bars(title: str) -> Iterator[Progress]:
+    """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time; yield them.
 
     Without a title the bars vanish at the end, and none is shown where standard error is a file.
     """
@@ -76,4 +76,4 @@ def bars(title: str) -> Iterator[None]:
         if title:
             err.print(title, style="bold")
         with watched(Bars(display)):
-            yield
+            yield display

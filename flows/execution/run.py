@@ -32,6 +32,7 @@ from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.run_status import released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
+from flows.execution.second_charge import confirm_second_charges
 from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
@@ -134,7 +135,7 @@ class PrefectRunner(Runner[S]):
             future.result()
 
     def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
-        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the reservation.
+        """Wait for a person's approval or answer where one is asked for; a dry run ends here. Return the reservation.
 
         Its artifacts show what it charged. An output folder that another run has filled meanwhile is refused, so that
         nothing is charged that could not be released.
@@ -144,9 +145,13 @@ class PrefectRunner(Runner[S]):
             self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
             raise Stopped
         new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
-        if self.settings.approval and (unmarked := [ask for ask in new if ask.given.mark is None]):
+        unmarked = [ask for ask in new if ask.given.mark is None]
+        if unmarked and self.settings.approval:
             self.wait()
             await_approval(unmarked)
+        elif unmarked:
+            self.wait()
+            confirm_second_charges(unmarked)
 
         reserve = super().reservation(asks)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 from flows.reports.figures import digits, near, up
@@ -146,7 +147,22 @@ def _compare(
             sets[which] += analyses(definition, levels, case.gamma, delta)
     tables.append(_analyses_table(f"(epsilon, {float(delta):g}) {of_what}", sets, case.losses, more))
     data |= {"analyses": _analyses_json(sets, case.losses), "notes": [note for one in tables for note in one.notes]}
-    return data, tables
+    return {"conclusion": _conclusion(sets["least"], len(case.targets), delta)} | data, tables
+
+
+def _conclusion(least: Sequence[Analysis], levels: int, delta: Fraction) -> str:
+    """Say which mechanism has the smaller proved epsilon at the same margins, and by how much, rounded down."""
+    proved = {
+        definition: min(one.unbounded for one in least if one.definition == definition and one.is_epsilon_bound)
+        for definition in MECHANISMS
+    }
+    better, worse = sorted(MECHANISMS, key=lambda definition: proved[definition])
+    saved = floor(1000 * (1 - Fraction(repr(proved[better])) / Fraction(repr(proved[worse])))) / 10
+    return (
+        f"At the same margins of error ({levels} level{'s' * (levels > 1)}) the {MECHANISMS[better]} mechanism needs "
+        f"the smaller proved epsilon: {up(proved[better])} at delta {float(delta):g}, at least {saved:.1f}% below "
+        f"{up(proved[worse])} for the {MECHANISMS[worse]} mechanism (least budgets, one record added or removed)."
+    )
 
 
 def _cells(budgets: Mapping[str, Fraction], stated: Mapping[str, str], shares: Mapping[str, Fraction]) -> list[str]:

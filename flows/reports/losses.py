@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,40 +52,48 @@ Queries = Mapping[
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of the losses in one report, and the decimal places in its tables (rounded once, half up).
+    """The unit of the losses in one report, and the decimal places of a budget in its tables (rounded once, half up).
 
-    attacker: show losses as an attacker's largest number of right answers in 100 (`privacy/accounting/attacker.py`).
+    in_budget: show rho or epsilon; otherwise an attacker's largest number of right answers in 100, rounded up
+    (`privacy/accounting/attacker.py`).
     """
 
     definition: Definition
     decimals: int
-    attacker: bool
+    in_budget: bool
+
+    @property
+    def budget(self) -> str:
+        """The unit of the losses in --json, and of tables of budgets."""
+        return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
 
     @property
     def unit(self) -> str:
-        """The unit, for a note under a table."""
-        if self.attacker:
-            return (
-                "right answers in 100, at most, of an attacker who knows all else, with 5 false alarms in 100 "
-                "(5: nothing is learned; 100: nothing is excluded)"
-            )
-        return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
+        """The unit of the tables, for a note under them."""
+        if self.in_budget:
+            return self.budget
+        return (
+            "right answers in 100, at most, of an attacker who knows all else, with 5 false alarms in 100 (5: nothing "
+            f"is learned; 100: nothing is excluded). They do not add up; --budget prints the {self.budget}, which does"
+        )
 
     def text(self, loss: Fraction) -> str:
         """Return the loss for a table."""
-        if self.attacker:
-            return up(self._attacker_loss(loss) - 1e-7, 1)
+        if not self.in_budget:
+            return up(_right_answers(self.definition, loss), 1)
         unit = 10**self.decimals
         return f"{int(loss * unit + Fraction(1, 2)) / unit:.{self.decimals}f}"
 
     def json(self, loss: Fraction) -> dict[str, Any]:
-        """Return the loss as a number, and exactly if it is rational."""
-        return {"loss": self._attacker_loss(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
+        """Return the loss as a number, exactly, and as an attacker's right answers in 100."""
+        return {"loss": float(loss), "exact": str(loss), "attacker": _right_answers(self.definition, loss)}
 
-    def _attacker_loss(self, loss: Fraction) -> float:
-        from privacy.accounting.attacker import detection
 
-        return 100 * detection(self.definition, float(loss))
+@cache
+def _right_answers(definition: Definition, loss: Fraction) -> float:
+    from privacy.accounting.attacker import detection
+
+    return 100 * detection(definition, float(loss))
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,11 @@ class Entries:
         if self._runs_with(digests) & self.books.runs.keys():
             raise LedgerError(CHARGED_BEFORE)
 
+    def charged_before(self, request: Request) -> list[Row]:
+        """Return the other runs that charged one of the request's states for its data, oldest first."""
+        same = self._runs_with(request.digests) - {request.run}
+        return [row for run, row in self.books.runs.items() if run in same and set(row.states) & set(request.states)]
+
     def admit(self, request: Request) -> Fraction:
         """Return what a request charges in the account's currency. Raises LedgerError if it must be refused."""
         self.check_confidential(request.digests)
@@ -191,8 +196,7 @@ class Entries:
 
     def check_account(self, request: Request) -> None:
         """Raise LedgerError if the request's data was charged to another account, unless the request allows it."""
-        earlier = [self.books.runs[run] for run in self._runs_with(request.digests) & self.books.runs.keys()]
-        others = {row.account for row in earlier if set(row.states) & set(request.states)} - {request.account}
+        others = {row.account for row in self.charged_before(request)} - {request.account}
         if others and not request.second_account:
             raise LedgerError(
                 f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "

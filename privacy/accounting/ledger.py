@@ -91,6 +91,7 @@ class Ledger:
     rows = _within(Entries.rows)
     check_confidential = _within(Entries.check_confidential)
     check_marked = _within(Entries.check_marked)
+    charged_before = _within(Entries.charged_before)
 
     def __init__(self, path: Path, code: Mapping[str, str] | None = None, signer: Signer | None = None) -> None:
         self.path = path

@@ -42,12 +42,12 @@ def phsafe_config(path: Path, **changes: object) -> Path:
 
 def test_the_slides_budgets_and_the_productions(das):
     for options, elise in (("--slides",), "2.819"), ((), "2.510"):
-        code, out, _ = das("s-dhc", *options, "--format", "csv")
+        code, out, _ = das("s-dhc", *options, "--budget", "--format", "csv")
         assert (code, rows(out)[4]["person"], rows(out)[4]["Multi-racial Family"]) == (0, "Elise", elise)
 
 
 def test_forms_agree_and_json_is_exact(das):
-    _, text, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--by-query", "--format", "csv")
+    _, text, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--by-query", "--budget", "--format", "csv")
     bob = rows(text)[2]
     assert list(bob.values()) == [
         "Bob, Relation",
@@ -64,7 +64,9 @@ def test_forms_agree_and_json_is_exact(das):
     _, document, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--json")
     (entry,) = [loss for loss in json.loads(document)["losses"] if (loss["person"], loss["set"]) == ("Bob", "Relation")]
     assert entry["exact"] == "215023/423500"
-    assert entry["tables"]["PH3"] == {"loss": pytest.approx(0.443428571), "exact": "388/875"}
+    ph3 = {"loss": pytest.approx(0.443428571), "exact": "388/875", "attacker": pytest.approx(30.9, abs=0.1)}
+    assert entry["tables"]["PH3"] == ph3
+    assert json.loads(document)["unit"] == "bounded rho (zCDP)"
 
 
 def test_persons_of_the_command_line(das):
@@ -73,7 +75,9 @@ def test_persons_of_the_command_line(das):
         "name=B, age=16, relation=Biological child, size=3, family=yes, own_children=yes",
         "name=C, age=20, relation=householder, size=1, family=no",
     )
-    code, out, _ = das("s-dhc", *(word for text in texts for word in ("--person", text)), "--slides", "--format", "csv")
+    code, out, _ = das(
+        "s-dhc", *(word for text in texts for word in ("--person", text)), "--slides", "--budget", "--format", "csv"
+    )
     assert code == 0
     assert [(row["person"], row["Age"], row["Exact Household"]) for row in rows(out)] == [
         ("A", "0.558", "1.433"), ("B", "0.558", "2.819"), ("C", "0.126", "1.067"),
@@ -83,9 +87,11 @@ def test_persons_of_the_command_line(das):
 def test_budgets_of_a_phsafe_config(das, tmp_path):
     config = phsafe_config(tmp_path / "config.json")
     person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes")
-    _, out, _ = das("s-dhc", config, *person, "--attributes", "Tenure", "--by-query", "--format", "csv")
+    _, out, _ = das("s-dhc", config, *person, "--attributes", "Tenure", "--by-query", "--budget", "--format", "csv")
     assert (rows(out)[0]["PH7"], rows(out)[0]["PH8"]) == ("0.120", "0.060")  # bounded: doubled for persons only
-    _, sharper, _ = das("s-dhc", config, *person, "--attributes", "Tenure", "--method", "tight", "--format", "csv")
+    _, sharper, _ = das(
+        "s-dhc", config, *person, "--attributes", "Tenure", "--method", "tight", "--budget", "--format", "csv"
+    )
     assert float(rows(sharper)[0]["Tenure"]) < 0.06
 
 
@@ -106,7 +112,7 @@ def test_bad_budgets_are_refused_in_one_line(refused, tmp_path, changes, message
 
 def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
     """Noise by unit counts as the budgets that give the same noise with the program's stability."""
-    person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes", "--format", "csv")
+    person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes", "--budget", "--format", "csv")
     found = []
     for stability in ("program", "unit"):
         path = phsafe_config(tmp_path / f"{stability}.json", stability=stability)
@@ -214,10 +220,15 @@ def test_production_parameters_and_a_person_by_codes(das, das_data):
 
 
 def test_losses_as_what_an_attacker_gets_right(das):
-    """Of 100, with 5 false alarms in 100; what is not touched stays at 5."""
-    _, text, _ = das("s-dhc", "--slides", "--attacker", "--format", "csv")
+    """Of 100, with 5 false alarms in 100, by default; what is not touched stays at 5. --json has both units."""
+    _, text, _ = das("s-dhc", "--slides", "--format", "csv")
     alice = rows(text)[0]
     assert (alice["Race-Ethnicity"], alice["Age"], alice["Exact Household"]) == ("5.0", "36.2", "68.2")
+    answers = [das("s-dhc", "--slides", *option, "--json")[1] for option in ((), ("--budget",))]
+    assert answers[0].partition('"notes"')[0] == answers[1].partition('"notes"')[0]
+    for loss in json.loads(answers[0])["losses"]:
+        if loss["person"] == "Alice" and loss["set"] in alice:
+            assert 0 <= float(alice[loss["set"]]) - loss["attacker"] < 0.1
 
 
 @pytest.mark.parametrize("product", ["dhc-a", "dhc-b"])

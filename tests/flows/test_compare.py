@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from functools import partial
 
 import pytest
@@ -91,6 +92,42 @@ def test_own_targets_gamma_and_stability(das):
     )
 
 
+@pytest.mark.parametrize(
+    ("targets", "better", "worse"),
+    [
+        ((("usa-2", 3),), "puredp", "zcdp"),
+        pytest.param(
+            (("usa-2", 3), ("state-2", 3), ("county-2", 3), ("place-2", 3), ("tract-2", 3)),
+            "zcdp", "puredp", marks=pytest.mark.ci,
+        ),
+    ],
+)  # fmt: skip
+def test_the_conclusion_comes_first_and_rests_on_proved_bounds(das, targets, better, worse):
+    """Either mechanism may need less; the saving is rounded down, and no reading by PLD enters."""
+    options = [word for level, margin in targets for word in ("--target", f"{level}={margin}")]
+    data = json.loads(das(*options, "--json")[1])
+    proved = {
+        definition: min(
+            row["figures"]["least"]["unbounded"]
+            for row in data["analyses"]
+            if row["mechanism"] == definition and (row["standing"] == "bound" or row["analysis"] == "puredp")
+        )
+        for definition in (better, worse)
+    }
+    conclusion = data["conclusion"]
+    names = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
+    assert conclusion.startswith(
+        f"At the same margins of error ({len(targets)} level{'s' * (len(targets) > 1)}) the {names[better]} mechanism "
+    )
+    epsilon, saved, other = re.findall(
+        r"epsilon: ([\d.]+) at delta 1e-10, at least ([\d.]+)% below ([\d.]+)", conclusion
+    )[0]
+    assert [float(epsilon), float(other)] == [pytest.approx(proved[each], abs=1e-3) for each in (better, worse)]
+    exact = 100 * (1 - proved[better] / proved[worse])
+    assert 0 < exact - 0.1 < float(saved) <= exact
+    assert " ".join(das(*options)[1].split()).startswith(conclusion)
+
+
 @pytest.mark.ci
 def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     changes = dict.fromkeys(BUDGETS, 0) | {
@@ -111,6 +148,7 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     figures = {row["analysis"]: row["figures"]["configured"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
     assert figures["rho"]["bounded"] == pytest.approx(4.268)
     _, text, _ = das(path)
+    assert " ".join(text.split()).startswith(f"US: {us['conclusion']} PR: {pr['conclusion']}")
     assert (
         "US and Puerto Rico together, since a person is in one of them: a person added or removed, rho 2.134, epsilon"
         in text

@@ -117,6 +117,12 @@ def test_solve_answers_with_the_least_budget(das, question, stage, cells, defini
         ("a group of 500 in a town, regional within 10 %", "Place, Regional: count of 500 within 10 per cent"),
         ("total of 23 ages in a county, regional ± 40", "County, Regional: total of 23 ages <= 40"),
         ("500 within 10 %", "count of 500 within 10 percent"),
+        ("a county's detailed count of 500 within 10%", "County, Detailed: count of 500 within 10%"),
+        ("the nation’s 500 people within 5%", "500 in the country within 5 %"),
+        ("a county's count of 500 within 10%", "count of 500 in a county within 10%"),
+        ("500 persons in a county within 10%", "count of 500 in a county within 10%"),
+        ("count of 500 in a county ± 50", "count of 500 in a county within 10%"),
+        ("count of 500 within 10% in a county", "count of 500 in a county within 10%"),
     ],
 )
 def test_a_question_in_words_is_the_same_question(das, words, question):
@@ -131,6 +137,10 @@ def test_a_question_in_words_is_the_same_question(das, words, question):
         ("count of 500 within 10 percent", "Every level: a count of 500 persons, margin at most 50 (10%)"),
         ("count of 500 within 10", "Every level: a count of 500 persons, margin at most 10 (2%)"),
         ("county-1: total of 23 ages within 12.5", "County, Regional: a total of 23 ages, margin at most 12"),
+        (
+            "a county's count of 500 within 10%",
+            "County, Regional and County, Detailed: a count of 500 persons, margin at most 50 (10%)",
+        ),
     ],
 )
 def test_the_first_line_has_what_was_understood(das, question, asked):
@@ -272,14 +282,11 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--solve", "count within 10%"), "a share needs the size that it is of"),
         (("--solve", "total of a village within 10"), "unknown population group level"),
         (
-            ("--solve", "total of a county within 20"),
-            "write 'County, Regional: total within 20' or ",
-        ),
-        (
             ("--solve", "count of 500 within 10 percentage"),
             "I do not understand 'percentage' in ",
         ),
-        (("--solve", "count of 500 within 10% in a county"), "I do not understand '% in a county' in"),
+        (("--solve", "count of 500 within 10% or so"), "I do not understand '% or so' in"),
+        (("--solve", "county count of 500 within 10%"), 'or "a county\'s count of 500 within 10%"'),
         (("--solve", "count of 500 within 10,5"), "I do not understand ',5' in"),
         (("--solve", "usa-1: step 1 total <= 0"), "from 1 to 1,000,000 counts, not 0"),
         (("--solve", "usa-1: step 1 total <= 999999"), "takes a budget near 10^"),
@@ -306,6 +313,8 @@ def test_households_have_the_budgets_of_production_and_no_option_that_would_be_p
         code, out, err = das("--households", *options)
         assert (code, out) == (2, "")
         assert f"{options[0]}: --households takes" in " ".join(err.split())
+    assert "for a count of 500 within 10% write --margin 50" in " ".join(err.split())
+    assert all(row["least_budget"] for row in json_of(das, "--households", "--margin", 50)["queries"])
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "manifest.json").write_text("{}")
     code, out, err = das("--households", tmp_path)

@@ -237,7 +237,7 @@ def test_the_total_of_a_group_has_the_budget_and_the_table_of_the_command(fresh,
             for size in (12, 60, 195, 205, 500, 3900, 4100, 30000):
                 for share in (5, 20):
                     if (wanted := size * share // 100) >= 1:
-                        solved = solve(plan, Question(level, "count", wanted, size))["levels"][0]
+                        solved = solve(plan, Question((level,), "count", wanted, size))["levels"][0]
                         cases.append((plan, level, size, wanted, solved))
     (tmp_path / "tune.html").write_text(page(plan))
     fresh.get((tmp_path / "tune.html").as_uri())

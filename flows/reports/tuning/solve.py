@@ -1,6 +1,6 @@
 """The budget of a level that makes a margin of error small enough: `das tune --solve`.
 
-Questions are in words: "count of 500 within 10%", "County, Detailed: total of 23 ages <= 20".
+Questions are in words: "a county's count of 500 within 10%", "County, Detailed: total of 23 ages <= 20".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNKNOWN_TABLE = (
 LARGEST_MARGIN = 10**6
 
 QUESTIONS = (
-    "'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%' or 'total of a county, detailed within 20'"
+    "'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%' or \"a county's count of 500 within 10%\""
 )
 NUMBER = r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?|\.\d+"
 ASKED = re.compile(rf"(?:(.+):)?(.+?)(?:<=|≤|\bwithin\b|±)\s*({NUMBER})(.*)", re.I)
@@ -49,9 +49,9 @@ PLACE = re.compile(
 )
 SHARES, COUNTS = ("%", "percent", "per cent"), ("", "person", "persons", "people", "count", "counts")
 REGIONS = {"town": "place", "city": "place", "tribal area": "aiannh", "counties": "county", "country": "nation"}
-WITHOUT_ARTICLE = re.compile(
-    rf"\b(of|in) (?={'|'.join([*REGIONS, *{level.geography for level in ALL_LEVELS}])}\b)", re.I
-)
+KINDS = "|".join([*REGIONS, *{level.geography for level in ALL_LEVELS}])
+WITHOUT_ARTICLE = re.compile(rf"\b(of|in) (?=(?:{KINDS})\b)", re.I)
+POSSESSIVE = re.compile(rf"^(?:(?:an?|the|every|each) )?({KINDS})['’]s (.+)", re.I)
 STATISTICS = {"count": "count", "total": "count", "group": "count"}  # a user's words for one count of step 2
 
 
@@ -59,10 +59,11 @@ STATISTICS = {"count": "count", "total": "count", "group": "count"}  # a user's 
 class Question:
     """A question for the budget that gives a statistic, a key of MARGINS, a margin of at most `margin` counts.
 
-    level: None for every level that is measured. size: of the group, in persons, if the question names one.
+    levels: those asked for; none for every level that is measured. size: of the group, in persons, if the question
+    names one.
     """
 
-    level: Level | None
+    levels: tuple[Level, ...]
     statistic: str
     margin: int
     size: int | None = None
@@ -79,19 +80,22 @@ class Question:
 def read_question(text: str, plan: BudgetPlan) -> Question:
     """Return the question of `LEVEL: STATISTIC <= COUNTS`, or of words as in QUESTIONS.
 
-    Raises Refused, also for an extra word, and for a kind of region with several levels in the plan.
+    A kind of region asks for all its levels in the plan. Raises Refused, also for an extra word.
     """
-    parts = ASKED.fullmatch(WITHOUT_ARTICLE.sub(r"\1 a ", " ".join(text.split())))
+    asked, levels = " ".join(text.split()), tuple[Level, ...]()
+    asked = WITHOUT_ARTICLE.sub(r"\1 a ", POSSESSIVE.sub(r"of a \1, \2", asked))
+    if ":" not in asked and (place := PLACE.search(f"{asked} ")):
+        asked = f"{asked[: place.start()]}{asked[place.end() :]}".strip()
+        levels = _levels_of(place[1], place[2], plan)
+    parts = ASKED.fullmatch(asked)
     if parts is None:
         raise Refused(f"a question is {QUESTIONS}, not {text[:LONGEST_SHOWN]!r}")
     named, words, number, unit = parts[1], parts[2].strip(), parts[3].replace(",", ""), parts[4].strip().casefold()
-    level = named_level(named) if named else None
+    if named:
+        levels = (named_level(named),)
     if unit not in SHARES + COUNTS:
         shown = text.strip()[:LONGEST_SHOWN]
         raise Refused(f"I do not understand {unit[:LONGEST_SHOWN]!r} in {shown!r}: write {number}% or {number} persons")
-    if level is None and (place := PLACE.search(f"{words} ")):
-        words = (words[: place.start()] + words[place.end() :]).strip()
-        level = _level_of(place[1], place[2], plan, f"{words} within {number}{'%' * (unit in SHARES)}")
     words, size = re.sub("^(an?|the) ", "", words, flags=re.I), None
     if sized := re.fullmatch(rf"(?:(.+) of )?({NUMBER})(?: persons| people)?", words):
         words, size = sized[1] or "count", int(Fraction(sized[2].replace(",", "")))
@@ -100,31 +104,27 @@ def read_question(text: str, plan: BudgetPlan) -> Question:
     margin = int(Fraction(number) * (Fraction(size or 0, 100) if unit in SHARES else 1))
     if not 1 <= margin <= LARGEST_MARGIN:
         raise Refused(f"a margin to solve for is from 1 to {LARGEST_MARGIN:,} counts, not {margin}")
-    return Question(level, STATISTICS.get(words.casefold()) or _statistic(words), margin, size)
+    return Question(levels, STATISTICS.get(words.casefold()) or _statistic(words), margin, size)
 
 
-def _level_of(place: str, iterations: str | None, plan: BudgetPlan, rest: str) -> Level:
-    """Return the level of a kind of region, `county` or `tribal area`: the only one, or that of these iterations.
+def _levels_of(place: str, iterations: str | None, plan: BudgetPlan) -> tuple[Level, ...]:
+    """Return the levels of a kind of region, `county` or `tribal area`, with these iterations, if given.
 
-    rest: the question without the place, for a refusal that names the levels.
+    Those that the plan lacks are left out if it has any. Raises Refused for an unknown kind.
     """
     region = REGIONS.get(place.casefold(), place.casefold())
-    of_region = [
+    of_region = tuple(
         level
         for level in ALL_LEVELS
         if level.jurisdiction == plan.jurisdiction
         and level.geography.removeprefix("PR-").casefold() == region
         and (iterations or level.iterations).casefold() == level.iterations.casefold()
-    ]
-    levels = [level for level in of_region if level in plan.levels] or of_region
-    if not levels:
+    )
+    if not of_region:
         raise Refused(
             f"unknown population group level {place!r}: one of {'; '.join(level.name for level in plan.levels)}"
         )
-    if len(levels) > 1:
-        names = " or ".join(level.name for level in levels)
-        raise Refused(f"{place!r} is {names}: write " + " or ".join(f"'{level.name}: {rest}'" for level in levels))
-    return levels[0]
+    return tuple(level for level in of_region if level in plan.levels) or of_region
 
 
 def _statistic(text: str) -> str:
@@ -133,12 +133,13 @@ def _statistic(text: str) -> str:
     name = " ".join(text.casefold().split())
     name = names.get(re.sub("^(t1|total) (at|of) age", "total_at_age", name), "")
     if not name:
-        raise Refused(f"unknown statistic {text.strip()[:LONGEST_SHOWN]!r}: one of {'; '.join(MARGINS.values())}")
+        shown, known = text.strip()[:LONGEST_SHOWN], "; ".join(MARGINS.values())
+        raise Refused(f"unknown statistic {shown!r}: one of {known}; a question is {QUESTIONS}")
     return name
 
 
 def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
-    """Return the least budget that answers a question, for its level or for each level that is measured.
+    """Return the least budget that answers a question, for its levels or for each level that is measured.
 
     It has six digits and is proved. The answer includes the level's present margin, and the spend of the release if
     only this level is changed. Raises Refused.
@@ -148,10 +149,10 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
     with refusing():
         rows = [
             _row(plan, question, level, _least_of_level(plan, question, level, least_of))
-            for level in ([question.level] if question.level else on)
+            for level in question.levels or on
         ]
     return {
-        "asked": f"{question.level.name if question.level else 'Every level'}: {question.asked}",
+        "asked": f"{' and '.join(level.name for level in question.levels) or 'Every level'}: {question.asked}",
         "source": plan.source,
         "statistic": MARGINS[question.statistic],
         "size": question.size,
@@ -173,13 +174,13 @@ def _least_of_level(
     the group most likely gets more ages with it.
     """
     stability = plan.stability(level)
-    asked = replace(question, level=None)
+    asked = replace(question, levels=())
     while True:
         budget = least_of(asked, stability)
         likely = _question_of_table(plan, question, level, LevelBudget(budget, stability))
         if _cells(likely) <= _cells(asked):
             return budget
-        asked = replace(likely, level=None)
+        asked = replace(likely, levels=())
 
 
 def _question_of_table(plan: BudgetPlan, question: Question, level: Level, budget: LevelBudget) -> Question:
