@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import check_out, commit, mark_truth
+from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.reservation import Claim, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
@@ -88,7 +89,7 @@ class Runner(ABC, Generic[S]):
 
         given: what validation returned.
         """
-        return self.reserve_all([Ask(self, given, partial(claim, self.directory, **arguments))], *after)
+        return self.reserve_all([Ask(self, given, guarded(self.directory, partial(claim, **arguments)))], *after)
 
     def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
         """Start the stage that reserves what all of these parts ask, or nothing."""
@@ -109,6 +110,11 @@ class Runner(ABC, Generic[S]):
         self.wait()
         place: Path = committed.result()
         return place
+
+
+def guarded(directory: RunDirectory, claim: Callable[..., Claim]) -> Callable[[], Claim]:
+    """Return what calls `claim(directory)` behind the confidential wall: the flow's own thread may ask for it."""
+    return partial(guard, RESERVATION, directory, claim)
 
 
 @dataclass(frozen=True)

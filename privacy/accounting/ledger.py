@@ -21,6 +21,7 @@ from functools import wraps
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from privacy.accounting.composition import rounded_up
@@ -363,10 +364,11 @@ class Ledger:
     def check_locks(self) -> None:
         """Raise LedgerUnusable where the file system cannot lock files; SQLite would only wait for a minute.
 
-        The journal's file is tried where it exists: to close the ledger's would end other threads' locks on it.
+        The journal's file is tried, or a temporary file: to close the ledger's would end other threads' locks on it.
         """
+        there = self.journal.exists()
         try:
-            with open(self.journal if self.journal.exists() else self.path, "rb") as file:
+            with open(self.journal, "rb") if there else TemporaryFile(dir=self.path.parent) as file:
                 fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # of other errors SQLite tells
