@@ -101,9 +101,11 @@ def test_its_deployments_fit_their_flows(environment: Path, tmp_path: Path) -> N
 def test_a_country_is_released_shown_and_tuned(environment: Path, tmp_path: Path) -> None:
     said = run(environment, "das", "demo", "out", cwd=tmp_path)
     (made,) = (tmp_path / "out").iterdir()
-    places = [f"out/{made.name}/{system}release/us" for system in ("", "ddhcb/", "sdhc/", "tda/")]
+    places = [f"{made}/{system}release/us" for system in ("", "ddhcb/", "sdhc/", "tda/")]
     assert [line.rpartition("das show ")[2] for line in said.splitlines()] == places
-    households = pd.read_parquet(made / "sdhc/release/us/PH1_num")  # of so small a country: not noise alone
+    households = pd.read_parquet(
+        made / "sdhc/release/us/PH1_num/PH1_num.parquet"
+    )  # of so small a country: not noise alone
     assert (households["COUNT"] > households["MOE"]).mean() > 0.9
     run(environment, "das", "check", made / "release/us", cwd=tmp_path)
     run(environment, "das", "show", made / "release/us", "--export", "pages", cwd=tmp_path)
