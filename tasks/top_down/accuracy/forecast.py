@@ -222,7 +222,7 @@ def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArr
 def exact_errors(run: TopDownRun, allocation: Allocation) -> dict[Row, float]:
     """Return the mean standard errors of persons by level of the spine and query: those of least squares over the tree.
 
-    docs/spec/spine.md#variances: nothing is declared, and no cell is known to be 0.
+    `spine.variance`: nothing is declared, and no cell is known to be 0.
     """
     design = run.design
     settings, power = design.settings["persons"], 1 if design.definition == "zcdp" else 2
