@@ -67,6 +67,7 @@ GOOD = {
     "compare": "EX/params/config.json",
     "tabulate": "EX/data OUT",  # no release: refused
     "tune": "--level usa-1=1 --exclude-level usa-1",
+    "deployment": "OUT",
     "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
     "ddhcb run": "EX/params EX/data OUT",
     "ddhcb truth": "EX/params EX/data OUT --workers 1",
@@ -85,6 +86,7 @@ GOOD = {
     "tda inventory": "EX/tda",
     "tda areas": "EX/tda EX/blocks.csv OUT --workers 1",
     "tda accuracy": "EX/tda OUT --runs 1 --product units --workers 1",
+    "tda tune": "EX/tda --product units --workers 1",
     "tda public": "EX/tda/persons.parquet EX/tda/units.parquet OUT --yes",
     "tda synth": "EX/tda/GRF-C.txt OUT",
     "ledger open": "name --definition zcdp --total 1",
@@ -106,7 +108,7 @@ GOOD = {
 }
 # Where a good call takes a second and more: then params and data are nowhere in the fast test, so that a call ends once
 # its options are read.
-SLOW = {"demo", "truth", "accuracy", "validate", "compare", "tda validate", "tda truth", "tda accuracy"}
+SLOW = {"demo", "truth", "accuracy", "validate", "compare", "tda validate", "tda truth", "tda accuracy", "tda tune"}
 
 
 def test_every_command_has_good_words() -> None:
