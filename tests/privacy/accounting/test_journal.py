@@ -144,7 +144,7 @@ OTHERS: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "no journal": (lambda it: it.journal.unlink(), "is missing: put it back"),
     "a line that no act wrote": (
         lambda it: it.journal.write_bytes(it.journal.read_bytes() + b'{"x":1}\n'),
-        "goes on after the ledger's own acts, .*does not follow from those before. Put .* take off lines",
+        "goes on after the ledger's own acts, .*does not follow from those before. Put .* remove lines",
     ),
     "an empty journal": (lambda it: it.journal.write_bytes(b""), "is older than the ledger"),
     "an older journal": (lambda it: shutil.copy(old(it, it.journal.name), it.journal), "is older than the ledger"),
