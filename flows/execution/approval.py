@@ -6,6 +6,7 @@ The form is public: it shows budgets, paths, the account and states. The ledger'
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
@@ -15,7 +16,7 @@ from flows.execution.run_status import ANSWER_IT
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import rounded_down, rounded_up
+from privacy.accounting.composition import SpendRow, rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
@@ -29,7 +30,7 @@ ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
 class Approval(RunInput):
     """A person's answer to whether a run may charge its account."""
 
-    approve: bool
+    answer: Literal["approve", "refuse"] = Field(description="Whether the run may charge its account.")
     name: str = Field(pattern=ONE_LINE, max_length=LONGEST_REASON, description="Who answers.")
     reason: str = Field(
         pattern=ONE_LINE, max_length=LONGEST_REASON, description="Why; the ledger's journal keeps both."
@@ -55,18 +56,18 @@ def await_approval(asks: Sequence[Ask]) -> None:
         # suspend_flow_run takes no message
         best_effort(add_tags)(f"asks {unit} {rounded_up(amount)} of account {settings.account}")
         questions.append(question(settings, claim))
-    form = Approval.with_initial_data(description="\n\n".join(questions), approve=False)
+    form = Approval.with_initial_data(description="\n\n".join(questions))
     try:
-        answer = suspend_flow_run(
+        answered = suspend_flow_run(
             wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
         )
     except ValidationError:
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
-    if not answer.approve:
-        raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
+    if answered.answer != "approve":
+        raise Refused(f"the charge was not approved by {answered.name}: {answered.reason}")
     with ledger_errors("approval"):
         for ask in asks:
-            ask.part.settings.charging.book.note_approval(ask.part.directory.id, answer.name, answer.reason)
+            ask.part.settings.charging.book.note_approval(ask.part.directory.id, answered.name, answered.reason)
 
 
 def question(settings: RunSettings, claim: Claim) -> str:
@@ -82,7 +83,7 @@ def question(settings: RunSettings, claim: Claim) -> str:
     data = getattr(settings, settings.DATA[0])
     lines = {
         "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
-        **{row.sentence: row.words for row in claim.spend.rows()},
+        **{row.sentence: _with_attacker(row) for row in claim.spend.rows()},
         "unit of privacy": f"a {claim.spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(claim.states),
@@ -91,3 +92,10 @@ def question(settings: RunSettings, claim: Claim) -> str:
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())
+
+
+def _with_attacker(row: SpendRow) -> str:
+    """Return what a run spends on a relation, and what an attacker then gets right; a note if it is not covered."""
+    right, _ = row.attacker
+    meaning = f"; an attacker who knows all else is right in at most {right} of 100, with 5 false alarms in 100"
+    return f"{row.words}{meaning if right else ''}"

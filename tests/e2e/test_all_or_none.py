@@ -227,7 +227,7 @@ def test_one_approval_is_asked_for_both(home: Home, monkeypatch: pytest.MonkeyPa
 
     def answer(*, wait_for_input: Any, **_: Any) -> Any:
         asked.append(wait_for_input._description)
-        return wait_for_input(approve=True, name="A. Curator", reason="as decided")
+        return wait_for_input(answer="approve", name="A. Curator", reason="as decided")
 
     monkeypatch.setattr(approval, "suspend_flow_run", answer)
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "a-deployment")

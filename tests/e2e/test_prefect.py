@@ -45,7 +45,7 @@ PATIENCE = 240  # seconds until a test gives up; nothing depends on it
 PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
 BAD_AGE, BAD_CODE = "9Q7Z", "7Z1X"
 BY_SCHEDULE = "auto-scheduled"  # Prefect's tag; of a run that a schedule has just made it sees events 15 minutes late
-ANSWER = {"approve": True, "name": "A. Person", "reason": "the yearly release"}
+ANSWER = {"answer": "approve", "name": "A. Person", "reason": "the yearly release"}
 DATABASE = os.environ.get("DAS_TESTS_DATABASE")  # an empty PostgreSQL database by Prefect's URL, instead of SQLite
 ALARM = "a value of person 4711 in an exception"
 
@@ -232,7 +232,7 @@ def scheduled(office: Office) -> dict[str, dict[str, Any]]:
             for run in office.post("flow_runs/filter", {"flow_runs": filters}):
                 if run["state_type"] == "PAUSED":
                     assert office.ledger.row(f"{run['id']}-{name}") is None, "it is not charged before"
-                    assert answered(office, run["id"], approve=True) == "REJECT", "by nobody, for no reason"
+                    assert answered(office, run["id"], answer="approve") == "REJECT", "by nobody, for no reason"
                     assert answered(office, run["id"], **ANSWER) == "ACCEPT"
                 else:
                     runs[name] = run
@@ -602,7 +602,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     for words in (
         "charge to each state: rho 2, not refunded",
         "a person added or removed: rho 2, epsilon 14.871 at delta 1e-10",
-        "a person replaced: rho 4, epsilon 22.329 at delta 1e-10",
+        "a person replaced: rho 4, epsilon 22.329 at delta 1e-10; an attacker who knows all else is right in at most",
         f"data: {office.folder}/data, pr",
         "states: 72",
         f"account {ACCOUNT}: of rho 1000 state 72, charged most, has {1000 - spent} left, and {998 - spent} after",
@@ -613,7 +613,10 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     code, said = office.das("run", "--resume", f"{run}-pr", "--runs-folder", office.folder)
     assert code == 1
     assert "asks for a person's approval: Resume or Retry its flow run in Prefect's UI" in " ".join(said.split())
-    assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
+    for unclear in ({}, {"answer": True}, {"answer": "maybe"}):
+        given = {name: ANSWER[name] for name in ("name", "reason")} | unclear
+        assert answered(office, run, **given) == "REJECT", "the choice is required"
+    assert answered(office, run, **ANSWER | {"answer": "refuse", "reason": "another day"}) == "ACCEPT"
     wait_for(lambda: state_of(office, run) == "Refused", "the answer")
     last = office.get(f"flow_runs/{run}")["state"]["message"]
     assert last == "refused: the charge was not approved by A. Person: another day"
@@ -652,7 +655,7 @@ def test_the_approval_of_a_topdown_run_shows_the_relations_that_it_covers(office
     assert "a person added or removed" not in asked
     assert "a person replaced:" not in asked
     assert asked.count("rho") - asked.count("of rho") == 4, "and nothing is doubled"
-    assert answered(office, run, **ANSWER | {"approve": False}) == "ACCEPT"
+    assert answered(office, run, **ANSWER | {"answer": "refuse"}) == "ACCEPT"
     wait_for(lambda: state_of(office, run) == "Refused", "the answer")
     assert office.ledger.row(f"{run}-us") is None
 
