@@ -91,6 +91,9 @@ def show_ledger(
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
     run had charged for other data. Runs on data marked synthetic or public, which are charged to no account, have a
     table of their own (in --json they are those of the account null).
+
+    **Example:** `das ledger show`, and
+    `das ledger show --together census-2020 --together households-2020 --household-size 4`
     """
     if together:
         return _show_together(together, household_size, options, as_json=as_json)

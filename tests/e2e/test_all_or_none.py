@@ -266,7 +266,7 @@ c.move_into_place = second
 def test_a_run_of_both_that_is_killed_gives_one_charge_and_one_release_of_each(
     home: Home, tmp_path: Path, forked_commands: ForkedCommands
 ) -> None:
-    """Killed at the reservation, after it, and between its two releases; then the same charge in this process, undisturbed."""
+    """Killed at the reservation, after it, and between its two releases; undisturbed, the charge has the same bytes."""
     out, kept = home.folder / "out-a", tmp_path.with_name(f"{tmp_path.name}-kept")
     inputs = (home.folder / "params", home.folder / "data", out)
     begin = ("run", *inputs, "--account", ACCOUNT, "--run-id", "a", "--no-spine", "--workers", 1, *home.where)
