@@ -57,6 +57,7 @@ from tasks.lifecycle.staging import staging
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
+from tasks.records.marks import write_mark
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import read_manifest
 from tasks.top_down.choices import ESTIMATORS, Estimator
@@ -628,6 +629,7 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
     declaration, data = write(tmp_path)
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
+    write_mark(Path(data).parent, [Path(data).name], generator="a test", version="1")
     tabulate(run, HERE, data, read_declared(declaration)[0])
     errors, words = measure_errors(run, HERE, [4])
     true = truth_of(persons(), COLUMNS["zone"])
@@ -829,6 +831,7 @@ def test_errors_of_both_estimators_are_of_the_same_noise(tmp_path: Path) -> None
     declaration, data = write(tmp_path)
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
+    write_mark(Path(data).parent, [Path(data).name], generator="a test", version="1")
     tabulate(run, HERE, data, read_declared(declaration)[0])
     errors, _ = measure_errors(run, HERE, [4], ["topdown", "gls"])
     both = errors[(errors["size"] == "all") & (errors["level"] == "zone")].set_index(["estimator", "quantity"])

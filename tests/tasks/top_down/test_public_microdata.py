@@ -281,7 +281,7 @@ BAD = {
         lambda t: t | {"persons": t["persons"].rename(columns={"EPNUM": "x", "GQTYPE": "RTYPE"})},
         "RTYPE is there",
     ),
-    "units gone": (lambda t: t | {"units": t["units"].iloc[::20]}, "files of one release"),
+    "units gone": (lambda t: t | {"units": t["units"].iloc[::20]}, "files from one release"),
 }
 
 
