@@ -342,7 +342,7 @@ class SameNoise(InProcess[Any]):
         self.options = options
 
     def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
-        changed = [replace(ask, claim=partial(ask.claim, options=self.options)) for ask in asks]
+        changed = [replace(ask, make=partial(ask.make, options=self.options)) for ask in asks]
         return super().reserve_all(changed, *after)
 
 

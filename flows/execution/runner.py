@@ -89,7 +89,7 @@ class Runner(ABC, Generic[S]):
 
         given: what validation returned.
         """
-        return self.reserve_all([Ask(self, given, guarded(self.directory, partial(claim, **arguments)))], *after)
+        return self.reserve_all([Ask(self, given, partial(claim, **arguments))], *after)
 
     def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
         """Start the stage that reserves what all of these parts ask, or nothing."""
@@ -112,21 +112,22 @@ class Runner(ABC, Generic[S]):
         return place
 
 
-def guarded(directory: RunDirectory, claim: Callable[..., Claim]) -> Callable[[], Claim]:
-    """Return what calls `claim(directory)` behind the confidential wall: the flow's own thread may ask for it."""
-    return partial(guard, RESERVATION, directory, claim)
-
-
 @dataclass(frozen=True)
 class Ask:
     """A request of a run, or of a part of it, to be charged.
 
-    given: the result of validation. claim: returns what it asks; it is not called where the stages are only repeated.
+    given: the result of validation. make: returns what the run of a directory asks; it is not called where the stages
+    are only repeated.
     """
 
     part: Runner[Any]
     given: Input
-    claim: Callable[[], Claim]
+    make: Callable[[Any], Claim]
+
+    def claim(self) -> Claim:
+        """Return what is asked, made behind the confidential wall: the flow's own thread may want to know."""
+        claim: Claim = guard(RESERVATION, self.part.directory, self.make)
+        return claim
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flows.execution.runner import Ask, Runner, Stage, guarded
+from flows.execution.runner import Ask, Runner, Stage
 from flows.execution.safetab_settings import SafeTabSettings
 from tasks.errors import Refused
 from tasks.geography.public_regions import keep_regions
@@ -51,7 +51,7 @@ def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
     for part in parts:
         settings, options = part.settings, part.settings.shaping_options
         validated = settings.directory.validated
-        own_claim = guarded(settings.directory, partial(claim, jurisdiction=settings.jurisdiction, options=options))
+        own_claim = partial(claim, jurisdiction=settings.jurisdiction, options=options)
         asks.append(Ask(part, validated, own_claim))
         ready += _prepare(part, validated, options, public)
     first.reserve_all(asks, *ready)

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import jsonschema
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from openpyxl import load_workbook
@@ -182,3 +183,16 @@ def test_errors_are_of_marked_data_alone(new_home: Callable[..., Home], case: Ca
     assert json.loads(ended.out)["NOT_PRIVATE"]
     assert "NOT PRIVATE" in ended.err
     assert home.rows() == []
+
+
+@every()
+def test_no_table_has_decimals_or_unsigned_64_bit_numbers(finished: Finish, case: Case) -> None:
+    """Arrow for JavaScript prints a decimal64 of -1.10 as 18446744073709551506; R and spreadsheets have neither."""
+    release = finished(case).release
+    wrong = {
+        (path.relative_to(release).as_posix(), field.name, str(field.type))
+        for path in release.rglob("*.parquet")
+        for field in pq.read_schema(path)
+        if pa.types.is_decimal(field.type) or pa.types.is_uint64(field.type)
+    }
+    assert wrong == set()
