@@ -86,11 +86,10 @@ class Division:
 
     def errors(self, precision: Precision) -> Local:
         """Return the errors that are added with these (children,) precisions."""
-        cells, error, weight = self._solve(precision)
-        return self._sums(precision, cells, error, weight)
+        return self._sums(precision, *self._solve(precision))
 
-    def _solve(self, precision: Precision) -> tuple[Positive, FloatArray, FloatArray]:
-        """Return the moments of the cells, their deviations from the stand-in, and how much each is awake."""
+    def _solve(self, precision: Precision) -> tuple[FloatArray, FloatArray]:
+        """Return the expected deviations of the cells from the stand-in, and how much each cell is awake."""
         child, group, parent = self._child, self._group, self._of_parent
         cell, sums = precision.cell[child], precision.group[child]
         of_cell, of_child = np.zeros(len(self._in_parent)), np.zeros(len(self._total))
@@ -112,9 +111,9 @@ class Division:
             awake = np.maximum(np.bincount(group, found.variance / variance), 1.0)
             if max(missed, also_missed) < MET:
                 break
-        return found, found.mean - self._count, found.variance / variance
+        return found.mean - self._count, found.variance / variance
 
-    def _sums(self, precision: Precision, cells: Positive, error: FloatArray, weight: FloatArray) -> Local:
+    def _sums(self, precision: Precision, error: FloatArray, weight: FloatArray) -> Local:
         """Return the errors of counts from those of cells: of each group of adults and of minors, then of strata."""
         number, groups = len(self._total), len(self._group_child)
         adult = [np.bincount(self._group, values * self._is_adult, groups) for values in (weight, error)]

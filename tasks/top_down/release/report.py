@@ -42,7 +42,7 @@ def write_report(run: BlockSource, staged: Path, manifest: dict[str, Any]) -> No
     """Write report.html from the manifest's content and the released histograms and margins."""
     spend = spend_of(manifest)
     states = [*map(name_of_state, run.validated.states)]
-    sections = [_section(run, product, manifest["products"][product]) for product in run.design.products]
+    sections = [_section(product, manifest["products"][product]) for product in run.design.products]
     margins = next((row["margins"] for row in manifest["products"].values() if "margins" in row), None)
     where = title_of_states(states)
     write_page(
@@ -135,7 +135,7 @@ def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, li
     ]
 
 
-def _section(run: BlockSource, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _section(product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a product's geounits, noise and margins by level."""
 
     def titled(query: str) -> str:
