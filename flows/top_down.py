@@ -10,13 +10,13 @@ from pathlib import Path
 
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
-from tasks.top_down.blocks import build_spines
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.measure import claim
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage_release import stage_release
+from tasks.top_down.spines import build_spines
 
 
 def check(settings: TopDownSettings) -> bool:

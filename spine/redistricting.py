@@ -75,6 +75,8 @@ def _person_counts() -> Iterator[Count]:
 
 
 PERSON_COUNTS = tuple(_person_counts())
+# Of the target that the Census Bureau set for the redistricting data: Hispanic, and the others by race.
+TARGET_GROUPS = (_HISPANIC, *(_NOT_HISPANIC | {"cenrace": races} for _, _, races in _MAIN_RACES))
 UNIT_COUNTS = (
     Count("total", "housing units", declared=True),
     Count("occupied", "occupied housing units", {"h1": frozenset({OCCUPIED})}),

@@ -145,6 +145,7 @@ RUN = (
     "source",
     "measure",
     "blocks",
+    "spines",
     "input",
     "estimate",
     "release",

@@ -12,9 +12,8 @@ import typer
 
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
-from flows.reports.terminal import Format, FormatOption, Json, err, out, report
+from flows.reports.terminal import Format, FormatOption, Json, out, report, write_file
 from spine.settings import Definition, Jurisdiction
-from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
@@ -138,11 +137,11 @@ def tune(
     if html is not None:
         from flows.reports.tuning.page import page
 
-        _write(html, page(plan).encode())
+        write_file(html, page(plan))
     if xlsx is not None:
         from flows.reports.tuning.workbook import workbook
 
-        _write(xlsx, workbook(plan, answered, tables(answered)))
+        write_file(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:
         return _solve(plan, solve, form, as_json=as_json)
     report(answered, tables(answered), form, as_json=as_json)
@@ -200,11 +199,3 @@ def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
     if form is Format.table and not as_json:
         out.print(f"{solved['asked']}\n{result(solved)}\n{sentence(solved)}\n")
     report(solved, [table(solved)], form, as_json=as_json)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from None
-    err.print(f"wrote {path}")

@@ -23,6 +23,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
@@ -69,6 +70,15 @@ def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> N
         typer.echo(json.dumps(data, indent=2, default=_plain).replace("\x7f", "\\u007f"))  # json escapes all others
     else:
         out.print(render())
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file that an option names, text as UTF-8, and report it. Raises Refused if it cannot be written."""
+    try:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from None
+    err.print(f"wrote {path}")
 
 
 def labelled(label: str, message: str, style: str = "bold red") -> Text:

@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from privacy.tables.histogram import Condition, mask, matrix
+from privacy.tables.histogram import mask, matrix
 from spine.geography import BoolArray, IntArray
-from spine.redistricting import PERSONS
+from spine.redistricting import PERSONS, TARGET_GROUPS
 from spine.top_down.histogram import Histograms
 
 QUANTITIES = ("total", "race", "voting age by race")
@@ -38,12 +38,11 @@ def strata_of_groups() -> IntArray:
 class Predicted:
     """The predicted counts.
 
-    names, quantities: of each count, as in `PERSONS.counts`. member: (counts, strata, ages) whether it sums a stratum.
+    quantities: of each count, as in `PERSONS.counts`. member: (counts, strata, ages) whether it sums a stratum.
     largest: the columns of the groups of which the redistricting target takes the largest: Hispanic, and the others by
     race. Only the deviation of these from their part of the total is predicted.
     """
 
-    names: tuple[str, ...]
     quantities: tuple[str, ...]
     member: BoolArray
     largest: IntArray
@@ -54,24 +53,16 @@ def predicted() -> Predicted:
     """Return the counts of the redistricting data that are predicted, and the groups of its target."""
     chosen = [count for count in PERSONS.counts if count.quantity in QUANTITIES]
     conditions = [count.where for count in chosen]
-    target = target_groups()
     stratum, member = strata_of_groups()[GROUP], []
-    for where in (*conditions, *target):
+    for where in (*conditions, *TARGET_GROUPS):
         rows = np.zeros((STRATA, 2), bool)
         counted = mask(PERSONS.axes, where)
         rows[stratum[counted], AGE[counted]] = True
         member.append(rows)
-    names = (*(count.name for count in chosen), *(f"target: {number}" for number in range(len(target))))
-    quantities = (*(count.quantity for count in chosen), *("target" for _ in target))
-    return Predicted(names, quantities, np.array(member), np.arange(len(conditions), len(member)))
-
-
-def target_groups() -> list[Condition]:
-    """Return the groups of the redistricting target: Hispanic, and the others by six races and two or more."""
-    hispanic = PERSONS.count("Hispanic").where
-    return [hispanic, *({**race.where, "hispanic": frozenset({0})} for race in RACES)]
+    quantities = (*(count.quantity for count in chosen), *("target" for _ in TARGET_GROUPS))
+    return Predicted(quantities, np.array(member), np.arange(len(conditions), len(member)))
 
 
 def group_counts(histograms: Histograms) -> IntArray:
     """Return the (geounits, groups) persons of each group of the redistricting target."""
-    return histograms.sums(matrix(PERSONS.axes, target_groups()))
+    return histograms.sums(matrix(PERSONS.axes, TARGET_GROUPS))

@@ -82,12 +82,11 @@ class Recent(Generic[E]):
 
 
 class Forecast:
-    """Predict the errors of a product's counts, for any shares: `names` and `quantities` of its columns.
+    """Predict the errors of a product's counts, for any shares; quantities: of its columns.
 
     A level whose budgets are as before is not computed again.
     """
 
-    names: tuple[str, ...]
     quantities: tuple[str, ...]
 
     def __init__(self, stand_in: StandIn) -> None:
@@ -137,7 +136,7 @@ class Forecast:
 class PersonsForecast(Forecast):
     """The errors of persons by race, Hispanic origin and voting age."""
 
-    names, quantities = predicted().names, predicted().quantities
+    quantities = predicted().quantities
 
     def __init__(self, stand_in: StandIn) -> None:
         super().__init__(stand_in)
@@ -175,7 +174,7 @@ class PersonsForecast(Forecast):
 class UnitsForecast(Forecast):
     """The errors of occupied housing units; `stand_in.blocks` has vacant and occupied ones."""
 
-    names, quantities = ("occupied",), ("occupied",)
+    quantities = ("occupied",)
 
     def __init__(self, stand_in: StandIn) -> None:
         super().__init__(stand_in)

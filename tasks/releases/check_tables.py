@@ -213,7 +213,7 @@ class _Contents:
 
     def _no_codes(self, column: Column, values: Sequence[Any] | None) -> list[str]:
         wrong = sorted(str(value) for value in values or () if value is not None and value not in column.codes)
-        return [f"{self.table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
+        return [f"{self.table.name}: {column.name} {value!a:.80} is not one of its codes" for value in wrong[:1]]
 
 
 def _check_text(release: Path, text: Resource, twin: Resource) -> Check:

@@ -122,7 +122,7 @@ def check_rows(
             numbers, sums = found.to_numpy(), made.to_numpy()
             same = np.isclose(numbers, sums, rtol=ROUNDING, atol=rounding * (name == "COUNT"))
             same |= clipped & (name == "COUNT") & (numbers < sums)
-        faults += [f"{name} is another in {int((~same).sum()):,} rows"] * (not same.all())
+        faults += [f"{name} differs in {int((~same).sum()):,} rows"] * (not same.all())
     if clipped and len(rows) == len(expected):
         counts = rows["COUNT"].to_numpy()
         broken = (counts < 0) | ~np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)

@@ -223,7 +223,7 @@ FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "has no column COUNT": lambda table: table.drop_columns(["COUNT"]),
     "'PERSONS' is no column of this table": lambda table: table.append_column("PERSONS", table["COUNT"]),
     "COUNT is double, not integer": lambda table: table.set_column(6, "COUNT", table["COUNT"].cast(pa.float64())),
-    "SEX '7' is no code": lambda table: table.set_column(5, "SEX", pa.array(["7"] * len(table))),
+    "SEX '7' is not one of its codes": lambda table: table.set_column(5, "SEX", pa.array(["7"] * len(table))),
 }
 
 
@@ -265,7 +265,7 @@ def test_a_count_that_was_forged_in_both_twins_is_found(das: Das, release: Path)
     table.to_parquet(release / "parquet/total.parquet")
     rewrite(release)
     (fault,) = faults(das, release)
-    assert fault == "COUNT is another in 1 rows"
+    assert fault == "COUNT differs in 1 rows"
 
 
 @of_releases("release", ["top_down_released"])

@@ -41,7 +41,7 @@ def test_a_table_is_right_with_rows_and_without(tmp_path: Path, kind: str, rows:
 @pytest.mark.parametrize(
     ("kind", "changed", "fault"),
     [
-        ("codes", {"kind": "c"}, "parts: kind 'c' is no code"),
+        ("codes", {"kind": "c"}, "parts: kind 'c' is not one of its codes"),
         ("keys", GOOD[0], "parts: 1 rows have the key of another row"),
         ("keys", {"area": None}, "parts: 1 rows lack their key"),
         ("references between tables", {"cell": 4}, "parts: 1 keys are not in cells"),

@@ -57,13 +57,13 @@ def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -
 @pytest.mark.parametrize(
     ("column", "value", "fault"),
     [
-        ("COUNT", 8, "COUNT is another in 1 rows"),
-        ("COUNT", 6, "COUNT is another in 1 rows"),
-        ("MOE", 2, "MOE is another in 1 rows"),
-        ("REGION", "z", "REGION is another in 1 rows"),
-        ("CELL", "1", "CELL is another in 1 rows"),
-        ("CELL", None, "CELL is another in 1 rows"),
-        ("COUNT", None, "COUNT is another in 1 rows"),
+        ("COUNT", 8, "COUNT differs in 1 rows"),
+        ("COUNT", 6, "COUNT differs in 1 rows"),
+        ("MOE", 2, "MOE differs in 1 rows"),
+        ("REGION", "z", "REGION differs in 1 rows"),
+        ("CELL", "1", "CELL differs in 1 rows"),
+        ("CELL", None, "CELL differs in 1 rows"),
+        ("COUNT", None, "COUNT differs in 1 rows"),
     ],
 )
 def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: str) -> None:
@@ -85,7 +85,7 @@ def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_fr
         (7, 0.5, None),
         (7.25, 0.5, "1 counts are negative, or not whole steps"),
         (-1, 0.5, "1 counts are negative, or not whole steps"),
-        (8, 0.5, "COUNT is another in 1 rows"),
+        (8, 0.5, "COUNT differs in 1 rows"),
     ):
         changed = expected.set_column(at, "COUNT", pa.array([count, *[7.5] * 5], pa.float64()))
         assert [*check_rows("t", changed, expected, clipped=True, step=step).faults] == [fault] * bool(fault)

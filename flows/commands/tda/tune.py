@@ -17,10 +17,12 @@ from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
 from flows.execution.top_down_settings import TopDownSettings
-from flows.reports.terminal import Format, FormatOption, err, report
+from flows.reports.terminal import Format, FormatOption, report, write_file
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from spine.allocations import Allocation
     from tasks.releases.pages.text_table import TextTable
     from tasks.top_down.blocks import TopDownRun
@@ -88,10 +90,9 @@ def tune(
             if html is not None:
                 _page(html, settings.directory, shares, str(chosen["data"]))
         if save is not None:
-            _write(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
-        if check is not None and shares is not None:
-            measured = _measured(typed, options, shares, Path(scratch), check)
-            shown.append(beside(answered, measured, check))
+            write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
+        if check is not None:
+            shown.append(beside(answered, *_measured(typed, options, _of_persons(shares, "--check"), scratch, check)))
     report(answered, shown, form, as_json=options.as_json)
 
 
@@ -139,12 +140,14 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     return data, [*shown, *tables(data), margins_table(start, end, run)], found
 
 
-def _measured(typed: Values, options: ExactOptions, shares: Allocation, scratch: Path, runs: int) -> dict[Any, float]:
-    """Measure runs with these shares on the stand-in; return mean absolute errors by product, level and quantity."""
+def _measured(
+    typed: Values, options: ExactOptions, shares: Allocation, scratch: str, runs: int
+) -> tuple[DataFrame, DataFrame]:
+    """Measure runs with these shares on the stand-in; return their errors, and how often they meet the target."""
     from flows.execution.repetitions import count_marked
-    from tasks.top_down.accuracy.errors import averaged, measure_errors
+    from tasks.top_down.accuracy.errors import averaged, measure_errors, targeted
 
-    file = scratch / "shares.json"
+    file = Path(scratch) / "shares.json"
     file.write_text(json.dumps(shares.as_file()), encoding="utf-8")
     typed = {name: value for name, value in typed.items() if name != "persons_budget"}
     settings = planned_run(
@@ -153,9 +156,8 @@ def _measured(typed: Values, options: ExactOptions, shares: Allocation, scratch:
     with options.leaving_nothing("Runs", settings.directory) as workers:
         count_marked(settings, workers)
         estimator = settings.directory.design.estimator
-        errors = averaged(measure_errors(settings.directory, workers, range(runs), [estimator]).errors)
-    whole = errors[errors["size"] == "all"]
-    return whole.set_index(["product", "level", "quantity"])["mae"].to_dict()
+        measured = measure_errors(settings.directory, workers, range(runs), [estimator])
+    return averaged(measured.errors), targeted(measured.target)
 
 
 def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -> None:
@@ -164,18 +166,10 @@ def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -
     from tasks.top_down.accuracy.forecast import RunForecast
 
     forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
-    _write(path, page(forecast, _of_persons(shares, "--html"), source))
+    write_file(path, page(forecast, _of_persons(shares, "--html"), source))
 
 
 def _of_persons(shares: Allocation | None, option: str) -> Allocation:
     if shares is None:
         raise Refused(f"{option} is about the shares of persons: leave --product units out")
     return shares
-
-
-def _write(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from None
-    err.print(f"wrote {path}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pandas import DataFrame
+
 from flows.reports.figures import near
 from privacy.noise.margins import Z95
 from spine.allocations import Allocation
@@ -125,17 +127,26 @@ def front_table(points: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable("Mean absolute errors between two aims", names, rows, notes, words=0)
 
 
-def beside(answered: dict[str, Any], measured: Mapping[tuple[str, str, str], float], runs: int) -> TextTable:
-    """Enter the errors of real runs into `answered`, and return the table of predicted and measured ones."""
-    rows = []
+def beside(answered: dict[str, Any], errors: DataFrame, targets: DataFrame) -> TextTable:
+    """Enter the errors of measured runs into `answered`; return a table of what was predicted and measured.
+
+    errors, targets: of `accuracy.errors.averaged` and `targeted`.
+    """
+    whole = errors[errors["size"] == "all"].set_index(["product", "level", "quantity"])["mae"]
+    shares, rows = targets.set_index("level")["share"] / 100, []
     for row in answered["errors"]:
-        found = measured.get((row["product"], row["level"], row["quantity"]))
-        if found is not None:
-            row["measured"] = found
-            ratio = f"{row['error'] / found:.2f}" if found else ""
-            rows.append([level_title(row["level"]), row["quantity"], near(row["error"], 3), near(found, 3), ratio])
+        key = (row["product"], row["level"], row["quantity"])
+        if key in whole.index:
+            row["measured"] = float(whole[key])
+            ratio = f"{row['error'] / row['measured']:.2f}" if row["measured"] else ""
+            rows.append([level_title(key[1]), key[2], near(row["error"], 3), near(row["measured"], 3), ratio])
+    for row in answered["targets"]:
+        if row["level"] in shares.index:
+            row["measured"] = float(shares[row["level"]])
+            shown = [f"{row[name]:.1%}" for name in ("share", "measured")]
+            rows.append([level_title(row["level"]), "largest group within 5 points", *shown, ""])
     columns = ["level", "quantity", "predicted", "measured", "ratio"]
-    return TextTable(f"Mean absolute error, predicted and in {runs} measured runs", columns, rows, words=2)
+    return TextTable("Mean absolute errors, predicted and in measured runs", columns, rows, words=2)
 
 
 def _change(start: float, end: float) -> str:

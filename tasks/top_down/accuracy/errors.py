@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -17,9 +16,8 @@ import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
 from privacy.noise.margins import Z95
-from privacy.tables.histogram import matrix
+from spine.forecast.counts import group_counts
 from spine.geography import FloatArray, IntArray
-from spine.redistricting import PERSONS
 from spine.top_down import TrueHistograms
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
@@ -28,7 +26,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.block_codes import short_codes
 from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
-from tasks.top_down.blocks import TopDownRun, make_spine
+from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
@@ -37,6 +35,7 @@ from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import load_histograms
+from tasks.top_down.spines import make_spine
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
@@ -184,7 +183,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
     truth, estimated = exact.sums(counted), released.sums(counted)
-    groups = [histograms.sums(target_groups()) for histograms in (exact, released) if product == "persons"]
+    groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]
     errors, coverage, target = [], [], []
     for found in entities(run, product, state):
         true, error = (found.sums(values) for values in (truth, estimated - truth))
@@ -224,13 +223,6 @@ def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
     return len(chosen), int((np.abs(found - share) <= POINTS + 1e-12).sum())
 
 
-@lru_cache(maxsize=1)
-def target_groups() -> IntArray:
-    """Return the (cells, groups) of the redistricting target: Hispanic, and the others by six races and two or more."""
-    hispanic, races = PERSONS.count("Hispanic"), [count for count in PERSONS.counts if count.quantity == "race"]
-    return matrix(PERSONS.axes, [hispanic.where, *({**race.where, "hispanic": {0}} for race in races)])
-
-
 def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
     """Yield for all counts, and for each class of true size, their number and sums of errors."""
     size = np.searchsorted(SIZES, true, side="right") - 1
@@ -238,6 +230,15 @@ def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]
         chosen = np.ones(len(size), bool) if number == ALL else size == number
         part = error[chosen]
         yield (number, *map(int, ErrorSums.of(part)), *map(float, Closeness.of(part, true[chosen])))
+
+
+def size_words() -> dict[int, str]:
+    """Return the classes of size in words, by number."""
+    ends = (*SIZES[1:], None)
+    return {
+        at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
+        for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
+    }
 
 
 def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
@@ -309,11 +310,6 @@ def averaged(table: pd.DataFrame) -> pd.DataFrame:
     found = means.assign(
         rmse=np.sqrt(means["square"]), n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares
     ).reset_index()
-    ends = (*SIZES[1:], None)
-    names = {ALL: "all"} | {
-        at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
-        for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
-    }
-    found["size"] = found["size"].map(names)
+    found["size"] = found["size"].map({ALL: "all", **size_words()})
     figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd", *SHARES]
     return found[[*keys, "estimator", *figures]]

@@ -25,7 +25,7 @@ from spine.redistricting import PERSONS
 from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
-from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked
+from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked, size_words
 from tasks.top_down.areas import areas
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.histograms import BLOCKS
@@ -75,7 +75,7 @@ class RunForecast:
         self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
         self.calibrated = design.definition == "zcdp" and design.jurisdiction == "us"
         self._levels = _levels(design, product, self._states[0].stand_in.spine)
-        self.names, self.quantities = self._states[0].names, np.array(self._states[0].quantities)
+        self.quantities = np.array(self._states[0].quantities)
 
     def weights(self, allocation: Allocation) -> Weights:
         """Return the part of the budget that each query has, on the levels of the run's spine."""
@@ -129,12 +129,7 @@ class RunForecast:
         """Return the mean bias of the totals of blocks, by class of the stand-in's size."""
         bias = self.errors(weights)["block"].bias[:, 0]
         size = np.searchsorted(SIZES, np.concatenate([state.sizes[-1] for state in self._states]), side="right") - 1
-        ends = (*SIZES[1:], None)
-        words = [
-            f"{first}" if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
-            for first, end in zip(SIZES, ends, strict=True)
-        ]
-        return {words[at]: float(bias[size == at].mean()) for at in np.unique(size).tolist()}
+        return {words: float(bias[size == at].mean()) for at, words in size_words().items() if (size == at).any()}
 
     def targets(self, weights: Weights) -> dict[str, Target]:
         """Return how often the largest group of an area has its share of the persons within 5 points, by level."""

@@ -23,7 +23,7 @@ from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.releases.received import path_in
-from tasks.top_down.blocks import Blocks, BlockSource, build_spines, save_spine
+from tasks.top_down.blocks import Blocks, BlockSource
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (
     LARGEST_NATION,
@@ -47,6 +47,7 @@ from tasks.top_down.release.description import (
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Names
+from tasks.top_down.spines import build_spines, save_spine
 
 JOIN = "\x1f"  # between the codes of a geounit that has several
 LAW = (

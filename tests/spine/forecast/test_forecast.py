@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 from top_down_cases import small_state, units_of
 
+from spine.forecast import search
 from spine.forecast.block_division import BlockErrors
 from spine.forecast.division import MET, Local, positive_part
 from spine.forecast.forecast import Family, PersonsForecast, StandIn, UnitsForecast
@@ -174,7 +175,8 @@ def test_units_of_real_runs_have_the_predicted_errors_in_law() -> None:
     assert (errors["Block"].mean_absolute[:, 0] <= case.quarters[:, 0] + 1e-9).all()
 
 
-def test_the_best_shares_are_better_hold_the_sum_and_what_is_kept() -> None:
+def test_the_best_shares_are_better_hold_the_sum_and_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "ITERATIONS", 4)
     forecast, start = PersonsForecast(_stand_in()), weights_of(SHARES)
     quantities = np.array(forecast.quantities)
 

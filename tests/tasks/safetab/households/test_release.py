@@ -254,7 +254,7 @@ def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
     path = staged / "parquet/estimates/t3/T03002/county-2.parquet"
     table = pq.read_table(path)
     for cells, expected in (
-        (["0"], "t3/T03002: estimates of (COUNTY, 2): COUNT is another in "),
+        (["0"], "t3/T03002: estimates of (COUNTY, 2): COUNT differs in "),
         (["0", "1"], "estimates of (COUNTY, 2): 1 groups have another total in each table"),
     ):
         first = pc.and_(pc.is_in(table["T3_DATA_CELL"], pa.array(cells)), pa.array(np.arange(len(table)) < 3))
