@@ -217,13 +217,15 @@ def _answer(shown: Progress, question: str) -> bool:
 def _ended(
     parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None, *, as_json: bool
 ) -> list[Outcome]:
-    """Return how each part ended. For a part that is released in spite of the problem, it is only a warning."""
+    """Return how each part ended. A failure after all parts were released is only a warning."""
     from flows.execution.run_status import released_place
 
     places = {Path(release).name: release for release in releases}
     if problem:
         places = {part.folder: str(place) for part in parts if (place := released_place(part))}
-        if len(places) == len(parts):
+        if len(places) == len(parts) and isinstance(problem, Refused):
+            places = {}  # released before, with other options: what was asked is not what is there
+        elif len(places) == len(parts):
             warning = f"run {parts[-1].run_id} is released; after that, {problem}"
             return [Outcome(part, release=places[part.folder], warning=warning) for part in parts]
     if isinstance(problem, Failed):

@@ -87,6 +87,10 @@ def test_only_yes_at_the_terminal_charges_again(made, tmp_path, monkeypatch, cap
     assert das(*words("fifth")) == 0  # no terminal
     assert "[y/N]" not in capsys.readouterr().err
     assert charged() == ["first", "second", "third", "fourth", "fifth"]
+    assert das(*words("first")) == 0  # released: the run is the same, and nothing is charged
+    assert das(*words("first", "--epsilon", "2")) == 1
+    assert "epsilon" in capsys.readouterr().err
+    assert charged() == ["first", "second", "third", "fourth", "fifth"]
 
 
 def test_a_resumed_run_is_not_asked_about(made, tmp_path, monkeypatch):

@@ -36,7 +36,6 @@ OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # of the spine: no family
 BASE = 16  # of the number in which each level's share is a digit
 MEAN_OF_NORMAL = (2 / np.pi) ** 0.5  # mean absolute value over standard deviation
 EXACT = (TOTAL, "votingage*cenrace")  # queries with exact standard errors
-WIDER = 1.4  # factor of the errors of shares, with which the target is met as often as measured
 
 # Predicted over measured mean absolute errors, by level and quantity (benchmarks/forecast.py).
 RATIOS: Mapping[Row, float] = {
@@ -141,7 +140,7 @@ class RunForecast:
             if not len(chosen):
                 continue
             column = np.flatnonzero(self.quantities == "target")[counts[chosen].argmax(axis=1)]
-            own = Errors(WIDER**2 * errors.variance[chosen, column], WIDER * errors.bias[chosen, column])
+            own = Errors(errors.variance[chosen, column], errors.bias[chosen, column])
             found[level] = Target(len(chosen), float(own.within(POINTS * persons[chosen]).mean()))
         return found
 
