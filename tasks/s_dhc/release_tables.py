@@ -1,4 +1,4 @@
-"""What the tables of an S-DHC release are."""
+"""Describe the tables of an S-DHC release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ESTIMATES = (
     integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
     integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%", frame="estimate_margin_90"),
 )
-PARQUET_ALONE = ("MOE", "MOE90")  # columns of the counts that the program's text has not
+PARQUET_ALONE = ("MOE", "MOE90")  # columns of counts that the text files lack, as in the program
 SAID = {
     "set": "an interval",
     "all": "no information: no possible average is excluded",
@@ -62,7 +62,7 @@ def _interval(level: str, unit: str) -> tuple[Column, ...]:
 
 
 def averages_columns(average: Average) -> tuple[Column, ...]:
-    """Return the columns of a table of averages after its keys."""
+    """Return the columns of a table of averages that follow its keys."""
     unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
         integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
@@ -82,7 +82,7 @@ def _table(
     counts: bool = False,
     of: str = "",
 ) -> Table:
-    """Return a table of the release: keys, then columns, which count what it counts unless they have another unit.
+    """Describe a table: keys, then `columns`; a column without a unit has the table's.
 
     of: the table whose counts it estimates.
     """
@@ -122,7 +122,7 @@ TABLES = (
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Return the description of a release, with the laws of its counts."""
+    """Describe a release: its tables, and the laws of its counts."""
     laws = defaultdict[str, list[Law]](list)
     for name, facts in manifest["queries"].items():
         laws[name.partition("/")[0]].append(read_law(facts))
