@@ -114,7 +114,7 @@ SYSTEMS = {
             flow="flows.prefect_flows:bottom_up",
             stages="flows.bottom_up:stages",
             check="flows.bottom_up:check",
-            description="tasks.bottom_up.description:description",
+            description="tasks.bottom_up.release_tables:description",
             statements="tasks.bottom_up.check:statements",
             release_checks="tasks.bottom_up.check:checks",
         ),

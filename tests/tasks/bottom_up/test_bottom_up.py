@@ -30,7 +30,6 @@ from spine.declaration.declaration import read_declaration
 from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up.check import checks
 from tasks.bottom_up.declared_histogram import DeclaredHistogram, check_marginals, read_declared_histogram
-from tasks.bottom_up.description import description
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
@@ -43,6 +42,7 @@ from tasks.bottom_up.measure import (
     measure,
 )
 from tasks.bottom_up.release import write_release
+from tasks.bottom_up.release_tables import description
 from tasks.bottom_up.reserve_budget import claim
 from tasks.bottom_up.tabulate import tabulate
 from tasks.bottom_up.totals import read_totals
