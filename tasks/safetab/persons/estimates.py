@@ -115,7 +115,7 @@ def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.i
         rows = published.detail == detail
         change = estimates.total[rows] - estimates.measured[rows]
         spread = allocate(change, estimates.turn[rows], width) if detail in AGES else change[:, None]
-        added[published.open_published(detail)] = spread
+        added[published.places(detail)] = spread
     return added
 
 

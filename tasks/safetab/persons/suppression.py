@@ -95,5 +95,5 @@ def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
     )
     for table, name in enumerate(DETAILS):
         cells = open_array(tables, name) if table in AGES else total[group][published.detail == table][:, None]
-        published.cells[published.open_published(table)] = cells
+        published.cells[published.places(table)] = cells
     return published
