@@ -51,7 +51,7 @@ GAZETTEERS = {
     "_aiannh_": "AIANNH",  # not aiannhr, aiannhrt: only its reservation or its trust land
 }
 GAZETTEER_COLUMNS = dict(zip(("INTPTLAT", "INTPTLONG"), POINTS.columns, strict=True))
-REGION_TYPES = {
+REGION_TYPE_WORDS = {
     "USA": "nation",
     "STATE": "state",
     "COUNTY": "county or equivalent",
@@ -64,12 +64,12 @@ REGION_TYPES = {
     "PR-TRACT": "census tract of Puerto Rico",
     "PR-PLACE": "place of Puerto Rico",
 }
-REGION = (
+REGION_COLUMNS = (
     Column(
         "REGION_TYPE",
         "code",
         "the kind of region; a nation has the states of the run",
-        REGION_TYPES,
+        REGION_TYPE_WORDS,
         title="Type of region",
         frame="region_type",
     ),
@@ -85,14 +85,14 @@ REGION = (
 )
 NAMES_TABLE = Table(
     "Names of regions",
-    (*REGION, Column("NAME", "text", "the name of the region", role="name")),
+    (*REGION_COLUMNS, Column("NAME", "text", "the name of the region", role="name")),
     text=NAMES.file,
     key=KEY,
 )
 POINTS_TABLE = Table(
     "Points of regions, to draw them on a map",
     (
-        *REGION,
+        *REGION_COLUMNS,
         number("LATITUDE", "degrees", "of a point of the region", role="latitude"),
         number("LONGITUDE", "degrees", "of the same point, east of Greenwich", role="longitude"),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from privacy.noise.laws import Law
 from privacy.tables.published import Published
-from tasks.geography.public_regions import REGION, REGION_TYPES
+from tasks.geography.public_regions import REGION_COLUMNS, REGION_TYPE_WORDS
 from tasks.releases.datapackage import slug
 from tasks.releases.description import Column, Description, Table, integer, number
 from tasks.releases.manifest import read_law
@@ -18,10 +18,10 @@ from tasks.releases.published import laws_by_margin, row_column
 from tasks.s_dhc.tables import AVERAGES, ITERATIONS, PUBLISHED, Average
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
-TYPE, ID = REGION
-REGION_COLUMNS = (
+TYPE, ID = REGION_COLUMNS
+NATION_OR_STATE = (
     ID,
-    replace(TYPE, codes={kind: REGION_TYPES[kind] for kind in ("USA", "STATE")}, total="USA"),
+    replace(TYPE, codes={kind: REGION_TYPE_WORDS[kind] for kind in ("USA", "STATE")}, total="USA"),
 )
 ITERATION = Column(
     "ITERATION_CODE",
@@ -90,7 +90,7 @@ def _table(
     if not summable:
         cells = replace(cells, meaning="the row", title="Row", overlap=False)
     coded = TABLES_MEASURED[table.measured].levels != ("*",)
-    keys = (*REGION_COLUMNS, *(replace(ITERATION, overlap=summable),) * coded, cells)
+    keys = (*NATION_OR_STATE, *(replace(ITERATION, overlap=summable),) * coded, cells)
     return Table(
         title,
         (*keys, *(replace(column, unit=column.unit or table.unit) for column in columns)),

@@ -15,7 +15,7 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
 from privacy.tables.published import Published
 from spine.settings import Jurisdiction
-from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
+from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION_COLUMNS, write_regions
 from tasks.geography.region_files import KEY
 from tasks.geography.regions import REGION_TYPES, Region
 from tasks.releases.datapackage import slug
@@ -40,7 +40,7 @@ OF_GROUP = (
     Reference(KEY, "tabulated-regions", KEY),
     Reference((ITERATION.name,), "tabulated-iterations", (ITERATION.name,)),
 )
-REGIONS = Table("Regions of the run", REGION, text="tabulated/regions.csv", key=KEY)
+REGIONS = Table("Regions of the run", REGION_COLUMNS, text="tabulated/regions.csv", key=KEY)
 ITERATIONS = Table(
     "Iterations of the run, and where they are tabulated",
     (
@@ -126,7 +126,7 @@ def count_table(name: str, form: Published, columns: Sequence[Column] = ()) -> T
     return Table(
         f"{form.title}: {{level}}",
         (
-            *REGION,
+            *REGION_COLUMNS,
             ITERATION,
             *cells,
             *count_and_margin(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.errors import Refused
-from tasks.geography.public_regions import REGION
+from tasks.geography.public_regions import REGION_COLUMNS
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import write_files
 from tasks.releases.datapackage import write_descriptions
@@ -53,7 +53,7 @@ CHANGES = Table(
 GROUPS = Table(
     "Which groups were changed, or not compared, and why",
     (
-        *REGION,
+        *REGION_COLUMNS,
         ITERATION,
         Column("change", "code", "what was changed, or not"),
         integer("rows", "rows", "how many rows of the group"),
