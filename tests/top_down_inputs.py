@@ -104,7 +104,7 @@ def begin(
     workers: Workers = HERE,
     account: str | None = None,
 ) -> TopDownRun:
-    """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
+    """A run after all stages before noise. Its secret is fixed, so that runs can be compared."""
     settings = settings_with(folder, data, made, account=account)
     run = settings.directory
     run.create()
@@ -147,7 +147,7 @@ def estimated(
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:
-    """All released tables of a pattern, one below the other."""
+    """All released tables of a pattern, concatenated."""
     parts = [pq.read_table(path).to_pandas() for path in sorted(folder.glob(pattern))]
     table = pd.concat(parts, ignore_index=True)
     return table.astype({name: str for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})

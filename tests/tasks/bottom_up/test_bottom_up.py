@@ -165,7 +165,7 @@ def axis(*values: str, column: str = "A") -> dict[str, Any]:
         ({"axes": {"GEO": axis("0500000US02001", "0500000US44001")}}, "not charged: 02"),
         ({"axes": {"HOME": axis("RI", "AK")}}, "not charged: 02"),
         ({"axes": {"HOME": {"column": "HOME", "values": [["RI", "AK"]]}}}, "not charged: 02"),
-        ({"axes": {"AGE": axis("01", "02")}, "not_places": ["AG"]}, "no axis, level or recode 'AG'"),
+        ({"axes": {"AGE": axis("01", "02")}, "not_places": ["AG"]}, "'AG' is not an axis, level or recode"),
         ({"weight": {"column": "W", "most": 3e9}}, "weight: most is above"),
         ({"weight": {"column": "W", "most": 1, "grid": 1e-10}}, "weight: most is above"),
         ({"leaves": {"file": "nowhere.csv", "key": "COUNTY"}}, "leaves.file: the file does not exist"),
