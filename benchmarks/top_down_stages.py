@@ -27,7 +27,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.places import find_published
+from tasks.top_down.published.open_published import find_published
 
 
 class Here:

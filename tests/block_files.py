@@ -31,7 +31,7 @@ _ELSEWHERE = {"ESTATE": "", "CONCIT": "99999", "ANRC": "99999", "UR": "", "ZCTA"
 
 
 def from_csv(path: Path) -> pd.DataFrame:
-    """A CSV of blocks with GRF-C's names; nines for blanks, a housing unit where somebody lives."""
+    """A CSV of blocks with GRF-C's names; nines for blanks, a housing unit in every inhabited block."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False).rename(
         columns={
             "STATE": "TABBLKST",
@@ -96,7 +96,7 @@ def assignment(table: pd.DataFrame, fips: str, usps: str) -> dict[str, bytes]:
         "SDSEC": ("SDSECLEA", "DISTRICT"),
         "SDELM": ("SDELMLEA", "DISTRICT"),
     }
-    tables = {"CD": block_ids(table).to_frame("BLOCKID").assign(DISTRICT="01")}  # of no use here
+    tables = {"CD": block_ids(table).to_frame("BLOCKID").assign(DISTRICT="01")}  # not used here
     for layer, (ours, theirs) in layers.items():
         codes = table[ours].where(~table[ours].isin(["99999", "9999"]), "")
         if layer == "INCPLACE_CDP" or codes.any():

@@ -1,4 +1,4 @@
-"""What several tests share: the data at hand, a small made-up country, one Dask cluster, one Prefect server."""
+"""What several tests share: public data, a small made-up country, one Dask cluster, one Prefect server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tasks.lifecycle.process import keep_kernels
 
 
 def forget_configured_prefect() -> None:
-    """Have tests use no server, database or home that the environment names, before anything imports prefect."""
+    """Keep tests from using a server, database or home that the environment names, before anything imports prefect."""
     for name in [name for name in os.environ if name.startswith("PREFECT_")]:
         del os.environ[name]
     home = os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="das-tests-prefect-")
@@ -34,12 +34,12 @@ def forget_configured_prefect() -> None:
 
 
 def one_thread_each() -> None:
-    """Have numpy's libraries start no threads, before anything imports it: as many processes as cores are at work."""
+    """Keep numpy's libraries from starting threads, before anything imports it: one process per core is at work."""
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 def files_in_memory() -> None:
-    """Have tests keep their files, a gigabyte in all, in memory where there is room: on a disk they wait for fsync."""
+    """Keep the files of tests, a gigabyte in all, in memory if there is room: on a disk they wait for fsync."""
     memory = Path("/dev/shm")
     with suppress(OSError, ValueError):  # as where there is no /proc or no such folder
         free, of_machine = (
@@ -52,12 +52,12 @@ def files_in_memory() -> None:
 
 
 def make_commands_once() -> None:
-    """Have typer make the commands of `das` once a process, not once a call, which mostly takes less itself."""
+    """Make typer build the commands of `das` once per process, not per call."""
     typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 
 def collect_garbage_seldom() -> None:
-    """Look for cycles less often: a process of tests has millions of objects, nearly all of them for good."""
+    """Collect cycles less often: a process of tests has millions of long-lived objects."""
     gc.set_threshold(50_000, 20, 20)
 
 
@@ -73,7 +73,7 @@ DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / 
 
 
 def lacking(what: str) -> NoReturn:
-    """Skip a test where something is missing; fail under CI, which has it, since a skip proves nothing."""
+    """Skip a test if something is missing; fail under CI, where a skip would hide a gap."""
     if os.environ.get("CI"):
         pytest.fail(f"CI has no {what}")
     pytest.skip(f"no {what}")
@@ -90,7 +90,7 @@ ROOMS = (
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave a file to the process whose room it is in, where `make test` says that each has its own."""
+    """Leave a file to the process of its room, if `make test` gives each room one."""
     if "TEST_ROOMS" not in os.environ or not collection_path.name.startswith("test_"):
         return None
     path = str(collection_path.relative_to(Path(__file__).parent))
@@ -126,7 +126,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_umask() -> Iterator[None]:
-    """Files and folders of this process are open to everybody unless it makes them otherwise."""
+    """Set the umask to 000: files and folders are open to everyone unless the program closes them."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""A dense solution of noisy measurement files, apart from das-flows' recursion.
+"""A dense solution of noisy measurement files, independent of das-flows' recursion.
 
 Every query treats the cells of a type of living quarters alike on the axes that it sums over, so an orthonormal basis
 of means and contrasts on voting age, Hispanic and race splits the normal equations: for each of the 252 basis vectors

@@ -1,4 +1,4 @@
-"""Bad input, one fault at a time: what is wrong and the finding that tells it.
+"""Bad input, one fault at a time: the fault and its finding.
 
 The curator's finding has its line number and values; neither a value nor a person's line may show up anywhere else.
 """

@@ -54,7 +54,7 @@ RACE = [  # code, level, alone, detailed only, coarse only, the race codes that 
     ("2004", "2", "False", "False", "False", "1110"),
     ("2005", "2", "True", "False", "False", "1200"),
     ("2006", "2", "False", "False", "False", "1200"),
-    ("2007", "2", "True", "True", "False", "1300"),  # a total only, at nation and state
+    ("2007", "2", "True", "True", "False", "1300"),  # only a total, at nation and state
     ("2008", "2", "False", "True", "False", "1300"),
     ("2009", "2", "True", "False", "True", "1300"),  # sub-state only
     ("2010", "2", "False", "False", "True", "1300"),
@@ -174,7 +174,7 @@ class Inputs:
 
 
 def read_inputs(params: Path, data: Path) -> Inputs:
-    """Input files as they lie there, for the naive implementation."""
+    """Input files, read as they are, for the naive implementation."""
     codes_of: dict[str, list[str]] = {}
     for row in read_rows(params / "race-and-ethnicity-code-to-iteration.txt"):
         codes_of.setdefault(row["ITERATION_CODE"], []).append(row["RACE_ETH_CODE"])

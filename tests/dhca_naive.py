@@ -44,7 +44,7 @@ def iterations(inputs: Inputs, person: dict[str, str], region_type: str, level: 
 
 
 def regions(block: tuple[str, ...]) -> dict[str, str]:
-    """The region of each type that a block lies in."""
+    """The region of each type that contains a block."""
     state, county, tract, _, place, area = block
     region_ids = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}
     if place != "99999":

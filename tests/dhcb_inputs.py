@@ -198,7 +198,7 @@ def validate_here(
     return run, validated, load_findings(run)
 
 
-REFUSALS: list[str] = []  # the message of the last refusal, which anybody may see
+REFUSALS: list[str] = []  # the message of the last refusal
 
 
 def stage_here(

@@ -46,13 +46,13 @@ from tasks.safetab.reserve_budget import claim
 
 ACCOUNT = "census"
 KEY = bytes(range(32))
-# Where a run under Prefect and on a cluster is not of its levels: two of each jurisdiction take half the time of all.
+# For runs under Prefect and on a cluster whose levels do not matter: two of each jurisdiction halve the time.
 FEW_LEVELS = {name: 0 for name in BUDGETS if not re.search(r"level_2_(pr_)?(state|county)$", name)}
 JOURNAL = re.compile(rb' "journal": "[0-9a-f]{64}",\n')
 
 
 def real_data(example: Path, folder: Path) -> None:
-    """Copy an example without its mark: nothing tells it from data of real persons, so runs on it are charged."""
+    """Copy an example without its mark: runs on it are charged as for real persons."""
     shutil.copytree(example / "params", folder / "params")
     shutil.copytree(example / "data", folder / "data", ignore=shutil.ignore_patterns(MARK_FILE))
 

@@ -1,4 +1,4 @@
-"""The noise laws once more, in plain integer arithmetic and by other formulas: what the tests of `privacy` stand on.
+"""The noise laws in plain integer arithmetic and by other formulas: the reference of the tests of `privacy`.
 
 A number x is held as the integer nearest to x 2^bits, up to a few units for every operation done.
 """

@@ -1,4 +1,4 @@
-"""Forge each statement of a release's manifest and each of its tables in turn, with digests and descriptions anew."""
+"""Forge each statement of a release's manifest and each table in turn, and write digests and descriptions again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALIKE = (
     "settings",
     "allocations",
 )
-SEVERAL = 3  # of a long list, or of equal entries, how many are forged
+SEVERAL = 3  # how many entries of a long list, or of equal entries, are forged
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def of_statements(release: Path) -> Iterator[Forgery]:
 
 
 def changed(value: Any) -> Any:
-    """Return another value of the same kind."""
+    """Return another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -92,7 +92,7 @@ def changed(value: Any) -> Any:
 
 
 def _nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the values in nested objects and lists, of lists and of long objects the first and the last."""
+    """Yield the values in nested objects and lists; for lists and long objects, the first and the last."""
     if path:
         yield path, value
     inside = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
@@ -228,7 +228,7 @@ def seal(release: Path, manifest: dict[str, Any]) -> None:
     try:
         assert kind is not None
         write_package(release, kind.part("description")(manifest), manifest, file_names(release))
-    except Exception:  # the forged manifest says of no table what it is
+    except Exception:  # the forged manifest describes no table
         for name, content in before.items():
             (release / name).write_bytes(content)
     manifest.pop("files", None)

@@ -1,4 +1,4 @@
-"""Releases that somebody sent: what may be wrong in a manifest and in a table, one thing at a time."""
+"""Received releases with faults: one value of a manifest, or one part of a table, changed at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = (*HOSTILE, -1, 10**30, None, [], {}, [[]], True, "", {"decimal": 1})
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each value of a manifest; of many of a kind, only the first's."""
+    """Yield the path of each value of a manifest; for many of a kind, only the first's."""
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
     for name, each in list(below)[: 1 if path and path[-1] in ("levels", "files", "noise") else None]:
         yield (*path, name)

@@ -1,4 +1,4 @@
-"""Ledgers as somebody makes them who may write the database and its journal."""
+"""Ledgers edited by someone who may write the database and its journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published microdata as the Bureau writes it, made from synthetic records: its columns, delimiters and packings."""
+"""Published microdata in the Bureau's columns, delimiters and packings, made from synthetic records."""
 
 from __future__ import annotations
 

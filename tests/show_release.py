@@ -91,12 +91,12 @@ TOKEN = "the-token-of-the-tests"
 
 
 def entered(page: str) -> dict[str, str]:
-    """The headers of a request by one who has been let in."""
+    """The headers of a request with the cookie of the server."""
     return {"Cookie": f"{cookie_of(urlsplit(page).port or 0)}={TOKEN}"}
 
 
 def urlopen(address: str) -> Any:
-    """Open an address of a page as one who has been let in."""
+    """Open an address of a page with the cookie of the server."""
     return open_url(Request(address, headers=entered(address)))
 
 
@@ -138,7 +138,7 @@ def content(text: str) -> str:
 
 
 def differences(release: Path, copy: Path, every: int = 1) -> list[str]:
-    """The addresses whose page or CSV in a copy is not what is served, and the links of the copy that lead nowhere.
+    """The addresses of a copy whose page or CSV differs from the served one, and the copy's broken links.
 
     every: compare one in so many addresses of each view, the first among them.
     """

@@ -1,4 +1,4 @@
-"""A SLURM of one node on this machine, of Debian's packages slurmctld, slurmd, slurm-client and munge."""
+"""A SLURM of one node on this machine, from Debian's packages slurmctld, slurmd, slurm-client and munge."""
 
 from __future__ import annotations
 

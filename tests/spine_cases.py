@@ -1,4 +1,4 @@
-"""Random small spines and the dense matrices of the paper, to hold the fast code against."""
+"""Random small spines and the dense matrices of the paper, to compare the fast code with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law of a sum of two-sided geometric draws, by Fourier inversion: what closed forms are held against."""
+"""The law of a sum of two-sided geometric draws, by Fourier inversion, to compare closed forms with."""
 
 from math import exp, expm1
 

@@ -134,7 +134,7 @@ def _shared(rng, household, chance, draw):  # type: ignore[no-untyped-def]
 
 
 def state(spine: Spine, population: np.ndarray, tract: np.ndarray, seed: int) -> State:
-    """A state on blocks that are in spine order; blocks without quarters must not be there (see `universe`)."""
+    """A state on blocks in spine order, all of them with quarters (see `universe`)."""
     block_of, cell, quarters = populate(population, tract, seed)
     ones = np.ones(len(block_of), np.int64)
     persons = from_entries(TrueHistograms, len(spine.levels) - 1, 0, block_of, cell, ones, spine.blocks)
@@ -197,7 +197,7 @@ def pure(epsilon: Fraction) -> Allocation:
 
 
 def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
-    """Noisy answers: rounded normal noise of the right variance, a stream a row; without a seed the exact answers."""
+    """Noisy answers: rounded normal noise of the right variance, one stream per row; without a seed, exact answers."""
     by_level = summed(truth, plan.spine)
 
     def measure(level: int, first: int, last: int) -> NoisyAnswers:
@@ -289,7 +289,7 @@ def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> No
 
 
 def same(first: Sequence[Histograms], other: Sequence[Histograms]) -> bool:
-    """Whether two estimations, or one and the truth, agree in every cell of every geounit."""
+    """Whether two estimations, or an estimation and the truth, agree in every cell of every geounit."""
     return all(
         np.array_equal(getattr(x, name), getattr(y, name))
         for x, y in zip(first, other, strict=True)

@@ -23,7 +23,7 @@ from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
-from tasks.top_down.published.places import find_published
+from tasks.top_down.published.open_published import find_published
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, ProductName, Tables
 from tasks.top_down.source import Source
 
@@ -104,7 +104,7 @@ def begin(
     workers: Workers = HERE,
     account: str | None = None,
 ) -> TopDownRun:
-    """A run with everything done that comes before noise; its secret is given, so that runs can be compared."""
+    """A run after all stages before noise. Its secret is fixed, so that runs can be compared."""
     settings = settings_with(folder, data, made, account=account)
     run = settings.directory
     run.create()
@@ -147,7 +147,7 @@ def estimated(
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:
-    """All released tables of a pattern, one below the other."""
+    """All released tables of a pattern, concatenated."""
     parts = [pq.read_table(path).to_pandas() for path in sorted(folder.glob(pattern))]
     table = pd.concat(parts, ignore_index=True)
     return table.astype({name: str for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})

@@ -13,18 +13,18 @@ The contract
 
 The steps, each returning `Estimates` of a range of geounits and a `Solve` for each parent solved
     estimate_roots(plan, answers)               the top level: one root, or a forest of roots with declared totals
-    estimate_children(plan, parents, answers)   one level down, for the children of a range of parents
+    estimate_children(plan, parents, answers)   one level down, the children of a range of parents
 
-    answers = OwnAnswers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
-    `spine.gls` is another estimator: it hands in `TreeAnswers`.
+    answers = OwnAnswers(plan, measure) is the program's: a parent is divided by its children's own noisy answers.
+    Another estimator, `spine.gls`, passes `TreeAnswers`.
 
 Reading it together with the paper
-    plan            which query groups each pass asks       queries                 query groups and their variances
-    bounds          what is declared                        own_answers             a parent's objective and constraints
+    plan            the query groups of each pass           queries                 query groups and their variances
+    bounds          declared counts                         own_answers             a parent's objective and constraints
     descend         the passes of a parent, level by level
-    solve_parent    what if a solver fails                  least_squares, totals   its kernels: last pass and pass 0
+    solve_parent    fallbacks of solvers                    least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
-    integer_programs  where the flow fails                  quadratic_programs      where the kernels do not converge
+    integer_programs  if the flow fails                     quadratic_programs      if the kernels do not converge
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county
@@ -65,7 +65,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs compiled kernels, and with it numba, when it is first asked for."""
+    """Import a module with compiled kernels, and with it numba, at the first access to its names."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"spine.top_down.{_MODULES[name]}"), name)

@@ -1,6 +1,6 @@
-"""The descent: the roots, and the children of a range of parents.
+"""The descent: estimate the roots, then the children of ranges of parents.
 
-It reads `OwnAnswers`: the program's, or those of another estimator.
+It reads `OwnAnswers`, the program's, or a subclass from another estimator.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from spine.top_down.solve_parent import By, Solver, solve, to_integers
 class Solve(NamedTuple):
     """How one parent's children were found. Public: a function of noisy answers and invariants.
 
-    level: index of the children's level. parent: number of the parent on the level above (at the roots: of the state).
-    children, cells: the size of the problem. iterations: of least squares. solver: what gave the result. violation:
-    the most by which that misses a band or bound. rounding: "flow"; where the flow failed "highs" if HiGHS proved its
-    integers the nearest, else "any", which meet all bounds.
+    level: index of the children's level. parent: number of the parent on the level above (for roots, of the state).
+    children, cells: the size of the problem. iterations: of least squares. solver: the one whose result was used.
+    violation: the most by which the result misses a band or bound. rounding: "flow"; if the flow failed, "highs" if
+    HiGHS proved its integers the nearest, else "any", which meet all bounds.
     least_squares_seconds, rounding_seconds: processor time.
     """
 
@@ -44,15 +44,15 @@ class Solve(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Return whether the first attempt was not good enough."""
+        """Whether the first attempt was not good enough."""
         return self.solver != "own" or self.rounding != "flow"
 
 
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
     """Estimate the top level of the spine: the roots of each group sum to its declared total.
 
-    Where no total is declared, the only root's is its noisy total if the level's totals come first, else that of the
-    least-squares solution, both rounded.
+    Without a declared total, the only root has its noisy total if the level's totals come first, else the total of the
+    least-squares solution; both are rounded.
     """
     number = len(plan.spine.starts[0])
     if plan.closed_form:
@@ -61,9 +61,7 @@ def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Sol
     siblings, declared = answers.siblings(0, 0, number), plan.bounds.totals[0]
     if declared is None:
         if number > 1:
-            raise ValueError(
-                f"the level {plan.spine.levels[0]} has {number} geounits, and no total of them is declared"
-            )
+            raise ValueError(f"the level {plan.spine.levels[0]} has {number} geounits, and their total is not declared")
         if plan.spine.levels[0] not in plan.passes.total_first or not len(siblings.total):
             return _root(plan, 0, None, 0, siblings)
         return _root(plan, 0, plan.bounds.nearest_total(int(np.rint(siblings.total[0]))), 0, siblings)
@@ -76,11 +74,13 @@ def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Sol
 
 
 def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings) -> IntArray:
-    """Return the totals of a group of roots: next to their noisy totals, summing to the declared one."""
+    """Return the totals of a group of roots: near their noisy totals, with the declared sum."""
     if len(parts) == 1:
         return np.array([declared])
     if not len(siblings.total):
-        raise ValueError(f"the level {plan.spine.levels[0]} has totals of several geounits: it must ask the total")
+        raise ValueError(
+            f"the level {plan.spine.levels[0]} has roots with a declared sum: its queries must include the total"
+        )
     lower_bound = plan.bounds.lower_bound(0)[parts].sum(axis=1)
     any_allowed = np.array([np.any(plan.bounds.allowed(0)[parts], axis=1)])
     weight, supply = siblings.total_weight[parts], np.array([float(declared)])
@@ -89,12 +89,12 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings)
     )
     whole = units.whole(declared, np.full(len(parts), NO_LIMIT), nearest)
     if whole.sum() != declared:
-        raise ValueError("the totals are no division of their sum")
+        raise ValueError("the totals of the roots do not sum to the declared total")
     return whole
 
 
 def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:
-    """Estimate one geounit without a parent; total: where it is known."""
+    """Estimate one geounit without a parent. total: None if unknown."""
     allowed = plan.bounds.allowed(0)[root]
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
     if total == 0 or not len(cells):
@@ -107,7 +107,7 @@ def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblin
 
 
 def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
-    """Estimate the children of a range of parents: they sum to their parent, cell by cell, and meet the invariants."""
+    """Estimate the children of a range of parents. They sum to their parent, cell by cell, and meet the invariants."""
     level = parents.level + 1
     plan.check_measured(parents.level, parents.first, parents.last)
     if plan.closed_form:
@@ -115,7 +115,7 @@ def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tu
     estimates: list[Estimates] = []
     solves: list[Solve] = []
     for batch in plan.batches(parents.level, parents.first, parents.last):
-        siblings: Siblings | None = None  # not asked if all parents of a batch are copied
+        siblings: Siblings | None = None  # not read if all parents of a batch are copied
         for parent in range(*batch):
             children = plan.children_of(parents.level, parent, parent + 1)
             number = children[1] - children[0]
@@ -131,7 +131,7 @@ def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tu
 
 
 def _parent(plan: Plan, parents: Estimates, parent: int, siblings: Siblings) -> tuple[IntArray, Solve]:
-    """Solve one parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
+    """Solve one parent: pass 0 for the children's totals, the last pass within their bands, and rounding."""
     level, children = parents.level + 1, plan.children_of(parents.level, parent, parent + 1)
     cells, counts = parents.of(parent)
     problem, declared = _problem(plan, level, children, siblings, cells, counts), plan.bounds.totals[level]
@@ -143,7 +143,9 @@ def _parent(plan: Plan, parents: Estimates, parent: int, siblings: Siblings) -> 
         if len(groups) == len(group) and not len(siblings.total):
             return _solve(plan, level, parent, _with_declared(problem, declared))
     if not len(siblings.total):
-        raise ValueError(f"the level {plan.spine.levels[level]} must ask the total, which is estimated first")
+        raise ValueError(
+            f"the level {plan.spine.levels[level]} estimates totals first: its queries must include the total"
+        )
     by_type = np.bincount(problem.parent.quarters_type, problem.parent.counts).astype(float)
     at = slice(children[0] - siblings.first, children[1] - siblings.first)
     total, weight = siblings.total[at], siblings.total_weight[at]
@@ -161,21 +163,21 @@ def _parent(plan: Plan, parents: Estimates, parent: int, siblings: Siblings) -> 
 
 
 def _with_declared(problem: ParentProblem, declared: Totals) -> ParentProblem:
-    """Return the problem of children whose totals are declared, one by one."""
+    """Return the problem of children whose individual totals are declared."""
     return problem.with_totals(declared.values.astype(float), state=declared.group, state_totals=declared.values)
 
 
 def _problem(
     plan: Plan, level: int, children: tuple[int, int], siblings: Siblings, cells: IntArray, counts: IntArray
 ) -> ParentProblem:
-    """Return the problem of one parent with these children (the first, and after the last), without bands.
+    """Return the problem of one parent, without bands.
 
-    counts: the parent's, empty at a root.
+    children: the first child, and the one after the last. counts: the parent's, empty at a root.
     """
     part_of_cell, part_of = plan.parts[level]
     types, quarters_type = np.unique(part_of_cell[cells], return_inverse=True)
     of_children, by_type, types = slice(*children), np.argsort(quarters_type, kind="stable"), part_of[types]
-    # Copies: what was read from a file may be read-only, another type to numba.
+    # Copies: arrays read from a file may be read-only, which is another type to numba.
     cells, counts = np.array(cells[by_type], np.int64), np.array(counts[by_type[: len(counts)]], np.int64)
     constraints = Parent(
         cells=cells,
@@ -199,7 +201,7 @@ def _problem(
 
 
 def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, parent: Parent) -> Parent:
-    """Return the constraints with the bounds of sets; the parts' own are among these where passes divide the parts.
+    """Return the constraints with the bounds of sets, including the parts' own if passes divide the parts.
 
     types: (types,) the declared part of each type.
     """
@@ -210,7 +212,7 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
         parts = np.unique(types)
         member, low = parts[:, None] == types, plan.bounds.lower_bound(level)[of_children, parts].T
         high = np.full(low.shape, NO_LIMIT)
-        if plan.bounds.least.any():  # the first nested sums are the parts
+        if plan.bounds.least.any():  # the parts are the first nested sums
             nested_set[0] = np.searchsorted(parts, types[parent.quarters_type])
     return parent._replace(
         lower_bound=np.zeros(parent.lower_bound.shape, np.int64),
@@ -222,7 +224,7 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
 
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
-    """Solve the least squares of one parent and round it; the counts are in the order of ascending cells."""
+    """Solve the least squares of one parent and round it. Returns counts in the order of ascending cells."""
     start = process_time()
     limited, before = problem, 0
     kept, first = plan.passes.kept.get(plan.spine.levels[level], 0), None
@@ -245,7 +247,7 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
 
 
 def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tuple[ParentProblem, IntArray, By]:
-    """Return the problem, at a root with the total that it now has, the integers next to x, and what found them."""
+    """Return the problem (a root's with its total found), the integers near x, and the method that found them."""
     known = len(problem.parent.counts) or len(problem.parent.total)
     if not known:  # a root without a declared total
         total = plan.bounds.nearest_total(int(np.rint(x.sum())))
@@ -254,7 +256,7 @@ def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tup
 
 
 def _keeping(plan: Plan, problem: ParentProblem, whole: IntArray) -> ParentProblem:
-    """Return the problem whose children keep the finest rounded sums of these integers, (n, K), exactly."""
+    """Return the problem whose children keep the finest rounded sums of the integers `whole`, (n, K), exactly."""
     own, then = (
         plan.coordinates(each)[:, problem.parent.cells] for each in (plan.passes.rounded[-1:], plan.passes.then)
     )
@@ -274,7 +276,7 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
 
 
 def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> Estimates:
-    """Estimate two cells of the children of a range of parents, their sums fixed."""
+    """Estimate the two cells of the children of a range of parents; the sum of the cells is fixed."""
     level = parents.level + 1
     first, last = plan.children_of(parents.level, parents.first, parents.last)
     fixed = plan.bounds.number(level)[first:last].copy()

@@ -1,8 +1,8 @@
 """Minimum-cost flow by the primal-dual method: integral by construction, exact, and the same on every machine.
 
-Node potentials keep all reduced costs of arcs with capacity non-negative. A phase finds shortest distances to the sink
-(Dijkstra), adds them to the potentials, and ships along arcs of reduced cost 0 until no path is left (depth-first
-search with current arcs). Where costs are small integers there are few distances, and so few phases.
+Node potentials keep the reduced costs of all arcs with capacity non-negative. A phase finds shortest distances to the
+sink (Dijkstra), adds them to the potentials, and ships along arcs of reduced cost 0 until no path remains (depth-first
+search with current arcs). Small integer costs have few distinct distances, and so need few phases.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ FAR = 1 << 62
 
 
 class Network(NamedTuple):
-    """Arcs between nodes numbered so that every arc goes upwards, source 0, sink last; parallel arcs are allowed.
+    """Arcs between nodes numbered so that every arc goes upwards: source 0, sink last. Parallel arcs are allowed.
 
-    tail, head, capacity, cost: (arcs,). nodes: how many.
+    tail, head, capacity, cost: (arcs,). nodes: their number.
     """
 
     tail: Ints
@@ -35,7 +35,7 @@ class Network(NamedTuple):
 
 
 class Residual(NamedTuple):
-    """Arc 2e is arc e, arc 2e + 1 its reverse. first_arc: (nodes + 1,) into `arcs`, those that leave each node."""
+    """Arc 2e is arc e, arc 2e + 1 its reverse. first_arc: (nodes + 1,) into `arcs`, those that leave a node."""
 
     first_arc: Ints
     arcs: Ints
@@ -46,7 +46,7 @@ class Residual(NamedTuple):
 
 @compiled
 def residual_of(network: Network) -> Residual:
-    """Return the network without flow; potentials are distances from the source, by one sweep over the nodes."""
+    """Return the network without flow. Potentials are distances from the source, by one sweep over the nodes."""
     arcs = len(network.tail)
     first_arc = np.zeros(network.nodes + 1, np.int64)
     to, capacity = np.empty(2 * arcs, np.int32), np.zeros(2 * arcs, np.int32)
@@ -76,10 +76,10 @@ def residual_of(network: Network) -> Residual:
 
 @compiled
 def shortest(residual: Residual, cost: Ints, distance: Ints, stack: Ints) -> bool:
-    """Add to the potentials the distances from the source, but none beyond the sink's; False if it is out of reach.
+    """Add the distances from the source, at most the sink's, to the potentials; False if it is unreachable.
 
-    Nodes at the distance that is being settled wait on a stack (most arcs that matter cost 0), further ones in a heap.
-    What the heap holds of a node that was then reached on a shorter way is passed over.
+    Nodes at the current distance wait on a stack (most useful arcs cost 0), farther ones in a heap. A heap entry is
+    skipped if its node was reached on a shorter path.
     """
     nodes, potential = len(distance), residual.potential
     distance[:] = FAR
@@ -117,11 +117,11 @@ def shortest(residual: Residual, cost: Ints, distance: Ints, stack: Ints) -> boo
 
 @compiled
 def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints, state: Ints) -> int:
-    """Ship along arcs of reduced cost 0 until no path is left or `amount` is through; returns what went through."""
+    """Ship along arcs of reduced cost 0 until no path remains or `amount` is shipped; return the amount shipped."""
     nodes, shipped, depth, u = len(state), 0, 0, 0
     potential = residual.potential
     for w in range(nodes):
-        current[w], state[w] = residual.first_arc[w], 0  # state 0: untouched, 1: on the path, 2: no way on
+        current[w], state[w] = residual.first_arc[w], 0  # state 0: untouched, 1: on the path, 2: dead end
     state[0] = 1
     while shipped < amount:
         if u == nodes - 1:
@@ -165,9 +165,9 @@ def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints,
 
 @compiled
 def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
-    """Return the cheapest (arcs,) flow of `amount` from source to sink, what was shipped, and the number of phases.
+    """Return the cheapest (arcs,) flow of `amount` from source to sink, the amount shipped, and the number of phases.
 
-    Less than `amount` is shipped only where no more can be.
+    Less than `amount` is shipped only if the network cannot carry it.
     """
     residual = residual_of(network)
     nodes = network.nodes

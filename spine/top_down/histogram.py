@@ -1,4 +1,4 @@
-"""The histograms of a product, and sparse counts of geounits, summed up the spine."""
+"""Histograms of a product: sparse counts of geounits, summed up the spine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spine.hierarchy import Spine, changes
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Product(Histogram):
-    """The histogram of a product: what is counted of its cells, and by what its cells are bounded.
+    """The histogram of a product, with the named counts of its cells and the queries that bound them.
 
-    counts: those that have a name. tables: the cells of the published tables, by table. bounded: the queries whose
-    coordinates together part the cells by what is declared of a geounit (`bounds.Bounds`); by default one part.
+    counts: with names. tables: by published table, the counts of its cells. bounded: the queries whose coordinates
+    together partition the cells by declared part (`bounds.Bounds`); by default one part.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Product(Histogram):
 
     @cached_property
     def types(self) -> IntArray:
-        """Return the (cells,) part of every cell by what is declared: its type of living quarters."""
+        """The (cells,) declared part of every cell: its type of living quarters."""
         if isinstance(self.bounded, str):
             return self.partition(self.bounded)[0]
         together = np.stack([self.partition(name)[0] for name in self.bounded])
@@ -37,15 +37,15 @@ class Product(Histogram):
 
     @property
     def estimated(self) -> tuple[Count, ...]:
-        """Return the counts that are not declared."""
+        """The counts that are not declared."""
         return tuple(count for count in self.counts if not count.declared)
 
     def count(self, name: str) -> Count:
-        """Return the count of this name."""
+        """Return the count with this name."""
         return next(count for count in self.counts if count.name == name)
 
     def cells_like(self, count: Count) -> list[str]:
-        """Return the names of the cells of tables that count the same."""
+        """Return the names of the table cells that count the same."""
         return [cell.name for table in self.tables.values() for cell in table if cell.where == count.where]
 
 
@@ -56,8 +56,8 @@ H = TypeVar("H", bound="Histograms")
 class Histograms:
     """The nonzero cells of the geounits first, first + 1, ... of one level, in spine order.
 
-    level: index into the spine's levels. starts: (geounits + 1,) where each geounit's entries start. cell, count:
-    (entries,) ascending cells of each geounit and their positive counts.
+    level: index into the spine's levels. starts: (geounits + 1,) start of each geounit's entries. cell, count:
+    (entries,) the ascending cells of each geounit and their positive counts.
     """
 
     level: int
@@ -71,21 +71,21 @@ class Histograms:
 
     @property
     def last(self) -> int:
-        """Return the geounit after the last one."""
+        """The number after the last geounit."""
         return self.first + len(self)
 
     def of(self, geounit: int) -> tuple[IntArray, IntArray]:
-        """Return cells and counts of one geounit, by its number on the level."""
+        """Return the cells and counts of one geounit, given its number on the level."""
         start, end = self.starts[geounit - self.first], self.starts[geounit - self.first + 1]
         return self.cell[start:end], self.count[start:end]
 
     @property
     def row(self) -> IntArray:
-        """Return the (entries,) geounit of every entry, counted from `first`."""
+        """The (entries,) geounit of every entry, counted from `first`."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def only(self: H, first: int, last: int | None = None) -> H:
-        """Return the geounits first, ..., last - 1 (one, without last), by their numbers on the level."""
+        """Return the geounits first, ..., last - 1 (one, without last), given their numbers on the level."""
         start, end = first - self.first, (first + 1 if last is None else last) - self.first
         entries = slice(self.starts[start], self.starts[end])
         starts = self.starts[start : end + 1] - self.starts[start]
@@ -96,11 +96,11 @@ class Histograms:
         return np.bincount(self.row, self.count, minlength=len(self)).astype(np.int64)
 
     def sums(self, counted: IntArray) -> IntArray:
-        """Return the (geounits, counts) sums of cells; counted: as `Product.matrix`."""
+        """Return the (geounits, counts) sums of cells. counted: as `Product.matrix`."""
         return sums(self.row, self.cell, self.count, len(self), counted)
 
     def dense(self, cells: int) -> IntArray:
-        """Return (geounits, cells) counts."""
+        """Return the (geounits, cells) counts."""
         counts = np.zeros((len(self), cells), np.int64)
         counts[self.row, self.cell] = self.count
         return counts
@@ -108,7 +108,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class TrueHistograms(Histograms):
-    """Confidential: exact counts of records. Only measuring may read them; no function of estimation takes them."""
+    """Confidential: exact counts of records. Only measuring may read them; estimation accepts `Estimates` instead."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Estimates(Histograms):
 
 
 def from_entries(made: type[H], level: int, first: int, row: IntArray, cell: IntArray, count: IntArray, n: int) -> H:
-    """Make histograms of n geounits from (row, cell, count) entries in any order; add the entries of one cell."""
+    """Make histograms of n geounits from (row, cell, count) entries in any order; entries of one cell are summed."""
     order = np.lexsort((cell, row))
     row, cell, count = row[order], cell[order], count[order]
     begins = np.flatnonzero(changes(row, cell)) if len(row) else np.zeros(0, np.int64)
@@ -128,7 +128,7 @@ def from_entries(made: type[H], level: int, first: int, row: IntArray, cell: Int
 
 
 def joined(parts: list[H]) -> H:
-    """Join ranges of geounits of one level that follow each other."""
+    """Join consecutive ranges of geounits of one level."""
     offsets = np.cumsum([0, *(len(part.cell) for part in parts)])
     starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
     cell, count = np.concatenate([p.cell for p in parts]), np.concatenate([p.count for p in parts])
@@ -136,7 +136,7 @@ def joined(parts: list[H]) -> H:
 
 
 def summed(blocks: H, spine: Spine) -> tuple[H, ...]:
-    """Sum the histograms of all blocks, in spine order, to those of every level of the spine, top first."""
+    """Sum the histograms of all blocks, in spine order, to every level of the spine, top first."""
     levels = [blocks]
     for level in range(len(spine.levels) - 2, -1, -1):
         below = levels[0]

@@ -1,4 +1,4 @@
-"""Round a parent's least squares by HiGHS, as SciPy has it, where the flow fails; an oracle for the flow in tests."""
+"""Round a parent's least squares by HiGHS (SciPy) if the flow fails; also the oracle of the flow in tests."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Sparse = Any  # a scipy.sparse array
 
 
 def sums_of(coordinate: IntArray) -> Sparse:
-    """Return the (sums, n) matrix that adds up cells by their coordinates, 0 to the last."""
+    """Return the (sums, n) matrix that sums cells by coordinate, from 0 to the largest."""
     return sp.csc_array((np.ones(len(coordinate)), (coordinate, np.arange(len(coordinate)))))
 
 
 def sums_of_sets(sets: BoolArray, types: Sparse) -> Sparse:
-    """Return the (sets, n) matrix that adds up the cells of sets of types."""
+    """Return the (sets, n) matrix that sums the cells of sets of types."""
     return sp.csr_array(sets.astype(float)) @ types
 
 
 def upper_bounds(high: FloatArray | IntArray) -> FloatArray:
-    """Return upper bounds in C order, infinite where there is none."""
+    """Return upper bounds in C order, infinity for no bound."""
     return np.where(high > NO_LIMIT / 2, np.inf, high).ravel()
 
 
 def rounding_program(
     problem: ParentProblem, x: FloatArray, total_first: bool
 ) -> tuple[FloatArray, LinearConstraint, Bounds, IntArray]:
-    """Return the program's rounding as a linear program: costs, constraints, bounds, and the integers below x.
+    """Return the rounding as a linear program: costs, constraints, bounds, and the integers below x.
 
     Variables: b, (n, K) in C order, then a distance for every child's sum that has a target.
     """
@@ -51,15 +51,15 @@ def rounding_program(
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
     target = np.rint(np.concatenate([(part @ fraction).ravel() for part in sums]))
     weight = np.where(np.arange(len(target)) < children, first_weight, 1)
-    rows: list[tuple[Any, Any, Any]] = []  # matrices of b, bounds
+    rows: list[tuple[Any, Any, Any]] = []  # matrices of b, and bounds
     if len(p.counts):
         rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts))
     if len(p.total):
         rows.append((np.ones((1, n * children)), [amount], [amount]))
     if len(p.state):
         of_state = sums_of(p.state)
-        left = p.state_totals - of_state @ whole.sum(axis=0)
-        rows.append((sp.kron(np.ones((1, n)), of_state), left, left))
+        remaining = p.state_totals - of_state @ whole.sum(axis=0)
+        rows.append((sp.kron(np.ones((1, n)), of_state), remaining, remaining))
     types = sums_of(p.quarters_type)
     needed = (p.lower_bound - types @ whole).ravel()
     rows.append((sp.kron(types, each), needed, np.full(len(needed), np.inf)))
@@ -77,15 +77,15 @@ def rounding_program(
 
 
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> tuple[IntArray | None, bool]:
-    """Return (n, K) integers by HiGHS's branch and bound, and whether they are proved the nearest: with a gap of 0.
+    """Return (n, K) integers by HiGHS's branch and bound, and whether they are proved nearest (gap 0).
 
-    Where NODES branches find none, any that meet every sum and bound; None if there are none. HiGHS works in floats:
-    the caller verifies the sums and bounds of the integers.
+    If NODES branches do not prove it, return any integers that meet every sum and bound, or None if there are none.
+    HiGHS computes in floats: the caller verifies sums and bounds of the integers.
     """
     cost, together, bounds, whole = rounding_program(problem, x, total_first)
     integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
-    exact: Any = {"mip_rel_gap": 0.0}  # HiGHS's own is 1e-4, within which it calls a point optimal
+    exact: Any = {"mip_rel_gap": 0.0}  # HiGHS's default is 1e-4: within it a point counts as optimal
     program: Any = {"integrality": integral, "bounds": bounds, "constraints": together}
     found = milp(cost, **program, options=exact | {"node_limit": NODES})
     nearest = found.status == 0

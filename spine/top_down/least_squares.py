@@ -5,7 +5,7 @@
 
 Q_q sums cells, so all entries of the Hessian are non-negative and its row sums majorize it: with D = Hessian times the
 vector of ones, a step is x+ = projection of y - (Hessian y - r) / D in the metric D, and the condition number that is
-left is small (1.2 in the median of blocks, 50 of tracts). y = x + beta (x - x before) with FISTA's beta, from 0 again
+remains is small (median 1.2 at blocks, 50 at tracts). y = x + beta (x - x before) with FISTA's beta, from 0 again
 whenever the momentum points uphill (O'Donoghue and Candes 2015). Every iterate meets all sums and zeros to rounding
 error and the groups to the projection's tolerance.
 
@@ -27,25 +27,25 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.projection import Point, Polytope, project, start
 from spine.top_down.queries import QueryHierarchy
 
-STEP = 1e-7  # persons: the largest change in one iteration at which it stops
+STEP = 1e-7  # persons; iteration stops at a smaller largest change
 MAX_ITERATIONS = 5000
-BOUND = 1e-7  # persons by which a lower bound may be missed before it is imposed
-MISSED = 1e-6  # persons by which a group may miss its band: more is a failure
-NARROW = 1.0  # records between the bounds of a set that is imposed from the start
+BOUND = 1e-7  # persons; a lower bound missed by more is imposed
+MISSED = 1e-6  # persons; a group that misses its band by more is a failure
+NARROW = 1.0  # records; a set with bounds this close is imposed from the start
 NO_FLOATS, NO_INTEGERS, NO_SETS = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.bool_)
 NO_BOUNDS, NO_ROWS = np.zeros((0, 0)), np.zeros((0, 0), np.int64)
 
 
 def gradient(objective: Any, out: FloatArray) -> None:
-    """Write the gradient of an objective into (cells, children); each kind of objective `implements` its own.
+    """Write the gradient of an objective, (cells, children), into `out`; each kind of objective `implements` its own.
 
-    objective: a NamedTuple whose `table` has in its first rows the (cells, children) point; further rows are scratch.
+    objective: a NamedTuple whose `table` has the (cells, children) point in its first rows; further rows are scratch.
     """
     raise NotImplementedError
 
 
 class Sums(NamedTuple):
-    """The sums of a parent's cells: rows 0, ..., n - 1 are the cells, further rows the coordinates that hold some.
+    """The sums of a parent's cells: rows 0, ..., n - 1 are the cells, further rows the nonempty coordinates.
 
     coordinate: (rows,) among those of all groups. group: (rows,) query group. up: (cells, k) the rows that a cell is
     added to. tail, head: edges between further rows, finer to coarser, in order.
@@ -97,7 +97,7 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
 class Misfit(NamedTuple):
     """The misfit of noisy answers: the program's objective.
 
-    table: (rows of sums, children), see `gradient`. sums: of the cells. w: (groups, children) weights. y: (rows,
+    table: (rows of sums, children), as in `gradient`. sums: of the cells. w: (groups, children) weights. y: (rows,
     children) targets.
     """
 
@@ -109,9 +109,9 @@ class Misfit(NamedTuple):
 
 @compiled
 def hessian_parts(sums: Sums, w: FloatArray, y: FloatArray, table: FloatArray) -> None:
-    """Write into the further rows of `table` what their residuals add to the gradient at the x in its first rows.
+    """Write the residuals' contributions to the gradient into the further rows of `table`, at the x in its first rows.
 
-    w: (groups, children) weights; y: (rows, children) targets.
+    w: (groups, children) weights. y: (rows, children) targets.
     """
     cells, children = len(sums.up), table.shape[1]
     table[cells:] = 0.0
@@ -136,9 +136,9 @@ def hessian_parts(sums: Sums, w: FloatArray, y: FloatArray, table: FloatArray) -
 
 @compiled
 def inverse_row_sums(sums: Sums, w: FloatArray, allowed: BoolArray, quarters_type: IntArray) -> FloatArray:
-    """Return (cells, children) 1 / D, D = Hessian times ones on the allowed cells; 0 where the cell is not allowed.
+    """Return (cells, children) 1 / D, where D = Hessian times ones on the allowed cells; 0 for other cells.
 
-    allowed: (types, children); quarters_type: (cells,) type of each cell.
+    allowed: (types, children). quarters_type: (cells,) type of each cell.
     """
     cells, children = len(quarters_type), allowed.shape[1]
     table = np.zeros((len(sums.group), children))
@@ -173,9 +173,10 @@ def misfit_gradient(objective: Misfit, out: FloatArray) -> None:
 
 @compiled
 def minimize(objective: Any, onto: Polytope, point: Point, careful: bool, stop: float) -> tuple[int, float, float]:
-    """Iterate from `point` to the minimum; return iterations, the last step and the largest |sum - S|.
+    """Iterate from `point` to the minimum; return the iterations, the last step and the largest |sum - S|.
 
-    careful: projections to 1e-10 throughout, and momentum from 0 every 50 iterations: for what did not converge.
+    careful: project to 1e-10 throughout, and reset the momentum every 50 iterations, after a solve that did not
+    converge.
     """
     cells, children = point.x.shape
     table, v = objective.table, np.empty((cells, children))
@@ -230,15 +231,15 @@ def minimize(objective: Any, onto: Polytope, point: Point, careful: bool, stop: 
 
 
 class Parent(NamedTuple):
-    """The constraints of one parent, of its least squares and of its integers; what is not declared is empty.
+    """The constraints of one parent, for its least squares and its integers. Fields for undeclared counts are empty.
 
-    cells: (n,) the cells of the problem, ascending. quarters_type: (n,) type of each, from 0, sorted, none left out.
-    counts: (n,) the parent's, empty at a root. allowed, lower_bound: (types, children). nested: (groups, n) coordinate
-    of each cell in the nested query groups whose sums the integers keep close to, coarse to fine. low, high:
-    (children,) bands of the totals. total: (1,) of all children at a root. state, state_totals: (children,) and
-    (states,), where the children's totals are declared for groups of them. cell_weight: of the cells in the rounding.
-    sets: (sets, types) of bounded sets of types, low_of, high_of: (sets, children) their bounds. nested_set:
-    (groups, n) the set that each nested sum is, -1 for none; lower bounds of types are the first nested group's.
+    cells: (n,) ascending. quarters_type: (n,) type of each cell, sorted, all from 0. counts: (n,) the parent's, empty
+    at a root. allowed, lower_bound: (types, children). nested: (groups, n) coordinate of each cell in the nested query
+    groups whose sums the integers approximate, coarse to fine. low, high: (children,) bands of the totals. total: (1,)
+    of all children at a root. state, state_totals: (children,) and (states,), if totals of groups of children are
+    declared. cell_weight: of the cells in the rounding. sets: (sets, types) bounded sets of types. low_of, high_of:
+    (sets, children) their bounds. nested_set: (groups, n) the set equal to each nested sum, or -1. The lower bounds of
+    types apply to the first nested group.
     """
 
     cells: IntArray
@@ -274,12 +275,12 @@ def least_squares(
 ) -> Solution:
     """Divide a parent among its children by their own noisy answers.
 
-    answers: (children, coordinates of all groups). w: (groups, children). careful, stop: see `minimize`.
+    answers: (children, coordinates of all groups). w: (groups, children). careful, stop: as in `minimize`.
     """
     sums = sums_of(queries, parent.cells)
     y = np.ascontiguousarray(answers[:, sums.coordinate].T)
     scale = w[0].max()
-    if scale == 0.0:  # a pass that does not ask the cells
+    if scale == 0.0:  # the pass does not query the cells
         scale = w.max()
     weight = w / scale
     a = inverse_row_sums(sums, weight, parent.allowed, parent.quarters_type)
@@ -291,8 +292,8 @@ def least_squares(
 def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, careful: bool, stop: float) -> Solution:
     """Return the minimum of an objective under the parent's constraints.
 
-    a: (cells, children) 1 / majorizer. initial: where to start (its first rows are the cells). Lower bounds of types,
-    and bounds of sets that are not narrow, are imposed when the solution without them misses them.
+    a: (cells, children) 1 / majorizer. initial: the starting point (its first rows are the cells). Lower bounds of
+    types, and wide bounds of sets, are imposed only if the solution without them violates them.
     """
     n, children = a.shape
     lower_bound, types = parent.lower_bound, len(parent.lower_bound)
@@ -343,7 +344,7 @@ def impose(onto: Polytope, parent: Parent, s: int, c: int) -> None:
 
 @compiled
 def polytope(a: FloatArray, parent: Parent) -> Polytope:
-    """Return the polytope with the bands of the totals, where there are some, and no other group yet."""
+    """Return the polytope with the bands of the totals, if any, and no other group yet."""
     quarters_type, sets, low, high = parent.quarters_type, parent.sets, parent.low, parent.high
     types, children = len(parent.lower_bound), a.shape[1]
     groups = types + 1 + len(sets)

@@ -1,8 +1,7 @@
-"""The problem of one parent: an objective and the constraints of its children.
+"""The problem of one parent: an objective, and the constraints of its children.
 
-The children's own noisy answers, as the descent takes them, are the program's objective and its targets of totals.
-
-Another estimator hands in a subclass of `OwnAnswers`, with objectives of its own.
+The program's objective and targets of totals are the children's own noisy answers. Another estimator passes a subclass
+of `OwnAnswers` with other objectives.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ class Objective(Protocol):
         """
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
-        """Return the minimum under the parent's constraints; careful, stop: see `least_squares.minimize`."""
+        """Return the minimum under the parent's constraints. careful, stop: as in `least_squares.minimize`."""
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
-        """Return the sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
+        """Return the sparse P and the r of the objective x'Px/2 - r'x, where x are the (n, K) cells in C order."""
 
 
 @dataclass(frozen=True)
 class Siblings:
-    """What a range of geounits of one level is estimated from.
+    """The data that a range of geounits of one level is estimated from.
 
     first: its first geounit. total, total_weight: (geounits,) targets of their totals and the inverse variances of
-    these; empty if the total is not asked. objective: of the geounits first, ..., last - 1 over these cells. earlier:
-    the objectives of the passes before the last.
+    these; empty if the total is not queried. objective: maps (first, last, cells) to the objective of those geounits.
+    earlier: the same for the passes before the last.
     """
 
     first: int
@@ -58,7 +57,7 @@ class Siblings:
 class ChildAnswers:
     """The misfit of one parent's K children.
 
-    queries: the last pass's. answers: (K, coordinates) noisy answers. weights: (groups, K) inverse variances.
+    queries: of the last pass. answers: (K, coordinates) noisy answers. weights: (groups, K) inverse variances.
     """
 
     queries: QueryHierarchy
@@ -66,7 +65,7 @@ class ChildAnswers:
     weights: FloatArray
 
     def without_total(self, allowed: BoolArray, total: FloatArray) -> ChildAnswers:
-        """Return itself: no query group of the last pass asks the total."""
+        """Return itself: the last pass does not query the total."""
         return self
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
@@ -86,13 +85,13 @@ class ChildAnswers:
 
 @dataclass(frozen=True)
 class OwnAnswers:
-    """What the geounits of a spine are estimated from: the program's are of each geounit its own measurements."""
+    """The answers that the geounits of a spine are estimated from; in the program, each geounit's own measurements."""
 
     plan: Plan
     measure: Measure
 
     def siblings(self, level: int, first: int, last: int) -> Siblings:
-        """Return what the geounits first, ..., last - 1 of a level are estimated from: their answers, asked once."""
+        """Return the data for the geounits first, ..., last - 1 of a level; their answers are read once."""
         plan, name = self.plan, self.plan.spine.levels[level]
         given = self.measure(level, first, last).answers
         shares = plan.spine.shares[level][first:last]
@@ -102,7 +101,7 @@ class OwnAnswers:
 
         def objectives(names: list[str], queries: QueryHierarchy, last: bool) -> Callable[..., ChildAnswers]:
             answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)
-            weight[0] *= last  # an earlier pass does not ask the cells
+            weight[0] *= last  # an earlier pass does not query the cells
 
             def objective(start: int, end: int, cells: IntArray) -> ChildAnswers:
                 at = slice(start - first, end - first)
@@ -117,21 +116,21 @@ class OwnAnswers:
         return Siblings(first, np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0], last_pass, earlier)
 
     def second(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the targets of the second of two cells (occupied units) of some geounits, and their weights."""
+        """Return targets and weights of the second of two cells (occupied units), for some geounits."""
         plan = self.plan
         batches = [(at, min(at + plan.rows, last)) for at in range(first, last, plan.rows)]
         answers = [self.measure(level, *batch).answers[DETAILED] for batch in batches]
         fixed = plan.bounds.number(level)[first:last]
-        # An only child may have the share 0: it is copied.
+        # An only child may have the share 0: it is copied from its parent.
         weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
         return units.targets(fixed, np.concatenate(answers)), weight
 
 
 @dataclass(frozen=True)
 class ParentProblem:
-    """The problem of one parent with n cells and K children: the objective of its least squares, its constraints.
+    """The problem of one parent with n cells and K children: the objective of its least squares, and its constraints.
 
-    earlier: of the passes before the last, the objective and the (groups, n) sums that later passes keep in a band.
+    earlier: for each pass before the last, the objective and the (groups, n) sums that later passes keep in a band.
     """
 
     objective: Objective
@@ -145,16 +144,16 @@ class ParentProblem:
 
     @cached_property
     def allowed_cells(self) -> BoolArray:
-        """Return (n, K) whether a child may have persons in a cell."""
+        """The (n, K) cells in which a child may have persons."""
         return self.parent.allowed[self.parent.quarters_type]
 
     @cached_property
     def first_cell(self) -> IntArray:
-        """Return (types,) the first cell of each type."""
+        """The (types,) first cell of each type."""
         return np.searchsorted(self.parent.quarters_type, np.arange(len(self.parent.allowed)))
 
     def with_totals(self, totals: FloatArray, band: float = 0.0, **declared: Any) -> ParentProblem:
-        """Return the problem of the last pass: the children's totals, (K,), within the band of these.
+        """Return the problem of the last pass, with the children's totals within a band around `totals`, (K,).
 
         declared: further constraints, by their names in `Parent`.
         """
@@ -164,9 +163,9 @@ class ParentProblem:
         )
 
     def banded(self, x: FloatArray, sums: IntArray, band: float) -> ParentProblem:
-        """Return the problem of a later pass, which keeps these sums of x, (n, K), within the band.
+        """Return the problem of a later pass, with sums of x, (n, K), within a band around their present values.
 
-        sums: (groups, n) coordinates of cells; each sum is of whole types.
+        sums: (groups, n) coordinates of cells; each sum covers whole types.
         """
         p = self.parent
         sets = np.concatenate([own[self.first_cell] == np.unique(own)[:, None] for own in sums])
@@ -181,7 +180,7 @@ class ParentProblem:
         )
 
     def missed(self, x: FloatArray | IntArray) -> dict[str, float]:
-        """Return the most by which x, (n, K), misses each constraint, by what is wrong then; not positive where met."""
+        """Return, by kind of constraint, the largest violation by x, (n, K); not positive if x meets them."""
         p, by_type = self.parent, np.add.reduceat(x, self.first_cell)
         found = {
             "a count is negative": -np.min(x),
@@ -196,7 +195,7 @@ class ParentProblem:
         return found
 
     def violation(self, x: FloatArray) -> float:
-        """Return the most by which x, (n, K), misses a constraint or a band of the totals."""
+        """Return the largest violation of a constraint or a band of the totals by x, (n, K)."""
         p, total = self.parent, x.sum(axis=0)
         band = np.maximum(p.low - total, total - p.high) if len(p.low) else total * 0
-        return float(np.max([0.0, band.max(), *self.missed(x).values()]))  # NaN where x has any: no solution
+        return float(np.max([0.0, band.max(), *self.missed(x).values()]))  # NaN if x has any: no solution

@@ -1,4 +1,4 @@
-"""The public inputs of an estimation: product, spine with shares, allocation, bounds, and the order of its passes."""
+"""The public inputs of an estimation: product, spine with shares, allocation, bounds, and the order of passes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ MOST_PARTS = 12  # of the bounded partition, up to which every set of them is lo
 
 @dataclass(frozen=True)
 class Passes:
-    """How the children of a level are estimated.
+    """The passes that estimate the children of a level.
 
-    total_first: the levels whose totals have a pass of their own (pass 0): the other query groups are then estimated
-    within `band` records around them (last pass), and rounding keeps them before all else. rounded: the nested query
-    groups whose rounded sums the rounding keeps close to, coarse to fine; the cells themselves come last, with their
-    weight. earlier: by level the query groups of passes between the total's and the last, each kept within the band.
-    kept: by level the number of these after which the last of `rounded` is rounded, and its sums are kept exactly from
-    then on; the last rounding then keeps close to `then`, which refines it.
+    total_first: the levels whose totals have their own pass (pass 0). The last pass estimates the other query groups
+    within `band` records of them, and rounding gives the totals priority.
+    rounded: the nested query groups whose rounded sums the rounding approximates, coarse to fine; the cells come last,
+    with weight `cell_weight`.
+    earlier: by level, the query groups of passes between the total's and the last; each pass is kept within the band.
+    kept: by level, the number of earlier passes after which the last of `rounded` is rounded and from then on kept
+    exactly; the last rounding then approximates `then`, which refines it.
     """
 
     total_first: frozenset[str] = frozenset()
@@ -40,7 +41,7 @@ class Passes:
 
 
 def _widest(group: QueryGroup) -> tuple[int, bool]:
-    """Return the key of the order of query groups: the widest first, the cells in their own order before another."""
+    """Return the sort key of query groups: the widest first, then the cells in their own order."""
     return -group.width, group.width == len(group.coordinate) and bool((np.diff(group.coordinate) < 0).any())
 
 
@@ -48,9 +49,9 @@ def _widest(group: QueryGroup) -> tuple[int, bool]:
 class Plan:
     """The public inputs of an estimation.
 
-    spine: with its shares; its top level is one root or a forest whose roots have declared totals. allocation: budget
-    and shares alpha, for (at least) the spine's levels; the last of its levels is the leaves'. bounds: declared, on the
-    spine's levels. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
+    spine: with its shares; its top level is one root, or a forest with declared totals. allocation: budget and shares
+    alpha, at least for the spine's levels; its last level is the leaves'. bounds: declared, on the spine's levels.
+    rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
     """
 
     product: Product
@@ -63,21 +64,23 @@ class Plan:
     def __post_init__(self) -> None:
         for name in self.spine.levels:
             if DETAILED not in self.allocation.queries[name]:
-                raise ValueError(f"level {name} does not ask the detailed query: its cells would not be determined")
+                raise ValueError(f"level {name} lacks the detailed query, without which its cells are not determined")
         if not self.closed_form and self.bounds.least.any() and self.passes.rounded[:1] != (self.product.bounded,):
-            raise ValueError(f"counts of {self.product.bounded} are declared: it must be the first that is rounded")
+            raise ValueError(
+                f"counts of {self.product.bounded} are declared: it must be the first of the rounded queries"
+            )
 
     @property
     def closed_form(self) -> bool:
-        """Return whether each geounit has one unknown: two cells, and a fixed number of records (`units`)."""
+        """Whether each geounit has one unknown: two cells, and a fixed number of records (`units`)."""
         return self.product.cells == 2 and self.bounds.fixed and bool(self.product.possible.all())
 
     def is_leaf(self, level: int) -> bool:
-        """Return whether a level is that of the leaves of the whole hierarchy, of which a spine may be a part."""
+        """Return whether a level is the leaves of the whole hierarchy; the spine may be a part of it."""
         return self.spine.levels[level] == [*self.allocation.levels][-1]
 
     def has_total_pass(self, level: int) -> bool:
-        """Return whether the totals of a level's geounits have a pass of their own; those of roots never have."""
+        """Return whether the totals of a level's geounits have their own pass; those of roots never do."""
         return level > 0 and self.spine.levels[level] in self.passes.total_first
 
     def coordinates(self, names: Iterable[str]) -> IntArray:
@@ -87,9 +90,9 @@ class Plan:
 
     @cached_property
     def nested(self) -> tuple[IntArray, IntArray]:
-        """Return the (sums, cells) sums that rounding keeps close to, coarse to fine, and the bounded set of each.
+        """The (sums, cells) sums that rounding approximates, coarse to fine, and the bounded set of each, or -1.
 
-        -1 for none. Where sets are bounded, they are among the sums: of each cell the largest first.
+        Bounded sets are among the sums: for each cell, the largest first.
         """
         sets, rounded = self.bounds.sets, self.passes.rounded
         if sets is None:
@@ -105,15 +108,15 @@ class Plan:
         )
         size = np.array([np.bincount(own, self.product.possible)[own] for own in nested])
         order = np.argsort(-size, axis=0, kind="stable")
-        nested += np.arange(len(names))[:, None] * self.product.cells  # a sum of its own for each partition
+        nested += np.arange(len(names))[:, None] * self.product.cells  # separate sums for each partition
         layers = [np.unique(own, return_inverse=True)[1] for own in np.take_along_axis(nested, order, axis=0)]
         return np.array(layers, np.int64), np.take_along_axis(bounded, order, axis=0)
 
     @cached_property
     def parts(self) -> tuple[tuple[IntArray, IntArray], ...]:
-        """Return for each level the (cells,) part of every cell, and the declared part of each of these parts.
+        """By level, the (cells,) part of every cell, and the declared part of each part.
 
-        Where a level has earlier passes, their sums divide the declared parts further, and so do sums that are kept.
+        On a level with earlier passes, their sums and the kept ones divide the declared parts further.
         """
         found = []
         for name in self.spine.levels:
@@ -129,9 +132,9 @@ class Plan:
 
     @cached_property
     def last_pass(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
-        """Return for each level the query groups of the last pass, widest first, and their hierarchy.
+        """By level, the query groups of the last pass, widest first, and their hierarchy.
 
-        The total is not among them where it is declared or has its own pass, nor what an earlier pass asks.
+        They exclude a total that is declared or has its own pass, and the queries of earlier passes.
         """
         return tuple(
             self._hierarchy(
@@ -144,7 +147,7 @@ class Plan:
 
     @cached_property
     def earlier_passes(self) -> tuple[list[tuple[list[str], QueryHierarchy]], ...]:
-        """Return for each level the query groups of each pass before the last, after `detailed`, of no weight there."""
+        """By level, the query groups of each earlier pass, after `detailed` (with weight 0), and their hierarchy."""
         found = []
         for name in self.spine.levels:
             asked = self.allocation.queries[name]
@@ -158,7 +161,7 @@ class Plan:
 
     @cached_property
     def all_queries(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
-        """Return for each level all its query groups, widest first, and their hierarchy."""
+        """By level, all query groups, widest first, and their hierarchy."""
         return tuple(self._hierarchy(name, ()) for name in self.spine.levels)
 
     def _hierarchy(self, level: str, without: Sequence[str]) -> tuple[list[str], QueryHierarchy]:

@@ -1,6 +1,6 @@
 """The projection onto the constraints of one parent, in a diagonal metric.
 
-Onto: x >= 0 with x[i, c] = 0 where child c has no quarters of cell i's type; sum over children = the parent's count,
+The constraints: x >= 0; x[i, c] = 0 if child c lacks quarters of cell i's type; sum over children = the parent's count,
 cell by cell; and for some pairs of a child and a group of cells (all cells, the cells of one type, or those of a set of
 types), lo <= sum <= hi.
 Each group has a variable S in [lo, hi] of its own with S = sum of x over the group, so that the dual is smooth:
@@ -32,9 +32,9 @@ HALVINGS = 30
 class Polytope(NamedTuple):
     """The constraints to project onto, and the metric.
 
-    a: (cells, children) 1 / metric, 0 where the child has no quarters of the cell's type. counts: (cells,) of the
-    parent; empty at a root, which has none. types: (types + 1,) first cell of each. active, lo, hi, mu: the groups.
-    set_groups: the groups of the sets that hold a type, from first_set[type] on, (types + 1,).
+    a: (cells, children) 1 / metric, 0 if the child lacks quarters of the cell's type. counts: (cells,) the parent's;
+    empty at a root. types: (types + 1,) first cell of each. active, lo, hi, mu: of the groups. set_groups: the groups
+    of the sets that contain a type, from first_set[type] on, (types + 1,).
     """
 
     a: FloatArray
@@ -49,9 +49,10 @@ class Polytope(NamedTuple):
 
 
 class Point(NamedTuple):
-    """x: (cells, children). levels: the groups' variables S. tau, multipliers: the dual, from which the next starts.
+    """A point of the projection, primal and dual.
 
-    sums: of x over the groups. short: sums - S. free: scratch, a where x > 0.
+    x: (cells, children). levels: the groups' variables S. tau, multipliers: the dual, and the start of the next
+    projection. sums: of x over the groups. short: sums - S. free: scratch, a where x > 0.
     """
 
     x: FloatArray
@@ -80,14 +81,14 @@ def start(cells: int, children: int, groups: int) -> Point:
 @compiled
 def folded(values: FloatArray) -> float:
     """Return the sum of the values, overwriting them: halves are added to halves, so that the additions vectorize."""
-    left = len(values)
-    while left > 8:
-        half = (left + 1) // 2
-        for c in range(left - half):
+    length = len(values)
+    while length > 8:
+        half = (length + 1) // 2
+        for c in range(length - half):
             values[c] += values[c + half]
-        left = half
+        length = half
     total = 0.0
-    for c in range(left):
+    for c in range(length):
         total += values[c]
     return total
 
@@ -104,7 +105,7 @@ def balance(
 ) -> float:
     """Solve one cell: x = max(0, v + (multiplier - potential) a) with sum(x) = count; return the multiplier.
 
-    Newton on an increasing convex piecewise linear function: after at most one step too far, monotone and finite.
+    Newton on an increasing convex piecewise linear function: monotone after at most one overshoot, and finite.
     """
     children = len(v)
     terms, slopes = scratch[0], scratch[1]
@@ -120,7 +121,7 @@ def balance(
         slope = folded(slopes)
         if slope > 0.0:
             following = multiplier + missing / slope
-        else:  # all x are 0: jump to where the first child that becomes positive has the whole count
+        else:  # all x are 0: jump to the multiplier at which the first positive child has the whole count
             following = np.inf
             for c in range(children):
                 if a[c] > 0.0:
@@ -133,7 +134,7 @@ def balance(
 
 @compiled
 def add_to_sets(onto: Polytope, values: FloatArray) -> None:
-    """Write into the sets' rows of a group array the sums of their types' rows."""
+    """Write the sums of types' rows into the sets' rows of a group array."""
     n_types, children = len(onto.types) - 1, values.shape[1]
     values[n_types + 1 :] = 0.0
     for t in range(n_types):
@@ -144,7 +145,7 @@ def add_to_sets(onto: Polytope, values: FloatArray) -> None:
 
 @compiled
 def add_from_sets(onto: Polytope, t: int, values: FloatArray, out: FloatArray) -> None:
-    """Add to `out`, (children,), the rows of a group array of all sets that hold a type."""
+    """Add the rows of all sets that contain a type to `out`, (children,)."""
     for k in range(onto.first_set[t], onto.first_set[t + 1]):
         for c in range(len(out)):
             out[c] += values[onto.set_groups[k], c]
@@ -152,7 +153,7 @@ def add_from_sets(onto: Polytope, t: int, values: FloatArray, out: FloatArray) -
 
 @compiled
 def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) -> float:
-    """Write the x and S of the point's tau into it; return max |sum - S|."""
+    """Write the x and S for the point's tau into it; return max |sum - S|."""
     n_types, children = len(onto.types) - 1, v.shape[1]
     potential, scratch = np.zeros(children), np.empty((2, children))
     sums, tau = point.sums, point.tau
@@ -228,7 +229,7 @@ def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatA
 def hessian_times(
     onto: Polytope, free: FloatArray, mean: FloatArray, ridge: FloatArray, direction: FloatArray, image: FloatArray
 ) -> None:
-    """Write the negative Hessian of the reduced dual times a direction of tau; ridge: its own diagonal part."""
+    """Write the negative Hessian of the reduced dual times a direction of tau. ridge: added to its diagonal."""
     n_types, children = len(onto.types) - 1, free.shape[1]
     fours = children - children % 4
     shift = np.zeros(children)
@@ -283,13 +284,13 @@ def towards(origin: FloatArray, step: float, direction: FloatArray, out: FloatAr
 def newton_direction(onto: Polytope, largest: float, point: Point, direction: FloatArray) -> None:
     """Solve Hessian x direction = gradient by conjugate gradients with a diagonal preconditioner.
 
-    The direction that raises all totals and all lambdas together is all but singular, hence a ridge that vanishes with
-    the gradient.
+    The direction that raises all totals and lambdas together is nearly singular, hence a ridge that vanishes with the
+    gradient.
     """
     groups, children = direction.shape
     mean = np.empty(len(point.x))
     diagonal, ridge = np.zeros((groups, children)), np.zeros((groups, children))
-    left, search, image = np.zeros((groups, children)), np.zeros((groups, children)), np.zeros((groups, children))
+    residual, search, image = np.zeros((groups, children)), np.zeros((groups, children)), np.zeros((groups, children))
     free_metric(onto, point, mean, diagonal)
     direction[:] = 0.0
     power = 0.0
@@ -299,9 +300,9 @@ def newton_direction(onto: Polytope, largest: float, point: Point, direction: Fl
                 inside = onto.lo[g, c] < point.levels[g, c] < onto.hi[g, c]
                 ridge[g, c] = (min(1e-2, 1e-2 * largest) + (1.0 if inside else 0.0)) / onto.mu[g, c]
                 diagonal[g, c] += ridge[g, c]
-                left[g, c] = point.short[g, c]
-                search[g, c] = left[g, c] / diagonal[g, c]
-                power += left[g, c] * search[g, c]
+                residual[g, c] = point.short[g, c]
+                search[g, c] = residual[g, c] / diagonal[g, c]
+                power += residual[g, c] * search[g, c]
             else:
                 diagonal[g, c] = np.inf
     accuracy = min(1e-2, max(1e-6, 0.1 * largest))
@@ -317,11 +318,11 @@ def newton_direction(onto: Polytope, largest: float, point: Point, direction: Fl
         for g in range(groups):
             for c in range(children):
                 direction[g, c] += step * search[g, c]
-                left[g, c] -= step * image[g, c]
-                following += left[g, c] * left[g, c] / diagonal[g, c]
+                residual[g, c] -= step * image[g, c]
+                following += residual[g, c] * residual[g, c] / diagonal[g, c]
         for g in range(groups):
             for c in range(children):
-                search[g, c] = left[g, c] / diagonal[g, c] + following / power * search[g, c]
+                search[g, c] = residual[g, c] / diagonal[g, c] + following / power * search[g, c]
         power = following
 
 
@@ -335,7 +336,7 @@ def ascend(onto: Polytope, v: FloatArray, anchor: FloatArray, largest: float, po
     newton_direction(onto, largest, point, direction)
     slope, step = inner(direction, point.short), 1.0
     towards(point.tau, 0.0, direction, origin)
-    value = np.nan  # of the dual at the origin: only where the full step does not halve the residual
+    value = np.nan  # dual at the origin, needed only if the full step does not halve the residual
     for _ in range(HALVINGS):
         towards(origin, step, direction, point.tau)
         residual = evaluate(onto, v, anchor, point)

@@ -1,4 +1,4 @@
-"""The least squares of one parent by general solvers, PIQP and Clarabel, where ours does not converge."""
+"""The least squares of one parent by general solvers, PIQP and Clarabel, if ours does not converge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spine.top_down.integer_programs import sums_of, sums_of_sets, upper_bounds
 from spine.top_down.own_answers import ParentProblem
 
 QPSolver = Literal["piqp", "clarabel"]
-SOLVERS: tuple[QPSolver, ...] = ("piqp", "clarabel")  # the first that meets the constraints is used
+SOLVERS: tuple[QPSolver, ...] = ("piqp", "clarabel")  # the first to meet the constraints is used
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
 Sparse = Any  # a scipy.sparse array
 
@@ -39,7 +39,7 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
 
 
 def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
-    """Return (n, K) by a general solver, or None if it gives up."""
+    """Return (n, K) from a general solver, or None if it gives up."""
     hessian, linear = problem.objective.quadratic(problem.parent.cells)
     a, low, high = constraints(problem)
     upper = np.where(problem.allowed_cells, np.inf, 0.0).ravel()

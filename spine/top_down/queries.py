@@ -1,11 +1,9 @@
-"""Query groups as index maps, and their noisy answers; the variances of these are public.
+"""Query groups as index maps, and their noisy answers, whose variances are public.
 
-Each cell of the histogram is in one coordinate of a query group (a 0/1 partition).
-
-A query group that does not ask an axis sums over it, and its sums are sums of any finer group's. `query_hierarchy`
-finds for each group the coarsest of the finer ones: votingage*hispanic*cenrace (252 sums of the 2,016 cells) gives the
-five groups on these axes, hhgq (8 sums) gives hhinstlevels and total, so the 2,016 cells are summed twice, not eleven
-times.
+A query group partitions the cells: each cell is in one coordinate. A group without an axis sums over it, so its sums
+are sums of any finer group's. `query_hierarchy` finds the coarsest finer group of each: votingage*hispanic*cenrace (252
+sums of the 2,016 cells) gives the five groups on these axes, hhgq (8 sums) gives hhinstlevels and total. The 2,016
+cells are thus summed twice, not eleven times.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from spine.top_down.histogram import Product, TrueHistograms
 
 @dataclass(frozen=True)
 class QueryGroup:
-    """One query group: the (cells,) coordinate that each cell is counted in, and the number of coordinates."""
+    """One query group: the (cells,) coordinate of each cell, and the number of coordinates."""
 
     name: str
     coordinate: IntArray
@@ -37,11 +35,11 @@ class QueryGroup:
 
 
 class QueryHierarchy(NamedTuple):
-    """Query groups, widest first, the first `detailed`; each of the others is summed from a finer one before it.
+    """Query groups, widest first, beginning with `detailed`; each later group is summed from a finer one before it.
 
     offsets: (groups + 1,) first coordinate of each group among those of all. finer: (groups,) the finer group (0 for
-    `detailed` itself). parent_of: for each coordinate of the finer group the group's coordinate that it is summed into,
-    all groups' one after the other, from parent_offsets, (groups,).
+    `detailed` itself). parent_of: for each coordinate of the finer group, the group's coordinate that it is summed
+    into; all groups concatenated, from parent_offsets, (groups,).
     """
 
     offsets: IntArray
@@ -52,14 +50,14 @@ class QueryHierarchy(NamedTuple):
 
 @lru_cache(maxsize=256)
 def query_group(product: Product, name: str) -> QueryGroup:
-    """Return the query group of that name; ValueError for an axis that is not there: see `Product.partition`."""
+    """Return the query group of that name. Raises ValueError for an unknown axis (`Product.partition`)."""
     coordinate, width = product.partition(name)
     coordinate.flags.writeable = False
     return QueryGroup(name, coordinate, width)
 
 
 def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:
-    """Return the hierarchy of these groups, widest first: each is summed from the narrowest one that refines it."""
+    """Return the hierarchy of these groups, widest first; each is summed from the narrowest group that refines it."""
     finer, parents = [0], [np.zeros(0, np.int64)]
     for at, group in enumerate(groups[1:], start=1):
         for before in range(at - 1, -1, -1):
@@ -76,14 +74,14 @@ def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:
 
 
 def parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
-    """Return the coordinate of `coarse` that contains each coordinate of `fine`; None where several meet one."""
+    """Return the coordinate of `coarse` that contains each coordinate of `fine`, or None if several meet."""
     found = np.zeros(fine.width, np.int64)
     found[fine.coordinate] = coarse.coordinate
     return found if np.array_equal(found[fine.coordinate], coarse.coordinate) else None
 
 
 def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:
-    """Return for each group the (cells,) coordinate, among those of all groups, that each cell is counted in."""
+    """Return, by group, the (cells,) coordinate of each cell among the coordinates of all groups."""
     found = [cells]
     for q in range(1, len(queries.finer)):
         own = found[queries.finer[q]] - queries.offsets[queries.finer[q]]
@@ -98,9 +96,9 @@ def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, las
 
 
 def group_sums(group: QueryGroup, rows: int, row: IntArray, cell: IntArray, count: IntArray) -> IntArray:
-    """Return the (rows, coordinates) sums of a query group, of entries (row, cell, count)."""
+    """Return the (rows, coordinates) sums of a query group over entries (row, cell, count)."""
     sums = np.zeros(rows * group.width, np.int64)
-    np.add.at(sums, row * group.width + group.coordinate[cell], count)  # faster than by pairs
+    np.add.at(sums, row * group.width + group.coordinate[cell], count)  # faster than with pairs
     return sums.reshape(rows, group.width)
 
 
@@ -108,8 +106,8 @@ def group_sums(group: QueryGroup, rows: int, row: IntArray, cell: IntArray, coun
 class NoisyAnswers:
     """The noisy answers of the geounits first, ..., last - 1 of a level.
 
-    answers: for each query group asked on the level its (last - first, coordinates) answers, each the exact count plus
-    noise of the variance that the geounit's share gives. Rows of geounits with share 0 are not measured: never read.
+    answers: by query group of the level, (last - first, coordinates) exact counts plus noise of the variance that the
+    geounit's share gives. Rows of geounits with share 0 are not measured and must not be read.
     """
 
     first: int
@@ -117,15 +115,15 @@ class NoisyAnswers:
     answers: Mapping[str, IntArray]
 
 
-# measure(level, first, last): level is an index into the spine's levels. Asked again, it must answer the same.
+# measure(level, first, last): level is an index into the spine's levels. Repeated calls return the same answers.
 Measure: TypeAlias = Callable[[int, int, int], NoisyAnswers]
 
 
 def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -> float:
     """Return 1 / variance of a coordinate's noise: the weight of its query group in least squares.
 
-    rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is
-    2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: no other place of the estimation makes a budget a float.
+    rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is 2 exp(-1/b) /
+    (1 - exp(-1/b))^2. Exact until the last step: only here the estimation makes a budget a float.
     """
     if allocation.definition == "zcdp":
         return float(1 / parameter(allocation, share, alpha))

@@ -1,12 +1,12 @@
-"""Rounding: integers next to the least-squares solution, as close as can be to its nested sums.
+"""Rounding: integers next to the least-squares solution, with nested sums as close to its own as possible.
 
-    f = floor(x), b in {0, 1}, sum over children of b = what the parent has left, facilities' lower bounds met by f + b,
+    f = floor(x), b in {0, 1}, sum over children of b = the parent's remainder, facilities' lower bounds met by f + b,
     min  sum over children [ w |sum b - t| + sum over nested query groups |Q b - round(Q frac)| + v |b - round(frac)| ]
 
 with frac = x - f, v the cells' weight, and round half to even: the production program's objective as it is executed.
 Sums nest in each child, cells meet in the parent: both are laminar, so this is a minimum-cost flow  source -> (state)
 -> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell -> sink  with convex piecewise linear costs, and an
-integral optimum exists whenever x violates the parent's by less than one person altogether (every cut is an inequality
+integral optimum exists if x violates the parent's sums by less than one person in total (every cut is an inequality
 between integers: Hoffman's theorem).
 """
 
@@ -21,12 +21,12 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 
-SNAP = 1e-7  # fractions below are 0
+SNAP = 1e-7  # fractions below this are 0
 
 
 @compiled
 def floors(x: FloatArray, allowed: BoolArray, quarters_type: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return floor(x), where a rounding error below an integer counts as that integer, and the fractions above it."""
+    """Return floor(x) and the fractions above it; an x below an integer by a rounding error counts as that."""
     cells, children = x.shape
     delta = min(1e-6, 0.1 / (cells * children))
     whole, fraction = np.zeros((cells, children), np.int64), np.zeros((cells, children))
@@ -34,8 +34,8 @@ def floors(x: FloatArray, allowed: BoolArray, quarters_type: IntArray) -> tuple[
         for c in range(children):
             if allowed[quarters_type[i], c]:
                 whole[i, c] = int(np.floor(x[i, c] + delta))
-                left = min(1.0, x[i, c] - whole[i, c])
-                fraction[i, c] = left if left >= SNAP else 0.0
+                above = min(1.0, x[i, c] - whole[i, c])
+                fraction[i, c] = above if above >= SNAP else 0.0
     return whole, fraction
 
 
@@ -50,9 +50,9 @@ def one_arc(arcs: Network, at: int, tail: int, head: int, capacity: int, cost: i
 def convex_arcs(
     arcs: Network, at: int, tail: int, head: int, lower_bound: int, target: float, most: int, weight: int, reward: int
 ) -> int:
-    """Add arcs whose flow u costs weight |u - target|, and `reward` less for each of the first `lower_bound` units.
+    """Add arcs whose flow u costs weight |u - target|, less `reward` for each of the first `lower_bound` units.
 
-    The target is rounded half to even first. Returns the next place.
+    The target is first rounded half to even. Returns the next place.
     """
     low = int(np.rint(target))
     done = 0
@@ -66,7 +66,7 @@ def convex_arcs(
         else:
             end, slope = most, weight
         end = min(end, most)
-        if part >= 2 and done < lower_bound:  # lower bounds beyond the target
+        if part >= 2 and done < lower_bound:  # the lower bound exceeds the target
             extra = min(end, lower_bound)
             if extra > done:
                 at = one_arc(arcs, at, tail, head, extra - done, slope - reward)
@@ -80,13 +80,14 @@ def convex_arcs(
 class Remainder(NamedTuple):
     """The units to distribute above the integers below x.
 
-    whole, fraction: (cells, children), see `floors`. left: (cells,) of each cell. amount: of all cells. live: (cells,)
-    number of each cell among those with something left, -1 for the others. live_cells: how many these are.
+    whole, fraction: (cells, children), from `floors`. remaining: (cells,) units of each cell. amount: of all cells.
+    live: (cells,) number of each cell with remaining units among such cells, -1 for others. live_cells: the number of
+    live cells.
     """
 
     whole: IntArray
     fraction: FloatArray
-    left: IntArray
+    remaining: IntArray
     amount: int
     live: IntArray
     live_cells: int
@@ -94,32 +95,32 @@ class Remainder(NamedTuple):
 
 @compiled
 def remainder(x: FloatArray, parent: Parent) -> Remainder:
-    """Phase 1: find the integers below x and what is left of the parent's counts."""
+    """Phase 1: find the integers below x and the remaining units of the parent's counts."""
     cells, children = x.shape
     counts, total = parent.counts, parent.total
     whole, fraction = floors(x, parent.allowed, parent.quarters_type)
-    left = np.zeros(cells, np.int64)
+    remaining = np.zeros(cells, np.int64)
     amount, live_cells, held = 0, 0, 0
     live = np.empty(cells, np.int64)
     for i in range(cells):
         for c in range(children):
             held += whole[i, c]
-            left[i] += 1 if len(counts) == 0 else -whole[i, c]
+            remaining[i] += 1 if len(counts) == 0 else -whole[i, c]
         if len(counts):
-            left[i] += counts[i]
-            amount += left[i]
-        live[i] = live_cells if left[i] > 0 else -1
-        live_cells += left[i] > 0
+            remaining[i] += counts[i]
+            amount += remaining[i]
+        live[i] = live_cells if remaining[i] > 0 else -1
+        live_cells += remaining[i] > 0
     if len(total):
         amount = total[0] - held
-    return Remainder(whole, fraction, left, amount, live, live_cells)
+    return Remainder(whole, fraction, remaining, amount, live, live_cells)
 
 
 class Nodes(NamedTuple):
     """The numbers of the network's nodes: source, states, children, each nested group's sums, live cells, sink.
 
     children: the first child's. first: (groups + 1,) the first sum's of each group, then the first cell's. sums:
-    (groups,) how many sums of each group hold a live cell. number: (groups, cells) the sum of each live cell. sink.
+    (groups,) number of sums with a live cell. number: (groups, cells) the sum of each live cell. sink: the last.
     """
 
     children: int
@@ -131,7 +132,7 @@ class Nodes(NamedTuple):
 
 @compiled
 def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
-    """Phase 2: number the nodes; only sums that hold a live cell have one, for every child."""
+    """Phase 2: number the nodes. Only sums with a live cell have nodes, one for every child."""
     nested, live = parent.nested, rest.live
     groups, cells = nested.shape
     children = rest.whole.shape[1]
@@ -152,7 +153,7 @@ def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
 
 
 class Costs(NamedTuple):
-    """What a unit costs: `total` for a child's total off its target, `reward` less below a lower bound."""
+    """Costs of a unit: `total`, of a child's total off its target; `reward`, the discount below a lower bound."""
 
     total: int
     reward: int
@@ -160,16 +161,16 @@ class Costs(NamedTuple):
 
 @compiled
 def child_arcs(arcs: Network, parent: Parent, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
-    """Phase 3: put the arcs from the source, or its states, to the children; return how many arcs there are."""
+    """Phase 3: put the arcs from the source, or its states, to the children; return the number of arcs."""
     state, state_totals, at = parent.state, parent.state_totals, 0
     cells, children = rest.whole.shape
     for s in range(len(state_totals)):
-        left = state_totals[s]
+        remaining = state_totals[s]
         for c in range(children):
             if state[c] == s:
                 for i in range(cells):
-                    left -= rest.whole[i, c]
-        at = one_arc(arcs, at, 0, 1 + s, left, 0)
+                    remaining -= rest.whole[i, c]
+        at = one_arc(arcs, at, 0, 1 + s, remaining, 0)
     for c in range(children):
         target, most = 0.0, 0
         for i in range(cells):
@@ -182,7 +183,7 @@ def child_arcs(arcs: Network, parent: Parent, rest: Remainder, nodes: Nodes, cos
 
 @compiled
 def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes, costs: Costs) -> int:
-    """Phase 4: add the arcs from the children down their nested sums; return how many arcs there are."""
+    """Phase 4: add the arcs from the children down their nested sums; return the number of arcs."""
     allowed, quarters_type, whole = parent.allowed, parent.quarters_type, rest.whole
     cells, children = whole.shape
     target, most, example = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
@@ -226,7 +227,7 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
 
 @compiled
 def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes) -> int:
-    """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return how many arcs there are."""
+    """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return the number of arcs."""
     allowed, quarters_type, groups = parent.allowed, parent.quarters_type, len(nodes.sums)
     cells, children = rest.whole.shape
     for i in range(cells):
@@ -240,16 +241,16 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
                     at = one_arc(arcs, at, above, nodes.first[groups] + rest.live[i], 1, cost)
     for i in range(cells):
         if rest.live[i] >= 0:
-            at = one_arc(arcs, at, nodes.first[groups] + rest.live[i], nodes.sink, rest.left[i], 0)
+            at = one_arc(arcs, at, nodes.first[groups] + rest.live[i], nodes.sink, rest.remaining[i], 0)
     return at
 
 
 @compiled
 def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray, int]:
-    """Round x, (cells, children): phases 1 to 5 make the network, its cheapest flow is added to the integers below x.
+    """Round x, (cells, children): phases 1 to 5 make the network; its cheapest flow is added to the integers below x.
 
-    Returns (cells, children) integers, and how many units found no path (0 if x is feasible). total_first: a child's
-    total outweighs all else.
+    Returns (cells, children) integers, and the number of units without a path (0 if x is feasible). total_first: a
+    child's total outweighs all other costs.
     """
     rest = remainder(x, parent)
     if rest.amount <= 0:
@@ -284,6 +285,6 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
 
 
 def compile_rounding() -> None:
-    """Compile `rounded` for what estimates give it: it shares no kernel with the least squares of another process."""
+    """Compile `rounded` for the types of estimates; no other process's least squares shares its kernels."""
     one = np.zeros((1, 1), np.int64)
     rounded(np.zeros((1, 1)), Parent(one[0], one[0], one[0], one == 0, one, one), True)

@@ -1,9 +1,9 @@
-"""Solve the problem of one parent: least squares, rounding, and what follows where a solver fails.
+"""Solve the problem of one parent: least squares, rounding, and fallbacks if a solver fails.
 
-A solve that does not converge, or misses a band by more than 1e-6, is done again from the start with other settings,
-then, up to 12,000 unknowns, by general solvers; else the best iterate is used: every iterate meets sums and zeros, so
-it can be rounded as long as it misses bands and bounds by less than half a person. No constraint is dropped, no noise
-drawn again.
+A solve that does not converge, or misses a band by more than 1e-6, is repeated from the start with other settings,
+then, up to 12,000 unknowns, by general solvers; else the best iterate is used. Every iterate meets sums and zeros, so
+it can be rounded if it misses bands and bounds by less than half a person. Constraints are never dropped, and noise is
+never drawn again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spine.top_down.rounding import rounded
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
 By = Literal["flow", "highs", "any"]
-SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
+SOUND = 0.5  # persons; rounding is sound if all sums together are missed by less
 
 
 class EstimationError(Exception):
@@ -28,7 +28,7 @@ class EstimationError(Exception):
 
 
 def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
-    """Solve the least squares; return (n, K), iterations, the solver, and the most by which a constraint is missed."""
+    """Solve the least squares; return (n, K), the iterations, the solver, and the largest violation of a constraint."""
     iterations = 0
     stop = STEP if len(problem.parent.counts) else 10 * STEP  # a root has the largest counts
     for name in ("own", "own, careful"):
@@ -48,9 +48,9 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
 
 
 def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tuple[IntArray, By]:
-    """Round x, (n, K), and return what rounded it; EstimationError if the integers break a sum, a zero or a bound.
+    """Round x, (n, K), and return the method. Raises EstimationError if the integers break a sum, a zero or a bound.
 
-    total_first: a child's total outweighs all else.
+    total_first: a child's total outweighs all other costs.
     """
     whole, missing = rounded(x, problem.parent, total_first)
     if not missing and not broken_rule(problem, whole):
@@ -64,7 +64,7 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tup
 
 
 def broken_rule(problem: ParentProblem, x: IntArray) -> str:
-    """Return the rule that the integers x, (n, K), break, or an empty text."""
+    """Return the rule that the integers x, (n, K), break, or ""."""
     parent = problem.parent
     if wrong := [rule for rule, missed in problem.missed(x).items() if missed > 0]:
         return wrong[0]

@@ -1,10 +1,10 @@
 """Pass 0: the children's totals, exactly.
 
-min sum_c s_c (T_c - y_c)^2 where the totals are those of some division of the parent among its children. Which totals
-can be divided depends on the parent only through its count of each type of living quarters: every set A of types must
-find room, T(children that allow some type of A) >= P(A), in addition to T >= 0 and sum T = P. These are the bases of a
-supermodular function, so the minimum is found by Groenevelt's decomposition: solve without the sets, split along the
-most violated one, solve both halves. With 8 types there are only 256 sets, so all are checked.
+min sum_c s_c (T_c - y_c)^2, where the totals are those of some division of the parent among its children. Whether
+totals can be divided depends on the parent only through its count by type of living quarters: every set A of types
+needs T(children that allow some type of A) >= P(A), besides T >= 0 and sum T = P. These are the bases of a supermodular
+function, so Groenevelt's decomposition finds the minimum: solve without the sets, split along the most violated one,
+solve both halves. With 8 types there are 256 sets, so all are checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spine.compiled import compiled
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.least_squares import STEP, Misfit, Parent, Sums, inverse_row_sums, minimum
 
-TOLERANCE = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
+TOLERANCE = 1e-12  # relative to a total: a smaller violation of a set is a rounding error
 DYKSTRA_ROUNDS = 10_000
 AGREED = 1e-9  # persons by which both sets' projections may differ at the end
 
@@ -24,7 +24,7 @@ AGREED = 1e-9  # persons by which both sets' projections may differ at the end
 def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatArray, counts: FloatArray) -> FloatArray:
     """Return the (children,) totals nearest to y with weights s.
 
-    allowed, lower_bound: (types, children), of the persons of each type. counts: (types,) of the parent.
+    allowed, lower_bound: (types, children). counts: (types,) of the parent.
     """
     n_types, children = allowed.shape
     bound, supply = np.zeros(children), counts.copy()
@@ -38,7 +38,7 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatA
             if allowed[t, c] and supply[t] > 0.0:
                 mask[c] |= 1 << t
     result = np.zeros(children)
-    region = np.zeros(children, np.int64)  # which regions the children are in; regions[r] = its types
+    region = np.zeros(children, np.int64)  # region of each child; regions[r] = its types
     regions = [(1 << n_types) - 1]
     at = 0
     while at < len(regions):
@@ -82,7 +82,7 @@ def supply_of(supply: FloatArray, types: int) -> float:
 def most_violated(
     totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, types: int
 ) -> tuple[int, float]:
-    """Return the set of types (bits, possibly none) that lacks the most room, and how much."""
+    """Return the set of types (bits, perhaps empty) with the largest violation, and that violation."""
     worst, most = 0, -np.inf
     subset = types
     while True:
@@ -107,9 +107,9 @@ def totals_in_groups(
     group: IntArray,
     group_totals: IntArray,
 ) -> FloatArray:
-    """Return `totals` where those of each group of children sum to its declared total (states, under the nation).
+    """Return `totals` where each group of children sums to its declared total (states, under the nation).
 
-    Dykstra's alternating projections: both sets are projected on exactly; the first round is nearly always the last.
+    Dykstra's alternating projections onto two sets, each exact; the first round is nearly always the last.
     """
     give = np.where((allowed & (counts > 0)[:, None]).any(axis=0), 1 / s, 0.0)
     width = np.bincount(group, give)
@@ -130,9 +130,9 @@ def totals_in_groups(
 
 
 def totals_in_sets(y: FloatArray, s: FloatArray, parent: Parent, counts: FloatArray) -> FloatArray:
-    """Return the (children,) totals nearest to y with weights s, where sets of types are bounded, or types are many.
+    """Return the (children,) totals nearest to y with weights s, with bounded sets of types or many types.
 
-    The same least squares as of cells, of the parent's numbers by type. counts: (types,) of the parent.
+    It solves the least squares of the cells, over the parent's counts by type. counts: (types,) of the parent.
     """
     n, children = parent.allowed.shape
     at = np.arange(n)

@@ -1,7 +1,7 @@
-"""Two cells whose sum is declared, as vacant and occupied housing units: one unknown a geounit, in closed form.
+"""Two cells with a declared sum, such as vacant and occupied housing units: one unknown per geounit, in closed form.
 
-The number of housing units is invariant, so of (vacant, occupied) one is left: with noisy answers y0, y1 of equal
-variance the best target for occupied is (hu - y0 + y1) / 2, of weight proportional to the share. The children of a
+The number of housing units is invariant, so one of (vacant, occupied) is unknown: for noisy answers y0, y1 of equal
+variance, the best target of occupied is (hu - y0 + y1) / 2, with weight proportional to the share. The children of a
 parent are projected onto {sum = the parent's, 0 <= occupied <= hu} (one multiplier) and rounded by largest remainder.
 """
 
@@ -15,7 +15,7 @@ from spine.top_down.histogram import Estimates, from_entries
 
 
 def targets(units: IntArray, answers: IntArray) -> FloatArray:
-    """Return the (geounits,) targets of occupied units; answers: (geounits, 2) noisy vacant and occupied."""
+    """Return the (geounits,) targets of occupied units. answers: (geounits, 2) noisy vacant and occupied."""
     return (units - answers[:, 0] + answers[:, 1]) / 2
 
 
@@ -29,7 +29,7 @@ def estimates(level: int, first: int, units: IntArray, occupied: IntArray) -> Es
 
 @compiled
 def children(occupied: IntArray, first: IntArray, units: IntArray, target: FloatArray, weight: FloatArray) -> IntArray:
-    """Return the (children,) occupied units of all parents' children; first: (parents + 1,) their first children."""
+    """Return the (children,) occupied units of all parents' children. first: (parents + 1,) their first children."""
     result = np.zeros(len(units), np.int64)
     for p in range(len(occupied)):
         start, end = first[p], first[p + 1]
@@ -45,8 +45,8 @@ def children(occupied: IntArray, first: IntArray, units: IntArray, target: Float
 def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray) -> FloatArray:
     """Minimize sum weight (o - target)^2 with sum o = total, 0 <= o <= units: o = clip(target + lambda / weight).
 
-    Bisection to adjacent floats would do; between the bounds at which all are empty and all are full, Newton with a
-    bracket ends after a few steps, for the sum is piecewise linear.
+    The sum is piecewise linear in lambda, so bracketed Newton, between the bounds at which all are empty and all full,
+    ends after few steps.
     """
     n = len(units)
     low, high = np.inf, -np.inf
@@ -80,17 +80,17 @@ def divided(total: int, units: IntArray, target: FloatArray, weight: FloatArray)
 
 @compiled
 def whole(total: int, most: IntArray, share: FloatArray) -> IntArray:
-    """Return integers next to the shares of a total, each at most `most`: the largest fractions go up.
+    """Return integers next to the shares of a total, each at most `most`: the largest fractions are rounded up.
 
-    Ties, and what rounding errors leave, in spine order.
+    Ties, and units that rounding errors leave over, go in spine order.
     """
-    n, left = len(most), total
+    n, remaining = len(most), total
     result, fraction = np.empty(n, np.int64), np.empty(n)
     for c in range(n):
         result[c] = min(most[c], int(np.floor(share[c] + 1e-9)))
         fraction[c] = share[c] - result[c] if result[c] < most[c] else -np.inf
-        left -= result[c]
-    for _ in range(left):
+        remaining -= result[c]
+    for _ in range(remaining):
         best = 0
         for c in range(1, n):
             if fraction[c] > fraction[best]:

@@ -1,4 +1,4 @@
-"""Persons described by hand for the attribute-loss analyses. No data is read.
+"""Parse persons described by hand for the attribute-loss analyses. No data is read.
 
 A person is `name=Bob, age=16, relation=biological child, size=3, family=yes`.
 """
@@ -43,7 +43,7 @@ def person(values: Mapping[str, str]) -> Person:
 
 
 def check_keys(values: Mapping[str, str], required: tuple[str, ...], optional: tuple[str, ...]) -> None:
-    """Refuse a description with missing or unknown keys."""
+    """Raise Refused for a description with missing or unknown keys."""
     who = values.get("name", "a person")
     if missing := [key for key in required if key not in values]:
         raise Refused(f"{who}: {', '.join(missing)} is missing; a person has {', '.join(required + optional)}")
@@ -52,7 +52,7 @@ def check_keys(values: Mapping[str, str], required: tuple[str, ...], optional: t
 
 
 def whole(values: Mapping[str, str], key: str) -> int:
-    """Return the whole number under a key."""
+    """Return the integer under a key."""
     try:
         return int(values[key])
     except ValueError:

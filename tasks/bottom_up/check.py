@@ -1,4 +1,4 @@
-"""Checks of a bottom-up release, from its files alone: what its design says of its manifest, and its tables."""
+"""Check bottom-up releases from their files alone: the manifest against the design, and the tables."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tasks.releases.received import NotOfRelease, path_in
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements of a release besides those of every release."""
+    """Return the statements of a release besides those that every release makes."""
     design = read_design(manifest["design"])
     return designed(design, _cases(design, _read(release, design)[1]))
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check the cells of the histogram, its totals, and every table against the sums of the histogram."""
-    yield NotChecked("names.csv*", "names are public, and of no file of the release")
-    yield NotChecked("points.csv*", "points are public, and of no file of the release")
+    yield NotChecked("names.csv*", "names are public and do not follow from the release")
+    yield NotChecked("points.csv*", "points are public and do not follow from the release")
     design = read_design(manifest["design"])
     count, reported = _read(release, design)
     yield _check_cells(design, count, reported)
@@ -41,7 +41,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the count of each cell of the histogram, in steps, and the cells that the release has."""
+    """Return the count of each cell of the histogram, in steps, and which cells the release has."""
     histogram = design.declared.histogram
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
     place = np.zeros(len(table), np.int64)
@@ -57,7 +57,7 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
-    """Return what was done with each group of totals: one without cells in the release is inconsistent."""
+    """Return what was done with each group of totals; a group without cells in the release is inconsistent."""
     if design.totals is None:
         return []
     totals, group = design.totals, design.groups_of_totals(np.arange(len(reported)))
@@ -71,7 +71,7 @@ def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
 
 
 def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
-    """Check that each possible cell of a reported group is there, and that calibrated groups sum to their totals."""
+    """Check that every possible cell of a reported group exists, and that calibrated groups sum to their totals."""
     histogram, faults = design.declared.histogram, []
     expected = histogram.possible.copy()
     if design.totals is not None:
@@ -83,5 +83,5 @@ def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.
                 label = histogram.groups(design.totals.names).label(number)
                 faults.append(f"the counts of {label} do not sum to their total")
     if (differ := int((expected != reported).sum())) > 0:
-        faults.append(f"{differ:,} declared cells are missing, or not of it")
+        faults.append(f"{differ:,} declared cells are missing or unexpected")
     return Check("cells of the histogram", f"{histogram.cells:,} cells", tuple(faults))

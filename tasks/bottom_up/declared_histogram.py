@@ -1,7 +1,7 @@
 """The histogram of a declaration (docs/declarations.md): its leaves x its axes. Levels and recodes are coarser axes.
 
-Budget, queries, declared figures and passes of a declaration are of das tda alone. Everything here is public. Names and
-codes with which no release could be written are refused here, before anything is spent.
+Budget, queries, declared counts and passes of a declaration apply to das tda only. Everything here is public. Names and
+codes that a release could not have are refused here, before any budget is spent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tasks.releases.received import LARGEST_READ
 
 NAME = r"[^\W\d_]\w{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
-LONGEST_MARGINAL = 200  # characters of its names: they name a file
-MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
+LONGEST_MARGINAL = 200  # characters of its names, which name a file
+MOST_STEPS = 1 << 31  # of a record's weight: counts of 2^32 such records fit int64
 LARGEST_DECLARATION = 12 << 20  # characters, with its leaves: a manifest has 32 MiB at most, with the totals
 MOST_CELLS = 1 << 31
 DOMAIN = (
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class DeclaredHistogram:
     """A declaration's histogram.
 
-    declaration: the keys that das bottom-up reads, as JSON has them. leaves: the columns of the table of leaves.
+    declaration: the keys that das bottom-up reads, as JSON. leaves: the columns of the table of leaves.
     """
 
     declaration: Mapping[str, Any]
@@ -73,7 +73,7 @@ class DeclaredHistogram:
     def _levels(self, key: str) -> list[Recode]:
         """Return each column of a level above the leaves, as groups of the axis of leaves.
 
-        Where equal codes under different parents name different geounits, the code has those above it: `2/01`.
+        If equal codes under different parents name different geounits, the code is prefixed by those above it: `2/01`.
         """
         above: list[str] = []
         recodes = []
@@ -87,23 +87,23 @@ class DeclaredHistogram:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names by which counts can be summed: of axes, levels and recodes."""
+        """The names that counts can be summed by: of axes, levels and recodes."""
         return (*self.histogram.names, *(recode.name for recode in self.histogram.recodes))
 
     @cached_property
     def coordinates(self) -> dict[str, dict[str, int]]:
-        """By axis the coordinate of each value of its column."""
+        """By axis, the coordinate of each value of its column."""
         own = {name: coordinates(axis) for name, axis in self.form.axes.items()}
         return {axis.name: own.get(axis.name, axis.coordinates) for axis in self.histogram.axes}
 
     @property
     def charged(self) -> tuple[str, ...]:
-        """The states that a run charges in its account: those declared, else every one."""
+        """The states that a run charges in its account: the declared ones, or every state."""
         return self.form.states or EVERYWHERE
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the table must have; it may have more."""
+        """The columns that the table must have; it may have others."""
         weight = self.form.weight
         return (*(axis.column for axis in self.histogram.axes), *((weight.column,) if weight else ()))
 
@@ -113,7 +113,7 @@ class DeclaredHistogram:
         return self.form.weight.grid if self.form.weight else Fraction(1)
 
     def mechanism(self, epsilon: Fraction) -> BottomUp:
-        """Return the mechanism at a budget, with the sensitivity that the weights give it."""
+        """Return the mechanism at a budget, with the sensitivity that follows from the weights."""
         form = self.form
         unit = form.unit or ("household" if form.records == "household" else "person")
         return BottomUp(epsilon, form.weight.most if form.weight else Fraction(1), self.grid, form.records, unit)
@@ -123,16 +123,17 @@ class DeclaredHistogram:
         return sha256(json.dumps([self.declaration, self.leaves], sort_keys=True).encode()).hexdigest()
 
     def regions(self) -> frozenset[Region]:
-        """Return the regions among the codes of an axis, level or recode named as their type, STATE, COUNTY and so on.
+        """Return the regions among the codes of an axis, level or recode that is named as their type, such as STATE or
+        COUNTY.
 
-        None where no states are declared: codes may be those of another country.
+        Empty if no states are declared: codes may be another country's.
         """
         named = [(name.upper(), self.codes(name)) for name in self.region_columns]
         return frozenset(Region.named(kind, code) for kind, codes in named for code in codes if is_region(kind, code))
 
     @property
     def region_columns(self) -> list[str]:
-        """The names whose codes are those of regions."""
+        """The names whose codes are region codes."""
         names = [name for name in self.names if self.form.states and name not in self.form.not_places]
         return [name for name in names if name.upper() in DIGITS]
 
@@ -141,16 +142,16 @@ class DeclaredHistogram:
         return self.histogram.groups((name,)).codes[0]
 
     def spelled(self, name: str) -> str:
-        """Return the name in any case, as a table may spell it, as it is declared; unchanged if it is not declared."""
+        """Return a name, in any case, as it is declared; unchanged if it is not declared."""
         return next((own for own in self.names if own.casefold() == name.casefold()), name)
 
 
 def is_declaration(path: Path) -> bool:
-    """Return whether a file is a declaration, or a domain, which its reader refuses; large files are not read."""
+    """Return whether a file is a declaration or a domain, which the reader refuses. Large files are not read."""
     try:
         return path.stat().st_size <= LARGEST_READ and bool({"factors", "axes"} & read_raw(str(path)).keys())
     except (Refused, OSError):
-        return False  # whoever reads it says why
+        return False  # its reader says why
 
 
 def read_declared_histogram(path: Path) -> DeclaredHistogram:
@@ -171,14 +172,14 @@ def read_declared_histogram(path: Path) -> DeclaredHistogram:
 
 
 def _sound(value: T | None, faults: Iterable[Fault]) -> T:
-    """Return a value that has no fault. Raises ValueError with the first fault."""
+    """Return a value without faults. Raises ValueError with the first fault."""
     if (fault := next(iter(faults), None)) is not None or value is None:
         raise ValueError(": ".join(filter(None, fault or ())))
     return value
 
 
 def _read_leaves(path: str, form: TableForm) -> dict[str, tuple[str, ...]]:
-    """Return the columns of the table of leaves that name leaves and levels; none without leaves."""
+    """Return the columns of the table of leaves that name leaves and levels; empty without leaves."""
     if form.leaves is None:
         return {}
     if len(form.leaves.key) > 1:
@@ -204,9 +205,9 @@ def checked_histogram(declaration: Mapping[str, Any], leaves: Mapping[str, Seque
 
 
 def _check_names(declared: DeclaredHistogram) -> None:
-    """Refuse names that a release's tables and files could not have, or not apart.
+    """Refuse names that a release's tables and files cannot have or cannot distinguish.
 
-    The manifest has the declaration, so one is refused that would make it larger than a manifest may be.
+    The manifest includes the declaration, so the declaration is limited in size.
     """
     names = declared.names
     if wrong := [name for name in names if not re.fullmatch(NAME, name) or not slug(name)]:
@@ -225,7 +226,7 @@ def _check_names(declared: DeclaredHistogram) -> None:
 
 
 def check_marginals(declared: DeclaredHistogram, marginals: Sequence[Sequence[str]]) -> None:
-    """Refuse marginals that are not declared, that appear twice, or whose file would have too long a name.
+    """Refuse marginals that are not declared or appear twice, or whose file name would be too long.
 
     Raises ValueError with the marginal and its fault.
     """
@@ -241,11 +242,11 @@ def _check_covered(declared: DeclaredHistogram) -> None:
     """Refuse a declaration with states that would not be charged."""
     form = declared.form
     if unknown := sorted(set(form.not_places) - {*declared.names}):
-        raise ValueError(f"not_places: there is no axis, level or recode {unknown[0]!r}")
+        raise ValueError(f"not_places: {unknown[0]!r} is not an axis, level or recode")
     if not form.states:
         return  # charged everywhere
     for name in sorted(declared.names, key=lambda name: name.upper() != "STATE"):
-        codes = declared.coordinates.get(name) or declared.codes(name)  # of a cell all its values
+        codes = declared.coordinates.get(name) or declared.codes(name)  # a cell's codes are all its values
         if name.upper() == "STATE":
             if uncharged := sorted(set(codes) - set(form.states)):
                 raise ValueError(
@@ -259,7 +260,7 @@ def _check_covered(declared: DeclaredHistogram) -> None:
 
 
 def _check_weight(weight: Weight | None) -> None:
-    """Refuse weights whose sums could pass the numbers that counts are held in."""
+    """Refuse weights whose sums could overflow the integers of counts."""
     if weight and weight.grid > weight.most:
         raise ValueError("weight: grid is above most")
     if weight and max(weight.most, weight.most / weight.grid) > MOST_STEPS:

@@ -1,6 +1,6 @@
 """A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
 
-SYNTHETIC.json marks it. Next to it are its declaration, the counties, and published state totals: of every ten states
+SYNTHETIC.json marks it. With it come its declaration, the counties, and published state totals: of every ten states,
 one total is unpublished and one disagrees with the table.
 """
 
@@ -21,7 +21,7 @@ from tasks.records.marks import Mark, save_mark
 from tasks.releases.digests import file_digest
 
 ROW_GROUP = 1 << 20
-OFF = 10_000  # of a published total that disagrees: more than noise of an epsilon of 1/2 hides
+OFF = 10_000  # error of a total that disagrees: more than the noise at epsilon 1/2 hides
 TABLE, DECLARATION, COUNTIES, TOTALS = "table.parquet", "declaration.toml", "counties.csv", "totals.csv"
 SEXES = ("1", "2")
 QUARTERS = ("000", "101", "103", "201", "301", "401", "501", "601", "701", "801")  # 000: a household
@@ -47,9 +47,9 @@ class Example:
 
 
 def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 60, seed: int = 1960) -> Example:
-    """Write the table, its declaration, totals and the mark into FOLDER; the same for the same arguments.
+    """Write the table, its declaration, totals and the mark into FOLDER; equal arguments give equal files.
 
-    Counties' sizes follow a power law, so that many cells are empty or small. Written a row group at a time.
+    Counties' sizes follow a power law, so many cells are empty or small. Written a row group at a time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     made = Example(folder / TABLE, folder / DECLARATION, folder / TOTALS)

@@ -47,16 +47,16 @@ class Design:
 
     @cached_property
     def mechanism(self) -> BottomUp:
-        """The mechanism, with the sensitivity that the weights give it."""
+        """The mechanism, with the sensitivity that follows from the weights."""
         return self.declared.mechanism(self.epsilon)
 
     @property
     def pieces(self) -> int:
-        """The number of runs of CELLS_EACH cells."""
+        """The number of pieces of CELLS_EACH cells."""
         return -(-self.declared.histogram.cells // CELLS_EACH)
 
     def groups_of_totals(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of totals that each cell is in; -1 for structural zeros, and without totals."""
+        """Return the group of totals of each cell; -1 for structural zeros, and without totals."""
         histogram = self.declared.histogram
         if self.totals is None:
             return np.full(len(cells), -1)
@@ -64,7 +64,7 @@ class Design:
         return np.where(histogram.are_possible(cells), groups, -1)
 
     def described(self) -> dict[str, Any]:
-        """Return the design as a manifest has it; `read_design` reads it."""
+        """Return the design for a manifest; `read_design` reads it."""
         totals = self.totals
         return {
             "declaration": dict(self.declared.declaration),
@@ -78,7 +78,7 @@ class Design:
         }
 
     def digest(self) -> str:
-        """Return one digest of all that shapes the release besides the data."""
+        """Return one digest of everything besides the data that shapes the release."""
         options = {
             "declaration": self.declared.digest(),
             "epsilon": str(self.epsilon),
@@ -92,7 +92,7 @@ class Design:
 
 
 def read_design(stated: Mapping[str, Any]) -> Design:
-    """Return the design that a manifest has. Raises ValueError, TypeError or LookupError where it has none."""
+    """Return the design in a manifest. Raises ValueError, TypeError or LookupError if it has no valid one."""
     declared = checked_histogram(stated["declaration"], stated["leaves"])
     totals, method = stated["totals"], {each: each for each in get_args(Method)}[stated["calibration"]]
     published = totals and {int(group): int(total) for group, total in totals["published"]}
@@ -112,13 +112,13 @@ def read_design(stated: Mapping[str, Any]) -> Design:
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
-    """Add noise to every cell that is not a structural zero, empty ones too."""
+    """Add noise to every cell except structural zeros, including empty cells."""
     design = load_object(run / CHOICES, Design)
     workers.map("measure", run, measure_piece, [(number,) for number in range(design.pieces)])
 
 
 def measure_piece(run: RunDirectory, number: int) -> None:
-    """Measure cells CELLS_EACH * number and on: noisy/NUMBER with `count`, int64, in steps."""
+    """Measure CELLS_EACH cells from CELLS_EACH * number on: noisy/NUMBER with `count`, int64, in steps."""
     folder = run / f"noisy/{number:05d}"
     if folder.exists():
         return

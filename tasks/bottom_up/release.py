@@ -1,7 +1,7 @@
 """Release: the bottom-up histogram, its marginals by addition, and the manifest.
 
-Text is pipe-delimited, with a Parquet twin that has the margins of error. Rows are in the order of the declaration.
-Geographies that calibration dropped are in no table and no sum.
+Text is pipe-delimited; its Parquet twin also has the margins of error. Rows are in the order of the declaration.
+Geographies that calibration dropped are left out of all tables and sums.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.tables.published import margins_of
-from tasks.bottom_up.description import description, table_name
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
+from tasks.bottom_up.release_tables import description, table_name
 from tasks.geography.public_regions import write_regions
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, open_array
@@ -63,7 +63,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
 
 
 def _published(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the counts of a release are of, and how many groups it leaves out."""
+    """Yield the content of a release's counts, and the number of groups that it leaves out."""
     histogram = manifest["histogram"]
     yield f"Sums of one histogram of {histogram['cells']:,} cells by {', '.join(histogram['axes'])}."
     if dropped := sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"]):
@@ -71,7 +71,7 @@ def _published(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
-    """Return the axes, levels and recodes of every table of a release, by its name."""
+    """Return the axes, levels and recodes of every table of a release, by table name."""
     return {"histogram": design.declared.histogram.names} | {table_name(names): names for names in design.marginals}
 
 
@@ -91,7 +91,7 @@ def _write(
 def marginal(
     design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return the groups by these axes, levels and recodes with a cell of the release, their numbers of cells, and sums.
+    """Return the groups by these axes, levels and recodes with a cell in the release, their numbers of cells, and sums.
 
     count: of each cell of the histogram, in steps. reported: the cells that the release has.
     """
@@ -108,7 +108,7 @@ def table_rows(
     draws: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> pa.Table:
-    """Return rows of the table of a marginal, as `marginal` has them, as they are published."""
+    """Return the published rows of a marginal's table, from what `marginal` returns."""
     groups = design.declared.histogram.groups(names)
     columns: dict[str, Any] = {
         name: pa.array(codes, pa.string()).take(pa.array(place))

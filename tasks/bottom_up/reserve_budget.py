@@ -1,4 +1,4 @@
-"""What a bottom-up run asks to be charged."""
+"""The claim of a bottom-up run, and its check before the table is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tasks.records.marks import mark_folder, read_mark
 
 
 def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:
-    """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
+    """Refuse a table without the declared columns, and an account that cannot be charged, before the table is read.
 
-    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
+    Nothing is charged, and marked data needs no account. A run that has tabulated is not checked again.
 
     Raises Refused as `tabulate` does, and Refused, Failed as `authorize` does.
     """

@@ -1,8 +1,8 @@
 """Tabulate: one pass over a large table, partition by partition, to exact counts and a digest.
 
 A partition is 64 MiB of text or a row group of Parquet; a worker holds one. Each distinct value of a column is looked
-up once. Counts of a partition are kept as pairs (cell, steps), so that nothing grows with the number of cells. All of
-it is confidential, and so are the findings.
+up once. A partition's counts are pairs (cell, steps), so memory does not grow with the number of cells. Everything here
+is confidential, findings included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tasks.records.parquet import words_of
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, join_reports, open_records
 
 SOURCE = "prepared/source"
-COUNTS = "counts"  # of each partition its cells, and their steps
+COUNTS = "counts"  # by partition: its cells, and their steps
 NO_WEIGHT = -1
 
 
@@ -44,10 +44,10 @@ class Source(RecordFile):
 def tabulate(run: RunDirectory, workers: Workers, table: str, declared: DeclaredHistogram) -> Input:
     """Check every record of the table and count it into the histogram.
 
-    A run that has counted continues from its own copy, if its table is unchanged or gone.
+    A run that has tabulated continues from its own copy if its table is unchanged or gone.
 
-    Raises Refused where a record has an undeclared value, is in a structural zero or has a bad weight, or the table
-    cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
+    Raises Refused if a record has an undeclared value, is in a structural zero or has an invalid weight, or if the
+    table cannot be read or changes meanwhile. The findings are in the run's findings.json, never in the message.
     """
     if (run / VALIDATED).exists():
         source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Input)
@@ -57,7 +57,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, declared: Declared
         if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
             raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
         return tabulated
-    remove(run / COUNTS)  # of a try that came to no end: the table may be another since
+    remove(run / COUNTS)  # left by an interrupted try; the table may have changed since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, declared))
     save_object(run / VALIDATED, tabulated)
@@ -76,7 +76,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
 
 
 def open_source(table: str, declared: DeclaredHistogram) -> Source:
-    """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
+    """Return the table of a run, by its header. Raises Refused if it cannot be read or lacks a declared column."""
     words = {axis.column: words_of(declared.coordinates[axis.name]) for axis in declared.histogram.axes}
     file, findings = open_records(
         table, declared.columns, more=True, own=True, delimiter=declared.form.delimiter, words=words
@@ -93,7 +93,7 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
 
 
 def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check records, and return the cells of those without a fault, and their steps."""
+    """Check records; return the cells of those without a fault, and their steps."""
     weight, cell = declared.form.weight, checks.cells(declared.histogram, declared.coordinates)
     steps = np.ones(len(checks.rows), np.int64)
     if weight:
@@ -103,7 +103,7 @@ def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.i
 
 
 def weight_steps(weight: Weight, text: str) -> int:
-    """Return a weight in steps of the grid, rounded, ties to even; NO_WEIGHT if it is no number from 0 to `most`."""
+    """Return a weight in steps of the grid, ties rounded to even; NO_WEIGHT unless it is a number from 0 to `most`."""
     try:
         value = exact_number(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Published totals, to which the counts of a bottom-up run are calibrated."""
+"""Published totals that the counts of a bottom-up run are calibrated to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LARGEST_TOTAL = 1 << 53  # steps
 
 @dataclass(frozen=True)
 class Totals:
-    """Published totals, in steps, by group of cells; groups that are not in it are unpublished.
+    """Published totals, in steps, by group of cells. Other groups are unpublished.
 
-    names: the axes, levels and recodes that the groups are by.
+    names: the axes, levels and recodes that define the groups.
     """
 
     names: tuple[str, ...]
@@ -30,8 +30,8 @@ class Totals:
 def read_totals(path: Path, declared: DeclaredHistogram) -> Totals:
     """Read published totals: columns named as axes, levels or recodes, and TOTAL; an empty TOTAL is unpublished.
 
-    Raises Refused with the first fault: an unknown column or code, a group twice, a total that is no number >= 0 or no
-    multiple of the weights' grid.
+    Raises Refused with the first fault: an unknown column or code, a repeated group, or a total that is negative or not
+    a multiple of the weights' grid.
     """
     with refuse_unreadable(path):
         file = open_table(str(path), delimiter=declared.form.delimiter)
@@ -59,7 +59,7 @@ def _steps(text: str, grid: Fraction, line: int) -> int:
     except ValueError as error:
         raise ValueError(f"line {line}: {text[:20]!r} {error}") from None
     if steps < 0 or steps.denominator != 1:
-        raise ValueError(f"line {line}: a total is not negative and a multiple of the grid, {grid}; not {text}")
+        raise ValueError(f"line {line}: a total must be a multiple of the grid, {grid}, and not negative; not {text}")
     if steps > LARGEST_TOTAL:
         raise ValueError(f"line {line}: a total is at most {LARGEST_TOTAL:,} steps of the grid")
     return int(steps)

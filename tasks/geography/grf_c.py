@@ -1,7 +1,7 @@
-"""Blocks and the regions made of them, from GRF-C. Public (docs/spec/files.md#regions).
+"""Blocks and the regions that they make up, from GRF-C. Public (docs/spec/files.md#regions).
 
-Workers parse a large file chunk by chunk by a compiled kernel. Where it is small or holds a fault, the validating
-reader takes the file, which finds every fault and its line.
+Workers parse a large file chunk by chunk with a compiled kernel. The validating reader takes a small or faulty file and
+finds every fault and its line.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tasks.releases.digests import combine
 
 NO_PLACE, NO_AREA = 99999, 9999
 UNITS = {"STATE": (2, STATE_UNIT), "COUNTY": (5, COUNTY_UNIT), "TRACT": (11, TRACT_UNIT)}  # width, and unit of a block
-NOWHERE = -1  # the region number of a block that is in no region of a type
-MIN_BYTES = 1 << 25  # for fewer, a process would import numba for longer than it saves
+NOWHERE = -1  # the region number of a block outside all regions of a type
+MIN_BYTES = 1 << 25  # below this, importing numba takes longer than it saves
 FIELDS = {**BLOCK_FIELDS, "PLACEFP": digits(5, place=1), "AIANNHCE": digits(4, place=2)}
 COLUMNS = tuple(FIELDS)
 
@@ -48,7 +48,7 @@ class RegionMap:
     blocks: int64 array, sorted; block codes as numbers of 15 digits; the index in it is the block's row.
     region_ids: {region type: sorted tuple of str}; every region of the type, inhabited or not; the index in it is the
     region's number.
-    region_of: {region type: int32 array, one per block}; the region of each block, -1 for none.
+    region_of: {region type: int32 array, one per block}; the region of each block, or -1.
     """
 
     blocks: NDArray[np.int64]
@@ -66,7 +66,7 @@ class RegionMap:
         return [slice(start, stop) for start, stop in zip(cuts, [*cuts[1:], len(self.blocks)], strict=True)]
 
     def regions_in(self, region_type: str, blocks: slice) -> tuple[int, int]:
-        """Return (first, last + 1) of the region numbers that some consecutive blocks touch; (0, 0) if none."""
+        """Return (first, last + 1) of the region numbers that consecutive blocks touch; (0, 0) without regions."""
         regions = self.region_of[region_type][blocks]
         regions = regions[regions != NOWHERE]
         return (int(regions.min()), int(regions.max()) + 1) if len(regions) else (0, 0)
@@ -76,8 +76,8 @@ class RegionMap:
 class BlockCodes:
     """The blocks of a file, in its order.
 
-    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none. digest: of the file,
-    where these are all of its blocks and the fast reader has taken it.
+    block: int64, the number of 15 digits. place, area: int32 codes, or NO_PLACE and NO_AREA. digest: of the file, if
+    the fast reader read all of its blocks.
     """
 
     block: NDArray[np.int64]
@@ -99,10 +99,10 @@ class BlockCodes:
 def read_region_map(
     data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], parsed: BlockCodes | None = None
 ) -> tuple[RegionMap | None, list[Finding]]:
-    """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
+    """Read GRF-C.txt, keep and check the blocks of the states; return None if a finding is an error.
 
-    A jurisdiction without a block gives a map without blocks. `parsed` are the blocks of the file where the fast reader
-    has taken it (`parse_blocks`).
+    A jurisdiction without blocks gives a map without blocks. parsed: the blocks of the file, if the fast reader has
+    read it (`parse_blocks`).
     """
     findings: list[Finding] = []
     codes = _in_order(parsed.within(states)) if parsed else None
@@ -128,7 +128,7 @@ def read_region_map(
 
 
 def _in_order(codes: BlockCodes) -> BlockCodes | None:
-    """Return blocks by their numbers; None where one appears twice."""
+    """Return blocks sorted by number, or None if one appears twice."""
     if (codes.block[1:] > codes.block[:-1]).all():
         return codes
     codes = codes.take(np.argsort(codes.block, kind="stable"))
@@ -154,7 +154,7 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
 
 
 def _regions(region_type: str, blocks: BlockCodes) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Return the sorted ids of a type's regions, as a release spells them, and the region of each of ordered blocks."""
+    """Return the sorted ids of a type's regions, as in a release, and the region of each of the sorted blocks."""
     kind = region_type.removeprefix("PR-")
     if kind == "PLACE":
         width, code = 7, blocks.block // STATE_UNIT * 10**5 + blocks.place
@@ -172,7 +172,7 @@ def _regions(region_type: str, blocks: BlockCodes) -> tuple[tuple[str, ...], NDA
 
 
 def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the sorted distinct codes of regions, and the number of each code among them, NOWHERE for NOWHERE."""
+    """Return the sorted distinct region codes, and each code's number among them; NOWHERE stays NOWHERE."""
     if len(code) and code[0] != NOWHERE and (code[1:] >= code[:-1]).all():  # ranges of the blocks
         begins = np.diff(code, prepend=NOWHERE) != 0
         return code[begins], np.cumsum(begins, dtype=np.int32) - np.int32(1)
@@ -183,7 +183,7 @@ def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes | None:
-    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or a value is not valid."""
+    """Parse a GRF-C by its chunks of 64 MiB; return None if it is small, missing or empty, or has an invalid value."""
     grf_c, _ = open_records(path, COLUMNS, more=True)
     if grf_c is None or size_of(path) < MIN_BYTES:
         return None
@@ -202,7 +202,7 @@ def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes |
 
 
 def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:
-    """Write the blocks of one chunk, and return the chunk's digest; nothing and "" where a line has a fault."""
+    """Write the blocks of one chunk and return the chunk's digest; "" without output if a line has a fault."""
     use_kernels(run.runs_folder)
     chunk = read_chunk(grf_c, number)
     parsed = parse_text(RecordLayout(FIELDS), grf_c.header, chunk.text or b"")
@@ -221,7 +221,7 @@ def save_region_map(folder: Path, geography: RegionMap) -> None:
 
 
 def load_region_map(folder: Path) -> RegionMap:
-    """Map what `save_region_map` wrote into memory: workers of one machine share its pages."""
+    """Memory-map the files of `save_region_map`, so that workers of one machine share its pages."""
     return _load(folder, stamp(folder / "region_ids"))
 
 

@@ -1,4 +1,4 @@
-"""Names of regions, of which the program has those of states and counties, and how texts name the states of a run."""
+"""Names of regions (those of states and counties ship with the program), and words for the states of a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from tasks.geography.region_files import RegionFile
 from tasks.geography.regions import Region
 
-NAMED = 3  # states in a title; more are counted
+NAMED = 3  # states in a title; if there are more, their number
 ALL_STATES = 51  # of the United States, D.C. included
 LONGEST = 200  # characters of a name
-PART = " (part)"  # of an area that crosses a state line, in the header of one state
+PART = " (part)"  # suffix of an area across a state line, in the header of one state
 Names = dict[Region, str]
 
 
@@ -28,14 +28,14 @@ def name_of_state(code: str) -> str:
 
 
 def title_of_states(names: Sequence[str]) -> str:
-    """Return the states of a page in its title, from their names: a few by name, all as the United States."""
+    """Return the states of a run for a title: a few by name, or the United States for all."""
     if len(names) <= NAMED:
         return ", ".join(names)
     return "United States" if len(names) == ALL_STATES else f"{len(names)} states"
 
 
 def coverage(states: Sequence[str]) -> str:
-    """Return a warning where a release's nation is only some of the states; "" for all of them, or none."""
+    """Return a warning if a release's nation covers only some states; else ""."""
     if not 0 < len(states) < ALL_STATES:
         return ""
     named = " and ".join(map(name_of_state, states))
@@ -44,7 +44,7 @@ def coverage(states: Sequence[str]) -> str:
 
 
 def _printable(texts: Sequence[str]) -> str | None:
-    """Return a name as one line of print: no control character, which could steer a terminal, no bar."""
+    """Return a name as one printable line: without bars, or control characters that could steer a terminal."""
     name = texts[0].strip().removesuffix(PART)
     return "".join(letter for letter in name if letter.isprintable() and letter != "|")[:LONGEST].strip() or None
 

@@ -1,7 +1,7 @@
-"""A point of each region, for maps: public, of a release, of the counties of 2020, and of block tables.
+"""A point of each region, for maps: public, from a release, the counties of 2020, or block tables.
 
-A block table with the internal points of its blocks, as GRF-C and the geographic header of the P.L. 94-171 data have
-them (INTPTLAT, INTPTLON), gives a region the mean of its blocks'. A value that is not a number of degrees is left out:
+A block table with the internal points of its blocks (INTPTLAT, INTPTLON), such as GRF-C and the geographic header of
+the P.L. 94-171 data, gives a region the mean of its blocks' points. A value that is not a number of degrees is ignored:
 no run depends on a point.
 """
 
@@ -27,8 +27,8 @@ from tasks.records.block_codes import BLOCK_COLUMNS
 
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
-CODES = (*BLOCK_COLUMNS[:3], "PLACEFP", "COUSUBFP", "AIANNHCE")  # columns that make the codes of regions
-BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
+CODES = (*BLOCK_COLUMNS[:3], "PLACEFP", "COUSUBFP", "AIANNHCE")  # columns that make up region codes
+BEYOND = 48.0  # degrees north, beyond which a longitude east of 170 is the end of the Aleutians
 Point = tuple[float, float]  # latitude, longitude
 Points = dict[Region, Point]
 
@@ -58,7 +58,7 @@ POINTS = RegionFile(
 
 
 def points_of_blocks(paths: Iterable[str]) -> Points:
-    """Return for each region of block tables the mean of its blocks' points; none for a table without points."""
+    """Return the mean of the blocks' points for each region of block tables; empty for a table without points."""
     points: Points = {}
     with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # the stage that needs the file reports its faults
         for path in paths:
@@ -89,7 +89,7 @@ def _of_blocks(path: str) -> Points:
 
 
 def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame]:
-    """Yield for each type of region the sums of its blocks' latitudes and longitudes, and their number."""
+    """Yield, by type of region, the sums of its blocks' latitudes and longitudes, and their number."""
     at[:, 1] -= 360.0 * ((at[:, 1] > 170) & (at[:, 0] > BEYOND))
     state, county, tract = (codes[name] for name in BLOCK_COLUMNS[:3])
     ids = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}
@@ -98,7 +98,7 @@ def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame
         ("COUSUB", "COUSUBFP", state + county, 10),
         ("AIANNH", "AIANNHCE", "", 4),
     ):
-        if own in codes:  # a block in none of the type has a blank or nines
+        if own in codes:  # a block outside the type has a blank or nines
             code = within + codes[own]
             ids[kind] = code.where(~codes[own].str.fullmatch("9*") & (code.str.len() == width), "")
     valid = (np.abs(at[:, 0]) <= 90) & (at[:, 1] >= -370) & (at[:, 1] <= 180)  # False for NaN
@@ -109,7 +109,7 @@ def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return degrees, NaN for what is no number; the Bureau writes a plus sign."""
+    """Return degrees, NaN for other text; the Bureau writes a plus sign."""
     text = pc.utf8_ltrim(pc.utf8_trim_whitespace(column), characters="+")
     good = pc.match_substring_regex(text, r"^-?[0-9]{1,3}(\.[0-9]+)?$")
     return pc.if_else(good, text, None).cast(pa.float64()).to_numpy()

@@ -1,13 +1,13 @@
-"""Names and points of regions: read once from the geography of a run, kept with what it prepares, and released. Public.
+"""Names and points of regions: read once from a run's geography, kept with its prepared files, and released. Public.
 
-A geography has them in files that lie in it, plain or zipped, as the Census Bureau publishes them:
+They come from files of the geography, plain or zipped, as the Census Bureau publishes them:
 
 * A geographic header of the P.L. 94-171 data, `??geo2020.pl` of a state or `usgeo2020.npl` of the nation: 97 fields
   without a header line; SUMLEV is the type. It has names.
 * A Gazetteer file, `2020_Gaz_*_national.txt`: names and points; the type is in its name.
   (https://www.census.gov/programs-surveys/geography/technical-documentation/records-layout/gaz-record-layouts.html)
-* `names.csv` and `points.csv`, as a release has them and `das synth` writes them.
-* A block table has points of its blocks (points.py); the other files go first.
+* `names.csv` and `points.csv`, as in a release, or from `das synth`.
+* A block table has points of its blocks (points.py); the other files take precedence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tasks.records.marks import GRF_FILE
 from tasks.releases.description import Column, Table, number
 
 KEPT = "prepared/regions"
-LONGEST_LINE = 1 << 16  # bytes; a longer one has no fact
+LONGEST_LINE = 1 << 16  # bytes; longer lines are ignored
 HEADER_LEVELS = {
     "040": "STATE",
     "050": "COUNTY",
@@ -48,10 +48,10 @@ GAZETTEERS = {
     "cousub": "COUSUB",
     "tract": "TRACT",
     "place": "PLACE",
-    "_aiannh_": "AIANNH",  # not aiannhr, aiannhrt: its reservation or its trust land alone
+    "_aiannh_": "AIANNH",  # not aiannhr, aiannhrt: only its reservation or its trust land
 }
 GAZETTEER_COLUMNS = dict(zip(("INTPTLAT", "INTPTLONG"), POINTS.columns, strict=True))
-REGION_TYPES = {
+REGION_TYPE_WORDS = {
     "USA": "nation",
     "STATE": "state",
     "COUNTY": "county or equivalent",
@@ -64,12 +64,12 @@ REGION_TYPES = {
     "PR-TRACT": "census tract of Puerto Rico",
     "PR-PLACE": "place of Puerto Rico",
 }
-REGION = (
+REGION_COLUMNS = (
     Column(
         "REGION_TYPE",
         "code",
         "the kind of region; a nation has the states of the run",
-        REGION_TYPES,
+        REGION_TYPE_WORDS,
         title="Type of region",
         frame="region_type",
     ),
@@ -85,14 +85,14 @@ REGION = (
 )
 NAMES_TABLE = Table(
     "Names of regions",
-    (*REGION, Column("NAME", "text", "the name of the region", role="name")),
+    (*REGION_COLUMNS, Column("NAME", "text", "the name of the region", role="name")),
     text=NAMES.file,
     key=KEY,
 )
 POINTS_TABLE = Table(
     "Points of regions, to draw them on a map",
     (
-        *REGION,
+        *REGION_COLUMNS,
         number("LATITUDE", "degrees", "of a point of the region", role="latitude"),
         number("LONGITUDE", "degrees", "of the same point, east of Greenwich", role="longitude"),
     ),
@@ -102,7 +102,7 @@ POINTS_TABLE = Table(
 
 
 def keep_regions(run: RunDirectory, geography: str, others: Sequence[RunDirectory] = ()) -> None:
-    """Keep the names and points of a geography for a run, and for others that read the same; once.
+    """Save the names and points of a geography for a run, and for others that read the same; once.
 
     Raises Refused as `read_regions` does.
     """
@@ -113,7 +113,7 @@ def keep_regions(run: RunDirectory, geography: str, others: Sequence[RunDirector
 
 
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
-    """Write names.csv, with names of 2020, and points.csv of some regions into OUT; the latter if any has a point."""
+    """Write names.csv, with names of 2020, and points.csv of some regions into OUT; omit points.csv without points."""
     names, points = load_object(run / KEPT, tuple[Names, Points]) if (run / KEPT).exists() else ({}, {})
     NAMES.write_release(out, {**names_of_2020(), **names}, regions)
     if any(map(regions, points)):
@@ -123,15 +123,15 @@ def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool
 def read_regions(geography: str) -> tuple[Names, Points]:
     """Return the names and points in a geography by path or URL, as far as it has them.
 
-    geography: a folder, an archive, or a file; next to GRF-C.txt all files are read. Of two files the later by name
-    goes first.
+    geography: a folder, an archive, or a file; next to GRF-C.txt, all files are read. Of two files, the later by name
+    takes precedence.
 
-    Raises Refused where a file of names or points cannot be read.
+    Raises Refused if a file of names or points cannot be read.
     """
     folder, _, file = geography.rstrip("/").rpartition("/")
     try:
         listed = list_files(folder if file == GRF_FILE else geography)
-    except OSError:  # a store whose files may be read, not listed
+    except OSError:  # a store may allow reading files but not listing them
         listed = []
     names: Names = {}
     points = points_of_blocks([geography] if listed is None or file == GRF_FILE else block_tables(listed))
@@ -143,7 +143,7 @@ def read_regions(geography: str) -> tuple[Names, Points]:
 
 
 def _rows(path: str) -> Rows:
-    """Yield the rows of a file, in UTF-8 or, as the Bureau wrote its headers, Latin-1; none of one without facts."""
+    """Yield the rows of a file in UTF-8 or Latin-1 (the Bureau's headers); none if it has no names or points."""
     name = file_name(path.partition("::")[0]).lower().removesuffix(".gz")
     own = next((each for each in (NAMES, POINTS) if name == each.file), None)
     reader: Callable[[Iterator[str]], Rows]
@@ -158,7 +158,7 @@ def _rows(path: str) -> Rows:
     try:
         with open_file(path, compression="infer" if path.lower().endswith(".gz") else None) as stream:
             yield from reader(_lines(stream))
-    except (OSError, NotImplementedError, RuntimeError) as error:  # also a password, an unknown compression
+    except (OSError, NotImplementedError, RuntimeError) as error:  # also a password, or an unknown compression
         reason = why(error) if isinstance(error, OSError) else str(error)
         raise Refused(f"{path} cannot be read for names or points: {reason}") from None
 
@@ -173,24 +173,24 @@ def _lines(stream: IO[bytes]) -> Iterator[str]:
 
 
 def _read_own(own: RegionFile[Any], lines: Iterator[str]) -> Rows:
-    """Yield the rows of a file with a release's columns; another file of its name may hold anything."""
+    """Yield the rows of a file with a release's columns; other files of that name may have other content."""
     if next(lines, "").rstrip("\r\n") == own.header:
         yield from own.rows(lines)
 
 
 def _read_gazetteer(file: str, lines: Iterator[str]) -> Rows:
-    """Yield the rows of a Gazetteer file, a table with a header line; it has bars since 2025."""
+    """Yield the rows of a Gazetteer file, a table with a header line; its delimiter is a bar since 2025."""
     kind = next((found for word, found in GAZETTEERS.items() if word in file), "")
     header = next(lines, "")
     delimiter = "|" if "|" in header else "\t"
     columns = [GAZETTEER_COLUMNS.get(column.strip(), column.strip()) for column in header.split(delimiter)]
     for row in rows_of(lines, columns, delimiter):
-        # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
+        # 2430R is area 2430's reservation, 2430T its trust land, whose name is skipped
         yield kind, row.get("GEOID", "").strip().removesuffix("R"), row
 
 
 def _read_header(lines: Iterator[str]) -> Rows:
-    """Yield the rows of a geographic header that are of a whole area."""
+    """Yield the rows of a geographic header that describe a whole area."""
     level = PL94_FIELDS.index("SUMLEV")
     areas = (line for line in lines if line.split("|", level + 1)[level : level + 1] != [BLOCK])  # few lines are left
     for row in rows_of(areas, PL94_FIELDS):

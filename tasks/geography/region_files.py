@@ -1,6 +1,6 @@
-"""Files with a fact of each region, its name or a point of it, as a release has them.
+"""Files with a fact about each region, its name or a point of it, as in a release.
 
-names.py and points.py describe the two facts; public_regions.py reads them from a geography.
+names.py and points.py define the two facts; public_regions.py reads them from a geography.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = Iterator[tuple[str, str, Mapping[str, str]]]  # type of region, its code,
 
 
 def is_region(kind: str, code: str) -> bool:
-    """Return whether a type of region and a code are those of a region: nothing else becomes part of a release."""
+    """Return whether a type and code are a region's: nothing else becomes part of a release."""
     return len(code) == {"USA": 1, **DIGITS}.get(kind.removeprefix("PR-"), 0) and code.isascii() and code.isdecimal()
 
 
@@ -37,10 +37,10 @@ def rows_of(lines: Iterable[str], columns: Sequence[str], delimiter: str = "|") 
 
 @dataclass(frozen=True)
 class RegionFile(Generic[Fact]):
-    """A kind of file with a fact of each region.
+    """A kind of file with a fact about each region.
 
-    file, columns: its name, and its columns behind KEY. what: the facts, and what a line must have. parse, write: the
-    fact in these columns' texts, None where there is none; its text.
+    file, columns: its name, and its columns after KEY. what: the facts, and what a line must have. parse: returns the
+    fact in these columns' texts, or None. write: returns a fact's text.
     """
 
     file: str
@@ -59,15 +59,15 @@ class RegionFile(Generic[Fact]):
         return self._facts(files("tasks.geography").joinpath(file).read_text("utf-8").splitlines())
 
     def write_release(self, out: Path, facts: Mapping[Region, Fact], regions: Callable[[Region], bool]) -> None:
-        """Write the file of a release: the facts of some regions, sorted."""
+        """Write the file of a release: the facts about some regions, sorted."""
         kept = sorted((region, fact) for region, fact in facts.items() if regions(region))
         rows = (f"{region.type}|{region.id}|{self.write(fact)}\n" for region, fact in kept)
         (out / self.file).write_text(self.header + "\n" + "".join(rows), "utf-8")
 
     def of_release(self, release: Path, named: Collection[str]) -> dict[Region, Fact]:
-        """Return the facts that a release has, whose manifest names these files; of any but its own file none.
+        """Return the facts in a release whose manifest names these files; empty if it lacks the file.
 
-        Raises NotOfRelease where its file is damaged.
+        Raises NotOfRelease for a damaged file.
         """
         if self.file not in named:
             return {}
@@ -90,7 +90,7 @@ class RegionFile(Generic[Fact]):
             yield row[KEY[0]], row[KEY[1]], row
 
     def take(self, facts: dict[Region, Fact], kind: str, code: str, row: Mapping[str, str]) -> None:
-        """Enter the fact of a row, if it is one of a region and has one."""
+        """Add the fact of a row, if the row describes a region and has one."""
         fact = self.parse([row.get(name, "") for name in self.columns]) if is_region(kind, code) else None
         if fact is not None:
             facts[Region.named(intern(kind.removeprefix(PUERTO_RICO)), code)] = fact

@@ -1,4 +1,4 @@
-"""Regions by their types and ids: which contain which, and which add up to which."""
+"""Regions by type and id: which contain which, and which sum to which."""
 
 from __future__ import annotations
 

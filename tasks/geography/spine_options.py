@@ -1,4 +1,4 @@
-"""What a user can specify for a spine: settings by name, an allocation file."""
+"""A user's options for a spine: settings by name, and an allocation file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def read_settings(
 ) -> SpineSettings:
     """Return the settings of a run, with single fields changed by name; values are text, lists separated by commas.
 
-    Refused for an unknown name or a value that the field cannot take.
+    Raises Refused for an unknown name or an invalid value.
     """
     hints = {name: resolve_alias(kind) for name, kind in get_type_hints(SpineSettings).items()}
     unknown = sorted(set(changes) - set(hints))
     if unknown:
-        raise Refused(f"no spine setting is called {', '.join(unknown)}; there are {', '.join(hints)}")
+        raise Refused(f"unknown spine settings {', '.join(unknown)}; known are {', '.join(hints)}")
     if fixed := sorted(set(changes) & {"product", "jurisdiction", "variant", "levels"}):
         raise Refused(
             f"{', '.join(fixed)} cannot be set: it follows from the product, the jurisdiction and the variant"
@@ -58,15 +58,15 @@ def read_settings(
 def read_allocation(
     source: str | None, budget: str | None, settings: SpineSettings, option: str = "--budget"
 ) -> Allocation:
-    """Return the allocation of the settings' production run, or that of a JSON file; with another budget if given.
+    """Return the allocation of the settings' production run, or of a JSON file; with another budget if given.
 
-    The file holds exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..},
-    "query_within_geolevel": {query: {level: ..}}}; a query left out, or NaN, is not asked on that level.
+    The file has exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..}, "query_within_geolevel":
+    {query: {level: ..}}}; a query that is missing, or NaN, is not asked on that level.
     """
     try:
         amount = None if budget is None else exact_number(budget)
         if amount is not None and not SMALLEST_BUDGET <= amount <= LARGEST_BUDGET:
-            raise ValueError(f"it is a number from {float(SMALLEST_BUDGET):g} to {float(LARGEST_BUDGET):g}")
+            raise ValueError(f"it must be a number from {float(SMALLEST_BUDGET):g} to {float(LARGEST_BUDGET):g}")
         if source is None:
             return allocation_for(settings, amount)
         given = json.loads(read_text(source))

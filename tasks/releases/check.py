@@ -1,7 +1,7 @@
-"""Check a release received from anybody: its files, and the amounts that its manifest states as spent.
+"""Check a release that may come from anyone: its files, and the amounts that its manifest states as spent.
 
-Everything is recomputed from the release alone; no ledger, no run directory and no data is read. A system adds its own
-checks, of its sums and margins.
+Everything is recomputed from the release alone, without ledger, run directory or data. A system adds checks of its sums
+and margins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.releases.received import NotOfRelease, entries, path_in, read_in
 from tasks.releases.signature import read_publisher
 
 DIGEST = re.compile("[0-9a-f]{64}")
-ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
+ROUNDING = 1e-9  # a decimal in the manifest is a rounded float
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Check:
 
 @dataclass(frozen=True)
 class NotChecked:
-    """A part of a release that nothing in it shows to be right, and why: only a signature can.
+    """A part of a release that its files cannot prove right, and why; a signature vouches for it.
 
-    part: a statement, as `products.persons.solved`, or a table and what of it, as `t1/*: counts`.
+    part: a statement, as `products.persons.solved`, or a part of a table, as `t1/*: counts`.
     """
 
     faults: ClassVar[tuple[str, ...]] = ()
@@ -49,16 +49,16 @@ class NotChecked:
 
 
 def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
+    """Compare the digest of every file with the manifest's, and the files of the folder with those that it names."""
     named: dict[str, str] = manifest["files"]
     faults = [fault for name in sorted(named) if (fault := file_fault(release, name, named[name]))]
     there = sorted(name for name, regular in entries(release) if not (regular and name in UNNAMED))
-    faults += [f"{name} is not of this release" for name in there if name not in named]
+    faults += [f"{name} does not belong to this release" for name in there if name not in named]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
 
 
 def file_fault(release: Path, name: str, digest: str) -> str | None:
-    """Return how a file differs from the one that the manifest names; None where it does not."""
+    """Return how a file differs from the one that the manifest names, or None."""
     try:
         return None if file_digest(path_in(release, name)) == digest else f"{name} was changed"
     except NotOfRelease as fault:
@@ -94,18 +94,18 @@ def check_made_by(manifest: Mapping[str, Any]) -> Check:
 
 
 def check_signature(release: Path, publisher: Path) -> Check:
-    """Check the signature of the manifest by a publisher's public key. Raises Refused where the file is no such key."""
+    """Check the manifest's signature by a publisher's public key. Raises Refused if the file is not such a key."""
     what, key = "signature", read_publisher(publisher)
     try:
         signature = read_in(release, SIGNATURE)[:1000].decode("ascii", "replace").strip()
     except NotOfRelease as fault:
         return Check(what, str(publisher), (f"the release is not signed: {fault}",))
     signed = is_signed(key, read_in(release, MANIFEST), signature)
-    return Check(what, str(publisher), () if signed else ("it is not by this publisher's key, or of another manifest",))
+    return Check(what, str(publisher), () if signed else ("the signature is by another key, or of another manifest",))
 
 
 def check_charge(release: Path, examined: Examined) -> Check:
-    """Compare a release with its row of a ledger: digest, amount, states, and the journal's head at its reservation."""
+    """Compare a release with its row of a ledger: digest, amount, states, and the journal's head at the reservation."""
     manifest = read_manifest(release)
     run, spent = manifest["run"], manifest["spent"]
     what = f"release {release}"
@@ -128,13 +128,13 @@ def check_charge(release: Path, examined: Examined) -> Check:
     wrong = [name.replace("_", " ") for name in stated if stated[name] != getattr(row, name)]
     faults = [f"its {name} {'are' if name == 'states' else 'is'} not the row's" for name in wrong]
     if examined.books.spends.get(run, read_spend(spent)) != read_spend(spent):
-        faults.append("its neighbour relations are not those that were reserved")
+        faults.append("its neighbour relations differ from the reserved ones")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {rounded_up(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
 
 
 def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str]:
-    """Return the states that a release says were charged: an empty list says everywhere, none says nothing."""
+    """Return the states that a release says were charged. An empty list means everywhere; no list, the row's states."""
     stated: Sequence[str] | None = manifest.get("states", manifest.get("geography", {}).get("states"))
     return of_row if stated is None else stated or EVERYWHERE
 

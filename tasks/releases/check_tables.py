@@ -28,22 +28,22 @@ from tasks.releases.received import path_in, read_in, read_json
 from tasks.releases.release_database import ReleaseDatabase, identifier
 from tasks.releases.text_twin import differing_rows
 
-WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
+WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # the form does not depend on these
 TYPES = {  # of Table Schema, by Arrow's
     "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     "integer": pa.types.is_integer,
     "number": lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
     "boolean": pa.types.is_boolean,
-    "any": pa.types.is_list,  # readers take no Arrow list for an array of Table Schema
+    "any": pa.types.is_list,  # an Arrow list is not an array of Table Schema
 }
 
 
 def check_forms(
     release: Path, manifest: Mapping[str, Any], description: Description
 ) -> Generator[Check, None, list[Resource]]:
-    """Check files, columns and types by the system's description.
+    """Check files, columns and types against the system's description.
 
-    Return the tables; none unless all are there with their columns, for then nothing can be checked of what they hold.
+    Return the tables, or an empty list if files or columns are missing, since their values then cannot be checked.
     """
     files = _check_names(manifest["files"], description)
     yield files
@@ -60,7 +60,7 @@ def check_forms(
 
 
 def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
-    """Check codes, keys and references of tables, and text by its Parquet."""
+    """Check codes, keys and references of tables, and text against its Parquet."""
     by_name = {table.name: table for table in tables}
     with ReleaseDatabase(release) as database:
         yield from _check_contents(database, release, by_name)
@@ -70,20 +70,20 @@ def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
 
 
 def _check_names(files: Mapping[str, str], description: Description) -> Check:
-    """Find files that no such release has, and those that it must have: also text's Parquet, and the other way."""
+    """Report unknown and missing files: those that must exist, and the twin of each text or Parquet."""
     faults, required = [], {PACKAGE_FILE, DICTIONARY_FILE, *description.required}
     for name in sorted(files):
         if found := description.table_of(name):
             table, _, names = found
             required |= {fill(pattern, names) for pattern in table.patterns}
         elif name not in (PACKAGE_FILE, DICTIONARY_FILE) and not description.is_other(name):
-            faults.append(f"{name} is no file of such a release")
+            faults.append(f"{name} is not a file of such a release")
     faults += [f"{name} is missing" for name in sorted(required - set(files))]
     return Check("names of all files", f"{len(files)} files", tuple(faults))
 
 
 def _faults_of_columns(release: Path, tables: Sequence[Resource], description: Description) -> Iterator[str]:
-    """Yield the columns that a file has and its table has not, or the other way, and those of another type."""
+    """Yield unknown and missing columns, and columns of another type."""
     for table in tables:
         for path in table.paths:
             found = columns_of(release / path, table.delimiter)
@@ -97,7 +97,7 @@ def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -
     for name, kind in found.items():
         column = columns.get(name)
         if column is None or not column.meaning:
-            yield f"{name!a:.80} is no column of this table"
+            yield f"{name!a:.80} is not a column of this table"
         elif kind is not None:
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             as_text = bool(column.missing) and TYPES["string"](kind)
@@ -106,15 +106,15 @@ def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -
 
 
 def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
-    """Compare datapackage.json with the description, except its words; that of another version is not compared."""
+    """Compare datapackage.json with the description, except its words. Another version's is not compared."""
     made_by, own = manifest["versions"]["das-flows"], version("das-flows")
     if made_by != own:
         return Check(PACKAGE_FILE, f"of das-flows {made_by!s:.20}: not compared with that of {own}")
     found = {each["name"]: each for each in read_json(release, PACKAGE_FILE)["resources"]}
     expected = {each["name"]: each for table in tables for each in as_json(release, table)}
-    faults = [f"{name!a:.80} is no table of this release" for name in found if name not in expected]
+    faults = [f"{name!a:.80} is not a table of this release" for name in found if name not in expected]
     faults += [
-        f"{name} is not described as this version of das-flows describes it"
+        f"{name} has another description in this version of das-flows"
         for name, each in expected.items()
         if _form(found.get(name)) != _form(each)
     ]
@@ -122,11 +122,11 @@ def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[
 
 
 def _check_dictionary(release: Path, manifest: Mapping[str, Any], description: Description) -> Check:
-    """Compare dictionary.csv with the description; that of another version is not compared."""
+    """Compare dictionary.csv with the description. Another version's is not compared."""
     made_by, own = manifest["versions"]["das-flows"], version("das-flows")
     rows = dictionary(description, manifest["files"])
     same = made_by != own or read_in(release, DICTIONARY_FILE).decode("utf-8", "replace") == rows
-    return Check(DICTIONARY_FILE, f"{rows.count(chr(10)):,} rows", () if same else ("it is not this version's",))
+    return Check(DICTIONARY_FILE, f"{rows.count(chr(10)):,} rows", () if same else ("it differs from this version's",))
 
 
 def _form(value: Any) -> Any:
@@ -137,9 +137,9 @@ def _form(value: Any) -> Any:
 
 
 def _check_contents(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Iterator[Check]:
-    """Find values that are no codes, rows without a key of their own, and rows that name one that is not there.
+    """Report values that are not codes, rows without a unique key, and references to missing rows.
 
-    A text has the rows of its Parquet, or `_check_text` finds a fault.
+    A text need not be read: `_check_text` compares it with its Parquet.
     """
     named = _name_keys(database, release, tables)
     asked = [_Contents(database, release, table, named) for table in tables.values() if not table.twin]
@@ -170,7 +170,7 @@ def _name_keys(
 
 @dataclass(frozen=True)
 class _Contents:
-    """The rows of a table, which one query reads. keys: the tables of `_name_keys`."""
+    """The rows of a table, read by one query. keys: the tables of `_name_keys`."""
 
     database: ReleaseDatabase
     release: Path
@@ -224,7 +224,7 @@ def _check_text(release: Path, text: Resource, twin: Resource) -> Check:
         try:
             differ += differing_rows(path_in(release, path), path_in(release, of), text.columns, text.delimiter)
         except pa.ArrowInvalid:
-            faults.append(f"{path} has a value that is not of its column's type, or a line with another number of them")
+            faults.append(f"{path} has a value that does not fit its column, or a line of another length")
     faults += [f"{differ:,} rows differ"] * bool(differ)
     return Check(f"{text.name}, text and Parquet", f"{rows:,} rows", tuple(faults))
 

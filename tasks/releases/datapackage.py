@@ -1,8 +1,8 @@
 """datapackage.json of a release: its tables as a Data Package 2.0 with Table Schema (https://datapackage.org).
 
-A resource is a file: of a table in several files, readers of Parquet take the first for all of it. What the standard
-has no word for has the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from the system's
-Description, and read by whoever reads a release, which may be anybody's.
+Each file is a resource, because readers of Parquet take the first file of a table for all of it. Properties that the
+standard lacks have the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from the system's
+Description; reading it trusts nothing, since anyone may have made the release.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from tasks.releases.received import NotOfRelease, path_in, read_json, reason_of
 PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
 DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
-UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
-ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in the form NFKD
+UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard cannot express text without quotes
+ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in NFKD
 LONGEST_HEADER = 1 << 20  # characters of the first line of a text
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
 OWN_OF_TABLE = ("level", "where", "counts", "of", "sums", "dependent", "noise", "twin")
 TABLE, PARTS = f"{OWN}table", f"{OWN}parts"
-OF_FILE = ("name", "path", "bytes", "hash", PARTS)  # that differ between the files of a table
+OF_FILE = ("name", "path", "bytes", "hash", PARTS)  # properties that differ between the files of a table
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A table of a release: its files, the columns that these have, and what the Table that describes them says.
+    """A table of a release: its files and columns, and facts of the Table that describes it.
 
-    level: the geographic level, in words. where: the names in the placeholders of its files; parts: in those by which
-    its files differ, a name a file.
-    dependent: whether the noise of its rows is not independent. twin: the table in Parquet whose rows its text has.
+    level: the geographic level, in words. where: the names in the placeholders of its files. parts: for a table in
+    several files, the names in the placeholders by which these differ.
+    dependent: whether the noise of its rows is dependent. twin: the Parquet table with the same rows as this text.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Resource:
     twin: str = ""
 
     def files(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield its files, each with the names that its path says of its rows."""
+        """Yield its files, each with the names that its path gives to its rows."""
         for number, path in enumerate(self.paths):
             yield path, {**self.where, **{name: parts[number] for name, parts in self.parts.items()}}
 
@@ -86,11 +86,11 @@ class Resource:
         return [column for column in self.columns if column.role in roles]
 
 
-RESOURCE = TypeAdapter(Resource)  # reads what anybody may have written
+RESOURCE = TypeAdapter(Resource)  # parses untrusted input
 
 
 def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
-    """Write OUT/datapackage.json and OUT/dictionary.csv, of the tables among these files of a release in OUT."""
+    """Write OUT/datapackage.json and OUT/dictionary.csv for the tables among these files of OUT."""
     (out / DICTIONARY_FILE).write_text(dictionary(description, files), "utf-8")
     package = {
         "$schema": PROFILE,
@@ -103,13 +103,13 @@ def write_package(out: Path, description: Description, manifest: Mapping[str, An
 
 
 def dictionary(description: Description, files: Iterable[str]) -> str:
-    """Return the content of dictionary.csv, of the tables among these files."""
+    """Return the content of dictionary.csv for the tables among these files."""
     rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, list(files)))
     return "".join("|".join(row) + "\n" for row in rows)
 
 
 def write_descriptions(out: Path, description: Description, manifest: dict[str, Any]) -> None:
-    """Write what describes a release, over all files in OUT: those of `write_package`, then OUT/manifest.json."""
+    """Write the files that describe OUT: those of `write_package`, then manifest.json over all files."""
     write_package(out, description, manifest, file_names(out))
     write_manifest(out, manifest)
 
@@ -131,7 +131,7 @@ def resources_of(out: Path, description: Description, files: Iterable[str]) -> l
         names = [[*description.names.get(key, {}), name].index(name) for key, name in one.where.items()]
         return place[id(found[one.name][0])], names, one.is_text
 
-    known = {resource.name for resource in made if len(resource.paths) == 1}  # a reference is to one resource
+    known = {resource.name for resource in made if len(resource.paths) == 1}  # a reference names one resource
     return [
         replace(one, references=tuple(each for each in one.references if each.table in known))
         for one in sorted(made, key=order)
@@ -183,9 +183,9 @@ def _resource(
 
 
 def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
-    """Return the name of the table of a file: its path without what differs between its parts.
+    """Return the name of a file's table: its path without the placeholders of parts.
 
-    Parquet that has a text twin is named like it, and the text has `-text` behind, as has microdata of a row a record.
+    Text with a Parquet twin, and microdata with a row per record, get the suffix `-text`.
     """
     stem = (table.text or pattern).rpartition(".")[0]
     named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
@@ -201,9 +201,9 @@ def slug(text: str) -> str:
 
 
 def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
-    """Return the columns of a file with their types in Parquet; text has none.
+    """Return the columns of a file with their types in Parquet; None as the type in text.
 
-    Raises NotOfRelease where two have one name: readers differ in which they take.
+    Raises NotOfRelease for two columns of one name: readers differ in the one that they take.
     """
     names, types = _columns_of_parquet(path) if path.suffix == ".parquet" else _columns_of_text(path, delimiter)
     if twice := [name for name, number in Counter(names).items() if number > 1]:
@@ -225,7 +225,7 @@ def _columns_of_text(path: Path, delimiter: str) -> tuple[list[str], list[None]]
 
 
 def heading(name: str) -> str:
-    """Return the name of a column as a heading: `Age start` of `age_start`; of capitals, as they are."""
+    """Return a column name as a heading: `Age start` for `age_start`. Capitals stay."""
     return name if name.isupper() else name.replace("_", " ").capitalize()
 
 
@@ -233,7 +233,7 @@ def heading(name: str) -> str:
 
 
 def as_json(out: Path, resource: Resource) -> list[dict[str, Any]]:
-    """Return the files of a table of a release in OUT as datapackage.json has them: each is a resource."""
+    """Return the entries of a table's files in datapackage.json: each file is a resource."""
     schema = _schema(resource)
     dialect = {"delimiter": resource.delimiter, **(UNQUOTED if resource.delimiter == "|" else {})}
     text = {"format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "dialect": dialect}
@@ -266,7 +266,7 @@ def _named_parts(resource: Resource) -> Iterator[tuple[str, str, dict[str, str]]
 def _schema(resource: Resource) -> dict[str, Any]:
     schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}
     if not resource.is_text:
-        schema["missingValues"] = []  # an empty text is a value, as the nation's GEOCODE; the default takes it for none
+        schema["missingValues"] = []  # an empty text is a value (the nation's GEOCODE), not missing as by default
     if resource.key:
         schema["primaryKey"] = list(resource.key)
     if resource.references:
@@ -278,7 +278,7 @@ def _schema(resource: Resource) -> dict[str, Any]:
 
 
 def _size_and_hash(path: Path) -> dict[str, Any]:
-    """Return the bytes of a text, and its SHA-256 where it is one chunk; frictionless compares neither of Parquet.
+    """Return the size of a text file, and its SHA-256 if it is one chunk. frictionless compares neither for Parquet.
 
     The manifest has the digest of every file.
     """
@@ -308,7 +308,7 @@ def _own(one: Column | Resource, names: Sequence[str]) -> dict[str, Any]:
 def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
     """Return the tables of a release whose manifest names these files.
 
-    Raises NotOfRelease where it has no datapackage.json, or one that is not a description of such tables.
+    Raises NotOfRelease without a datapackage.json, or if it does not describe such tables.
     """
     named = set(named)
     if PACKAGE_FILE not in named:
@@ -321,17 +321,17 @@ def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
         for path in (path for resource in resources for path in resource.paths):
             if path not in named:
                 raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a} twice, or the manifest lacks it")
-            named.remove(path)  # a file is of one table, and read once
+            named.remove(path)  # a file belongs to one table
             path_in(release, path)
     except NotOfRelease:
         raise
-    except Exception as error:  # anybody may have written it
+    except Exception as error:  # anyone may have written it
         raise NotOfRelease(f"{PACKAGE_FILE} is not a description of tables: {reason_of(error)}") from error
     return resources
 
 
 def _parse(name: str, files: Sequence[Mapping[str, Any]]) -> Resource:
-    """Return a table from its files, which differ in what names them alone."""
+    """Return a table from its files, which may differ only in their names."""
     resource, *others = ({key: each[key] for key in each if key not in OF_FILE} for each in files)
     if any(each != resource for each in others):
         raise NotOfRelease(f"{PACKAGE_FILE} describes the files of table {name[:200]!a} in different ways")

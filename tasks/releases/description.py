@@ -1,7 +1,7 @@
-"""What the tables of a system's releases are, said once: columns, keys, files, and which count a margin is of.
+"""Describe the tables of a system's releases, once: columns, keys, files, and the count that a margin belongs to.
 
-From a Description follow datapackage.json and dictionary.csv of every release, and from these what reads a release:
-`das show`, `das check`, `read_release` and the tables of docs/spec/files.md.
+From a Description follow the datapackage.json and dictionary.csv of every release, and what reads these: `das show`,
+`das check`, `read_release` and the tables of docs/spec/files.md.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ PLACEHOLDER = re.compile(r"\{(\w+)(=\w+|\*|)\}")
 class Column:
     """A column of tables: a field of a Table Schema.
 
-    name, unit, meaning: the name may be a pattern: `se_*`, or `*` for every column that no other describes.
-    codes: the values that it can have, with their meanings, where they are few.
-    type: of Table Schema. An integer may be text in Parquet where some rows have a code of `missing`.
-    title: a heading; the name in `frame` or its own by default.
-    missing: texts that stand for no value.
-    role, of: what its numbers are, and the column whose margin, estimate or error they are, where that is not the only
-    count.
+    name, unit, meaning: the name may be a pattern: `se_*`, or `*` for all columns without another description.
+    codes: the possible values with their meanings, if they are few.
+    type: of Table Schema. An integer column may be text in Parquet if some rows have a code of `missing`.
+    title: a heading; by default from `frame` or the name.
+    missing: texts that stand for a missing value.
+    role, of: the role of its numbers, and the column that they are the margin, estimate or error of, if the table has
+    several counts.
     frame: its name in `read_release`; its own by default.
     labels: whether `read_release` has the meanings of its codes.
-    region, digits, names: the type of the regions that it holds codes of, `COUNTY`, or the column that has it,
-    `{REGION_TYPE}`; how many of its last digits are the code, where not all are; the column of `read_release` that has
-    the regions' names.
-    total: the code in rows that are sums of rows with other codes.
-    overlap: whether one record is counted under several of its codes, so that counts may not be summed over them.
-    in_text, optional: whether text files have it, too; whether a file may lack it.
+    region, digits, names: the region type of its codes, such as `COUNTY`, or the column with the type, `{REGION_TYPE}`;
+    how many of the last digits are the code, if not all; the column of `read_release` with the regions' names.
+    total: the code of rows that are sums over other codes.
+    overlap: whether a record is counted under several codes, so that counts must not be summed over them.
+    in_text, optional: whether text files have the column, too; whether a file may lack it.
     """
 
     name: str
@@ -64,7 +63,7 @@ integer, number = partial(Column, type="integer"), partial(Column, type="number"
 
 
 def count_and_margin(unit: str, count: str, margin: str, *, type: str = "integer") -> tuple[Column, Column]:
-    """Return the columns of published counts and of their margins, which text has not."""
+    """Return the columns of published counts and of their margins; text files lack the margins."""
     return (
         Column("COUNT", unit, count, type=type, role="count", frame="count"),
         Column("MOE", unit, margin, type=type, role="margin", of="COUNT", frame="margin", in_text=False),
@@ -73,7 +72,7 @@ def count_and_margin(unit: str, count: str, margin: str, *, type: str = "integer
 
 @dataclass(frozen=True)
 class Reference:
-    """A foreign key: these columns hold a key of the table of this name."""
+    """A foreign key: these columns hold a key of the named table."""
 
     columns: tuple[str, ...]
     table: str
@@ -85,15 +84,15 @@ class Table:
     """A table, or all tables of one shape.
 
     title: may have the placeholders of its files.
-    columns, key, references: of those of its columns that a file has.
-    text, parquet: its files as text and as Parquet with the same rows. A placeholder, as in `t1/{level}.csv`, stands
-    for any name, `{rest*}` also for names of folders within, `{level=County}` for the one name.
-    delimiter: between the columns of text; with `|` nothing is quoted.
-    split: the placeholder whose files are parts of one table; of every other placeholder each name is a table.
+    columns, key, references: a file has those of them whose columns it has.
+    text, parquet: its files as text and as Parquet, with the same rows. A placeholder, as in `t1/{level}.csv`, matches
+    any name, `{rest*}` also subfolders, `{level=County}` that name only.
+    delimiter: of text; with `|` nothing is quoted.
+    split: the placeholder whose files are parts of one table. Each name of another placeholder is a separate table.
     counts: whether `read_release` has its counts.
-    of: the table whose counts its estimates and margins are of.
-    sums: the table of the named sums of its cells, which `read_release` has in their place.
-    dependent: whether the errors of its rows depend on each other, so that no law gives the margin of a sum.
+    of: the table with the counts that its estimates and margins refer to.
+    sums: the table of the named sums of its cells, which `read_release` returns instead.
+    dependent: whether the errors of its rows are dependent, so that the margin of a sum has no law.
     """
 
     title: str
@@ -121,7 +120,7 @@ class Table:
         return any(column.role == "count" for column in self.columns)
 
     def column(self, name: str) -> Column | None:
-        """Return the column that describes one of a file; None where there is none."""
+        """Return the column that describes a file's column, or None."""
         named = [column for column in self.columns if fnmatchcase(name, column.name)]
         return next((column for column in named if column.name == name), named[0] if named else None)
 
@@ -130,10 +129,11 @@ class Table:
 class Description:
     """The tables of a release.
 
-    noise: returns the laws of the counts of a table by its name, each with the `margin` of the rows that it is of,
-    where that is not all, and `cells`, the draws that such a row sums, where its margin alone does not say how many.
-    names: by placeholder the names that it can have, in order, with their words; one that is not here has any.
-    others: patterns of the files that are no tables. required: the files that must be there.
+    noise: maps a table's name to the laws of its counts. A law has the `margin` of its rows unless it covers all, and
+    `cells`, the number of draws that a row sums, unless the margin determines it.
+    names: by placeholder, its possible names in order, with their words; a placeholder that is missing here may have
+    any name.
+    others: patterns of files that are not tables. required: files that must exist.
     """
 
     tables: tuple[Table, ...]
@@ -143,7 +143,7 @@ class Description:
     required: tuple[str, ...] = ()
 
     def table_of(self, file: str) -> tuple[Table, str, dict[str, str]] | None:
-        """Return the table that a file is of, its pattern, and the names in placeholders; None where it is none."""
+        """Return the table of a file, its pattern, and the names in placeholders; None for a file of no table."""
         for table in self.tables:
             for pattern in table.patterns:
                 match = re.fullmatch(_expression(pattern), file)
@@ -152,7 +152,7 @@ class Description:
         return None
 
     def is_other(self, file: str) -> bool:
-        """Return whether a file is one of the release that is no table."""
+        """Return whether a release file is not a table."""
         return any(re.fullmatch(_expression(pattern), file) for pattern in self.others)
 
     def required_columns(self, file: str) -> list[str]:
@@ -168,7 +168,7 @@ class Description:
 
 
 def dictionary_rows(tables: Sequence[Table], files: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield (files, column, unit, code, meaning) of the tables that are there: a row a column and a row a code."""
+    """Yield (files, column, unit, code, meaning) of the tables of these files: a row per column and per code."""
     for table in tables:
         for pattern in table.patterns:
             if not any(re.fullmatch(_expression(pattern), file) for file in files):
@@ -181,7 +181,7 @@ def dictionary_rows(tables: Sequence[Table], files: Sequence[str]) -> Iterator[t
 
 
 def fill(pattern: str, names: Mapping[str, str]) -> str:
-    """Return the file of a pattern for these names in its placeholders."""
+    """Return the file of a pattern with these names in its placeholders."""
     return PLACEHOLDER.sub(lambda match: names[match[1]], pattern)
 
 

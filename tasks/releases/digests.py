@@ -1,7 +1,7 @@
-"""The digest of a file, as ledger, manifest and SYNTHETIC.json know it: SHA-256 over the SHA-256s of 64 MiB chunks.
+"""The digest of a file in ledger, manifest and SYNTHETIC.json: SHA-256 over the SHA-256s of 64 MiB chunks.
 
-Chunks are cut at fixed offsets of the bytes, so they can be read and hashed by any number of workers in any order, and
-whoever parses a chunk digests the very bytes that it parses (docs/spec/files.md#digests).
+Chunks begin at fixed offsets, so any number of workers can read and hash them in any order, and the parser of a chunk
+digests the very bytes that it parses (docs/spec/files.md#digests).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def combine(chunk_digests: Iterable[bytes]) -> str:
 
 
 def stream_digest(stream: IO[bytes]) -> str:
-    """Digest what a stream still holds; it may return fewer bytes than it is asked for. Raises OSError."""
+    """Digest the rest of a stream, whose reads may return fewer bytes than asked for. Raises OSError."""
     return combine(_chunks_of(stream))
 
 

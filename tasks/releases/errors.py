@@ -1,7 +1,7 @@
-"""Errors of a release's counts and estimates against the truth of the same input, of any system. NOT PRIVATE.
+"""Errors of a release's counts and estimates against the truth of the same input, for any system. NOT PRIVATE.
 
-Both follow from the system's description: which columns hold counts, estimates and their margins, of which table an
-estimate is, and by which coded columns rows differ in kind.
+The system's description says which columns are counts, estimates and margins, which table an estimate belongs to, and
+which coded columns divide rows by kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tasks.releases.datapackage import Resource, resources_of
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
 
-KIND = ["TABLE", "OF", "ROW"]  # of an error: its table, whether it is of a count or an estimate, and its kind of row
+KIND = ["TABLE", "OF", "ROW"]  # of an error: its table, count or estimate, and kind of row
 FIGURES = ["COUNTS", "BIAS", "RMSE", "Q90", "MARGIN", "COVERAGE"]
 ROUNDING = 1e-9  # of the ends of intervals
 
@@ -25,8 +25,8 @@ ROUNDING = 1e-9  # of the ends of intervals
 def compare(description: Description, release: Path, truth: Path) -> pd.DataFrame:
     """Return how often each error of each kind of row occurred, as `errors` does.
 
-    release, truth: folders with tables of one description, the second with exact counts. Raises KeyError where the
-    truth lacks a table or row of the release.
+    release, truth: folders with tables of one description, the second with exact counts. Raises KeyError if the truth
+    lacks a table or a row of the release.
     """
     exact = {table.name: table for table in resources_of(truth, description, file_names(truth))}
     tables = resources_of(release, description, file_names(release))
@@ -56,17 +56,15 @@ def _read(folder: Path, table: Resource) -> pd.DataFrame:
 
 
 def errors(table: str, of: str, row: Any, margin: Any, error: Any) -> pd.DataFrame:
-    """Return how often each error of a table occurred: columns KIND, MARGIN, ERROR and NUMBER. row: one, or of each."""
+    """Return how often each error of a table occurred: columns KIND, MARGIN, ERROR and NUMBER. row: one, or one per
+    error.
+    """
     found = pd.DataFrame({"TABLE": table, "OF": of.upper(), "ROW": row, "MARGIN": margin, "ERROR": error, "NUMBER": 1})
     return found.groupby([*KIND, "MARGIN", "ERROR"], sort=False, as_index=False).sum()
 
 
 def figures(found: pd.DataFrame, by: Sequence[str] = KIND) -> pd.DataFrame:
-    """Return FIGURES of errors by kind.
-
-    The mean of the errors, their root mean square, the 90% quantile of their sizes, the mean margin, and the share of
-    errors within their margin.
-    """
+    """Return FIGURES of errors by kind: number, mean, root mean square, 90% quantile, mean margin, coverage."""
     rows = []
     for key, kind in found.groupby([*by], sort=False):
         error, margin, number = (kind[name].to_numpy(np.float64) for name in ("ERROR", "MARGIN", "NUMBER"))

@@ -1,7 +1,7 @@
 """Write and read the manifest of a release, and compare a folder with its manifest.
 
-A manifest holds digests of public inputs, versions, the code, the noise of every query and what was spent: nothing
-exact about persons.
+A manifest holds digests of public inputs, versions, the code, the noise of every query and the spend: no exact count of
+persons.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tasks.releases.digests import file_digests
 from tasks.releases.received import NotOfRelease, entries, path_in, read_in, read_json
 
 MANIFEST = "manifest.json"
-FORMAT = 2  # of the manifest; one of the first does not say so
+FORMAT = 2  # of the manifest; format 1 had no such entry
 SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
 LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 UNNAMED = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
@@ -39,29 +39,29 @@ MARKS: dict[MarkName, str] = {
 
 
 def marked(mark: MarkName | None, *, exact: bool = False) -> dict[str, str]:
-    """Return the manifest's entries about exact counts and the mark of a run's data; none for neither."""
+    """Return the manifest's entries for exact counts and for the mark of a run's data, if any."""
     return ({"NOT_PRIVATE": NOT_PRIVATE} if exact else {}) | ({mark: MARKS[mark]} if mark else {})
 
 
 def mark_facts(mark: MarkName | None) -> dict[str, bool]:
-    """Return what the description of measurements says about the mark of the data."""
+    """Return the mark of the data, for the description of measurements."""
     return {"synthetic": mark == "SYNTHETIC", **({"public": True} if mark == "PUBLIC" else {})}
 
 
 def mark_in(facts: Mapping[str, Any]) -> MarkName | None:
-    """Return the mark that `mark_facts` describes; anybody may have written them."""
+    """Return the mark that `mark_facts` describes, from untrusted facts."""
     return "SYNTHETIC" if facts["synthetic"] is not False else "PUBLIC" if facts.get("public") is True else None
 
 
 def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
-    """Return the mark of the data that a release was made from: nothing was charged for it. None for other data."""
+    """Return the mark of a release's data, for which nothing was charged; None for other data."""
     return next((mark for mark in MARKS if mark in manifest), None)
 
 
 def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what every page of a release says first: that it is not private, or made from marked data.
+    """Return the warnings that open every page of a release: not private, or made from marked data.
 
-    In this program's words, since the manifest may come from anybody.
+    In this program's words, since the manifest may come from anyone.
     """
     return [text for name, text in (("NOT_PRIVATE", NOT_PRIVATE), *MARKS.items()) if name in manifest]
 
@@ -75,15 +75,15 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
 
 
 def spend_of(manifest: Mapping[str, Any]) -> Spend | None:
-    """Return what a release spent; None for one of exact counts or of others' measurements.
+    """Return the spend of a release; None for exact counts and for others' measurements.
 
-    Raises ValueError, TypeError or KeyError where the manifest holds something else.
+    Raises ValueError, TypeError or KeyError for anything else.
     """
     return read_spend(manifest["spent"]) if manifest["spent"] else None
 
 
 def describe_spent(spent: Mapping[str, Any], mark: MarkName | None) -> str:
-    """Return what a manifest says was spent, on one line, and that marked data was charged nothing."""
+    """Return the spend that a manifest states, in one line, and that marked data was not charged."""
     spend = read_spend(spent)
     free = f", not charged: the data is {mark.lower()}" if mark else ""
     return f"{spend.measure} {rounded_up(spend.charged)}{free}"
@@ -95,7 +95,7 @@ def noise_law(law: Law) -> dict[str, str | float]:
 
 
 def read_law(facts: Mapping[str, Any]) -> Law:
-    """Return the law that `noise_law` describes. Raises ValueError for one that nobody could draw."""
+    """Return the law that `noise_law` describes. Raises ValueError for an invalid one."""
     kind = DiscreteGaussian if facts["law"] == DiscreteGaussian.name else TwoSidedGeometric
     law: Law = kind(parse_exact(facts[kind.parameter_name]))
     check_law(law)
@@ -127,14 +127,14 @@ def is_whole(out: Path) -> bool:
 
 
 def drop_unnamed(out: Path) -> None:
-    """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
+    """Remove the files of a folder that its manifest does not name, such as those that a desktop leaves."""
     named = read_any_manifest(out)["files"]
     for name in [name for name, _ in entries(out) if name not in UNNAMED and name not in named]:
         (out / name).unlink()
 
 
 def require_release(folder: Path) -> None:
-    """Raise Refused where a folder is no release; it names the releases in the folder, if there are any."""
+    """Raise Refused unless a folder is a release; the message names the releases in it, if any."""
     inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     if inside:
         raise Refused(f"{folder} holds releases but is not one itself; name one of them: {', '.join(inside)}")
@@ -150,14 +150,14 @@ def read_manifest(out: Path) -> dict[str, Any]:
     manifest = read_any_manifest(out)
     if (found := manifest.get("format", 1)) != FORMAT:
         age = "an earlier" if found == 1 else "a later"
-        raise Refused(f"{out / MANIFEST} is of {age} version of das-flows: read the release with that version")
+        raise Refused(f"{out / MANIFEST} was made by {age} version of das-flows: read the release with that version")
     return manifest
 
 
 def read_any_manifest(out: Path) -> dict[str, Any]:
-    """Return the manifest of a release in any format: what a run is, and its files, never change their form.
+    """Return the manifest of a release in any format; `run` and `files` have the same form in all.
 
-    So a run that an earlier version sealed is committed. Raises NotOfRelease where it names no files.
+    A run that an earlier version sealed can thus be committed. Raises NotOfRelease if it names no files.
     """
     manifest = read_json(out, MANIFEST)
     files = manifest.get("files") if isinstance(manifest, dict) else None

@@ -1,6 +1,6 @@
 """The rows of published tables (`privacy.tables.published`): how files hold them, and whether a release's are right.
 
-A system hands over arrays in the order of its keys. Nothing here knows a system by name.
+A system passes arrays in the order of its keys; this module knows no system by name.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tasks.releases.check import Check
 from tasks.releases.description import Column, Noise
 from tasks.releases.manifest import noise_law
 
-Keys = Mapping[str, pa.Array]  # by column its value for each key
+Keys = Mapping[str, pa.Array]  # by column, the value of each key
 ROUNDING = 1e-12  # of a variance
 NO_ROW = np.iinfo(np.int64).max
 
 
 def row_column(table: Published) -> Column:
-    """Return the column of the codes of a table's rows, of a table that has one."""
+    """Return the column of a table's row codes."""
     (name,) = table.columns
     return Column(
         name,
@@ -42,7 +42,7 @@ def row_column(table: Published) -> Column:
 
 
 def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> pa.Table:
-    """Return all rows of a table, keys x rows. numbers: by column, of a shape that broadcasts to (keys, rows)."""
+    """Return all rows of a table, keys x rows. numbers: by column, with a shape that broadcasts to (keys, rows)."""
     shape = len(next(iter(keys.values()))), len(table.rows)
     flat = {name: np.broadcast_to(number, shape).ravel() for name, number in numbers.items()}
     return rows_by_table([table], np.zeros(shape[0], np.int64), keys, flat)
@@ -51,9 +51,9 @@ def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> p
 def rows_by_table(
     tables: Sequence[Published], which: IntArray, keys: Keys, numbers: Mapping[str, IntArray]
 ) -> pa.Table:
-    """Return the rows of keys that have different tables, those of a key one after the other.
+    """Return the rows of keys with different tables, one key after the other.
 
-    tables: with the same columns. which: the place in `tables` of each key's table. numbers: by column, one a row.
+    tables: with the same columns. which: the place in `tables` of each key's table. numbers: by column, one per row.
     """
     first = np.cumsum([0, *(len(table.rows) for table in tables)])  # in the rows of all tables
     widths = np.diff(first)[which]
@@ -71,9 +71,9 @@ def rows_by_table(
 
 
 def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
-    """Return the laws of counts by their margins; of two laws with one margin that of the larger variance.
+    """Return the laws of counts by margin; where two laws share a margin, that of the larger variance.
 
-    drawn: the law of a cell and the number of cells that a count sums, of each kind of count.
+    drawn: for each kind of count, the law of a cell and the number of cells that it sums.
     """
     found: dict[int, tuple[float, Noise]] = {}
     for law, cells in drawn:
@@ -84,13 +84,13 @@ def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
 
 
 def numbers_in(rows: pa.Table, table: Published, keys: Keys, column: str) -> NDArray[Any]:
-    """Return (keys, rows) the numbers of a column of a release's table; 0 for a row that it lacks."""
+    """Return the numbers (keys, rows) of a column of a release's table; 0 for a missing row."""
     numbers = np.append(rows[column].to_numpy(), 0)
     return numbers[_places(rows, rows_of(table, keys, {}))].reshape(-1, len(table.rows))
 
 
 def _places(rows: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
-    """Return the place of the first row with the values of each wanted row; the number of rows where there is none."""
+    """Return the place of the first row with the values of each wanted row, or the number of rows if it is missing."""
     own, others = (np.zeros(len(each), np.int64) for each in (wanted, rows))
     for name in wanted.column_names:
         values = wanted[name].unique()
@@ -106,10 +106,10 @@ def _places(rows: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 def check_rows(
     what: str, rows: pa.Table, expected: pa.Table, *, rounding: int = 0, clipped: bool = False, step: float = 1
 ) -> Check:
-    """Compare the rows of a release's table with what they must be, in this order.
+    """Compare the rows of a release's table with the expected ones, in the same order.
 
-    rounding: the most by which counts may differ. clipped: whether negative counts were set to 0 after all sums, so
-    that a count below the sum of its cells is right. step: what such a count is a multiple of.
+    rounding: the largest accepted difference of counts. clipped: negative counts became 0 after all sums, so a count
+    may be below the sum of its cells. step: clipped counts are multiples of it.
     """
     faults = []
     if len(rows) != len(expected):
@@ -126,5 +126,5 @@ def check_rows(
     if clipped and len(rows) == len(expected):
         counts = rows["COUNT"].to_numpy()
         broken = (counts < 0) | ~np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)
-        faults += [f"{int(broken.sum()):,} counts are negative, or not whole steps"] * bool(broken.any())
+        faults += [f"{int(broken.sum()):,} counts are negative, or not multiples of the step"] * bool(broken.any())
     return Check(what, f"{len(expected):,} rows", tuple(faults))

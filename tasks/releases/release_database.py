@@ -1,10 +1,9 @@
-"""A database in memory over the tables of a release, which may be anybody's, or hold exact counts.
+"""A database in memory over the tables of a release, which may come from anyone or hold exact counts.
 
-DuckDB can do more than answer: `COPY` writes files, even inside `WITH`, and functions read any path. Therefore a query
-is text of this program alone. Texts of a release, names of files included, are parameters (`ReleaseDatabase.value`);
-only a column that a file has goes into a query by its name (`identifier`). Behind that, the database reads the given
-folders and its scratch folder, nothing else of the machine or the network, and `execute` refuses a statement that could
-write.
+DuckDB can do more than answer: `COPY` writes files, even inside `WITH`, and functions read any path. Therefore all
+queries are written here. Texts of a release, including file names, are parameters (`ReleaseDatabase.value`); only a
+column that a file has enters a query by name (`identifier`). As a second barrier, the database can read only the given
+folders and its scratch folder, and `execute` refuses statements that could write.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from tasks.releases.received import NotOfRelease
 
 Setting = str | int | float | list[str]
 Value = str | tuple[str, ...]
-SHUT: dict[str, Setting] = {  # what can only be set before the database starts
+SHUT: dict[str, Setting] = {  # settings that must precede the start of the database
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
-    "python_enable_replacements": False,  # a name of a table is never a variable of Python
+    "python_enable_replacements": False,  # a table name is never a Python variable
 }
 KINDS = {duckdb.StatementType.SELECT, duckdb.StatementType.CREATE, duckdb.StatementType.INSERT}  # within its memory
 
 
 class ReleaseDatabase:
-    """A DuckDB database that reads only some folders, and spills where only its owner reads: a context.
+    """A DuckDB database that reads only some folders, and spills where only its owner reads; a context manager.
 
-    folders: those that it reads. settings: DuckDB's own, as `memory_limit`.
+    folders: those that it reads. settings: DuckDB's own, such as `memory_limit`.
     """
 
     def __init__(self, *folders: Path, **settings: Setting) -> None:
@@ -62,7 +61,7 @@ class ReleaseDatabase:
 
     def value(self, value: Value) -> str:
         """Return the parameter that has this value in every query."""
-        name = self._names.setdefault(value, f"value{next(self._numbers)}")  # threads do not get one for two values
+        name = self._names.setdefault(value, f"value{next(self._numbers)}")  # atomic: two threads never share a name
         self._values[name] = value
         return f"${name}"
 
@@ -84,9 +83,9 @@ class ReleaseDatabase:
         self._connection.register(name, table)
 
     def execute(self, query: str, given: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-        """Run one SELECT, CREATE or INSERT; `given` are values of parameters that `value` did not name.
+        """Run one SELECT, CREATE or INSERT. given: values of parameters that `value` did not name.
 
-        Raises ValueError for another statement, and for `COPY`, which `WITH` takes in a SELECT.
+        Raises ValueError for another statement, and for `COPY`, which `WITH` allows in a SELECT.
         """
         return self._connection.execute(*self._parse(query, given or {}))
 
@@ -96,7 +95,7 @@ class ReleaseDatabase:
         return self._connection.sql(statement, params=values).to_arrow_reader()
 
     def ask(self, query: str, given: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query as `execute`, of several threads at once, without the registered tables."""
+        """Return the rows of a query as `execute`, from any thread, without the registered tables."""
         return self._connection.cursor().execute(*self._parse(query, given)).fetchall()
 
     def _parse(self, query: str, given: Mapping[str, Any]) -> tuple[duckdb.Statement, dict[str, Any]]:
@@ -109,14 +108,14 @@ class ReleaseDatabase:
 
 
 def identifier(column: str, found: Collection[str]) -> str:
-    """Return the name of a column as it stands in a query. Raises NotOfRelease unless it is one of those found."""
+    """Return a column's quoted name for a query. Raises NotOfRelease unless it is one of `found`."""
     if column not in found:
         raise NotOfRelease(f"{column!a:.80} is not a column of its file")
     return '"' + column.replace('"', '""') + '"'
 
 
 def differing(database: ReleaseDatabase, one: str, other: str) -> int:
-    """Return the number of rows of one SELECT that the other lacks, or the other way, whichever is larger."""
+    """Return the number of rows of one SELECT that the other lacks, or vice versa, whichever is larger."""
     rows = f"SELECT *, 1 AS side FROM ({one}) UNION ALL SELECT *, -1 AS side FROM ({other})"
     more = f"SELECT * EXCLUDE (side), sum(side) AS more FROM ({rows}) GROUP BY ALL HAVING more <> 0"
     sums = "coalesce(sum(more) FILTER (more > 0), 0), coalesce(-sum(more) FILTER (more < 0), 0)"

@@ -1,7 +1,7 @@
-"""report.html of a release: one frame for all systems, which opens with what it is in short.
+"""report.html of a release: one frame for all systems, with a summary at the top.
 
-A system extends `release.html` by sections of its own, or gives them as tables; marks, the answer, the privacy-loss
-budget and the statements are here. The answer follows from the released tables (`in_short`), or is a system's own.
+A system extends `release.html` with its own sections, or passes them as tables. The frame has marks, summary,
+privacy-loss budget and statements. The summary follows from the released tables (`in_short`), or is the system's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHARGED = (
     "It was charged once, to the curator’s account, before any noise was drawn: a stopped run goes on with the same "
     "noise, and a new run is charged anew. The curator shows it with das ledger check."
 )
-LIKELY = 99.5  # right of 100 at which a bound hides nothing by itself
+LIKELY = 99.5  # at a bound above this, a bound hides nothing by itself
 NEXT_TO_NOTHING = (
     "For somebody who knows everything else the bound excludes next to nothing: they may find out whether a whole "
     "record is there. One figure of the release says less than all of them together: it costs a part of the budget."
@@ -43,7 +43,7 @@ IN_WORDS = "In at least 95 of 100 runs the noise in a count is no larger than it
 
 @dataclass(frozen=True)
 class InShort:
-    """The answer that a report opens with: what was published, and how sure a figure is, with a table by place."""
+    """The summary that opens a report: what was published, and how sure a figure is, with a table by place."""
 
     published: Sequence[str]
     sure: Sequence[str]
@@ -59,9 +59,9 @@ def in_short(
     changed: str = "",
     notes: Sequence[str] = (),
 ) -> InShort:
-    """Return the answer of a release whose tables are in OUT: how many counts it has, and their margins, by place.
+    """Return the summary of the release in OUT: the number of its counts, and their margins by place.
 
-    published: what the counts are of. changed: what else than noise makes counts differ from the records, if anything.
+    published: what the counts count. changed: why counts differ from the records apart from noise, if they do.
     """
     resources = resources_of(out, description, file_names(out))
     tables = [table for table in resources if table.with_role("count") and not table.twin]
@@ -85,7 +85,7 @@ def in_short(
 
 
 def _extent(path: Path, column: str) -> tuple[int, float, float]:
-    """Return the number of rows of a Parquet file, and the least and the largest value of a column; 0 without rows."""
+    """Return the number of rows of a Parquet file, and the smallest and largest value of a column (0 without rows)."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     at = metadata.schema.names.index(column)
@@ -106,10 +106,10 @@ def write_report(
     covers: str = "",
     **facts: Any,
 ) -> None:
-    """Write OUT/report.html by a package's own template, which extends the frame; without a package by the frame alone.
+    """Write OUT/report.html from a package's template, which extends the frame, or from the frame alone.
 
-    covers: which states the counts of the nation are of, where these are not all. facts: for the template; `tables`
-    are sections of the frame.
+    covers: the states that the nation's counts cover, if not all. facts: for the template; `tables` are sections of the
+    frame.
     """
     spent = spent_in_short(spend, manifest)
     where, name = (package, template) if package else ("tasks.releases.pages", "release.html")
@@ -119,7 +119,7 @@ def write_report(
 
 
 def check_report(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Check that OUT/report.html has the figures of what was spent, relation by relation."""
+    """Check that OUT/report.html has the spend's figures, for each neighbour relation."""
     spend = read_spend(manifest["spent"])
     page = read_in(release, REPORT).decode("utf-8", "replace")
     said = " ".join(unescape(re.sub("<[^>]*>", " ", page)).split())
@@ -130,7 +130,7 @@ def check_report(release: Path, manifest: Mapping[str, Any]) -> Check:
 
 
 def _charge(spend: Spend) -> str:
-    """Return what the release was charged, which of some systems is the loss of no one change of the data."""
+    """Return the charge of the release in words; for some systems it is not the loss of a single change of the data."""
     row = spend.charged_row()
     if any(each.figure == spend.charged for each in spend.relations):
         return f"Privacy loss: {row.words}."
@@ -139,7 +139,7 @@ def _charge(spend: Spend) -> str:
 
 
 def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str]:
-    """Return what was spent and what it means for one record, in sentences; none for exact counts."""
+    """Return the spend and its meaning for one record, in sentences; empty for exact counts."""
     if spend is None:
         return []
     charged = [text for mark, text in NOT_CHARGED.items() if mark in manifest]

@@ -1,6 +1,6 @@
-"""A publisher's keys, and with them signatures of manifests and of acts in the ledger's journal.
+"""A publisher's keys, and signatures of manifests and of acts in the ledger's journal.
 
-The keys are PEM files, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` write them. A private key
+The keys are PEM files, as written by `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`. A private key
 stays in its file: settings hold its path.
 """
 
@@ -18,21 +18,21 @@ from tasks.errors import Refused
 def signer(key: Path) -> Signer:
     """Return the signer with a private key; the same bytes get the same signature.
 
-    Raises Refused where the file is no unencrypted private key of Ed25519. The message holds nothing of it.
+    Raises Refused unless the file is an unencrypted private key of Ed25519. The message quotes nothing of the file.
     """
     try:
         private = load_pem_private_key(key.read_bytes(), password=None)
     except OSError as error:
         raise Refused(f"--sign {key}: {error.strerror}") from None
-    except Exception:  # what the library says may quote the key
+    except Exception:  # the library's message may quote the key
         private = None
     if not isinstance(private, Ed25519PrivateKey):
-        raise Refused(f"--sign {key}: it is no private key of Ed25519 in PEM without a passphrase")
+        raise Refused(f"--sign {key}: it is not a private Ed25519 key in PEM without a passphrase")
     return Signer(private.public_key().public_bytes_raw().hex(), lambda content: private.sign(content).hex())
 
 
 def read_publisher(path: Path) -> str:
-    """Return the public key in a file, in hexadecimal. Raises Refused where the file is no public key of Ed25519."""
+    """Return the public key in a file, in hexadecimal. Raises Refused unless the file is a public key of Ed25519."""
     try:
         public = load_pem_public_key(path.read_bytes())
     except OSError as error:
@@ -40,5 +40,5 @@ def read_publisher(path: Path) -> str:
     except Exception:
         public = None
     if not isinstance(public, Ed25519PublicKey):
-        raise Refused(f"--publisher {path}: it is no public key of Ed25519 in PEM")
+        raise Refused(f"--publisher {path}: it is not a public Ed25519 key in PEM")
     return public.public_bytes_raw().hex()

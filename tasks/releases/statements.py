@@ -1,9 +1,8 @@
-"""What the manifest of a release must state, as its system says it, and the comparison with what a manifest states.
+"""The statements that a release's manifest must make according to its system, compared with those that it makes.
 
-A system makes its manifest again, from the configuration that the manifest has and from the tables, and puts an
-`Unshown` where nothing else in the release shows a value. The comparison goes by what the system says: a statement that
-is missing, unknown or different is a fault, and what is unshown is listed as not checked. So nothing that a received
-manifest leaves out goes unnoticed.
+A system makes its manifest again from the configuration in the manifest and from the tables; an `Unshown` replaces a
+value that nothing else in the release shows. A missing, unknown or different statement is a fault, and unshown values
+are listed as not checked, so an omission in a received manifest is always noticed.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ PUBLIC_FILE = "the public input is no file of the release"
 
 @dataclass(frozen=True)
 class Unshown:
-    """A statement whose value nothing else in a release shows: its form is checked, and its value is not.
+    """A statement whose value nothing else in a release shows: only its form is checked.
 
-    kind: its type, as pydantic validates it strictly; an object or a list has at least one entry unless `kind` says
-    otherwise. why: the reason, for `das check`.
+    kind: its type, validated strictly by pydantic; an object or a list must not be empty unless `kind` says so. why:
+    the reason, for `das check`.
     """
 
     kind: Any
     why: str
 
     def fault(self, stated: Any) -> str | None:
-        """Return what is wrong with the form of a value; None for nothing."""
+        """Return the fault in the form of a value, or None."""
         try:
             TypeAdapter(self.kind).validate_python(stated, strict=True)
         except ValidationError as error:
@@ -59,15 +58,14 @@ class Unshown:
 
 
 def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements that every release has, whatever its system.
+    """Return the statements that every release makes, whatever its system.
 
-    Marks and exact counts are stated in this program's words; that a mark is there decides what the manifest must say
-    of its ledger.
+    Marks and exact counts are stated in this program's words. A mark decides whether the manifest must name a journal.
     """
     marks = {name: text for name, text in (*MARKS.items(), ("NOT_PRIVATE", NOT_PRIVATE)) if name in manifest}
     names = ("das-flows", "python", *LIBRARIES) if is_of_this_version(manifest) else manifest["versions"]
     charged = bool(manifest.get("spent")) and not set(MARKS) & set(marks)
-    drawn = "noise_scheme" in manifest or not manifest.get("source")  # das-flows did not draw published noise
+    drawn = "noise_scheme" in manifest or not manifest.get("source")  # published noise was not drawn here
     return {
         "format": FORMAT,
         "release": title,
@@ -86,7 +84,7 @@ def is_of_this_version(manifest: Mapping[str, Any]) -> bool:
 
 
 def check_statements(expected: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
-    """Compare all that a manifest states, except the digests of its files, with what its system expects."""
+    """Compare all statements of a manifest, except the digests of its files, with those that its system expects."""
     stated = {name: value for name, value in manifest.items() if name != "files"}
     found = list(_compare(expected, stated, ()))
     faults = tuple(each for each in found if isinstance(each, str))
@@ -95,7 +93,7 @@ def check_statements(expected: Mapping[str, Any], manifest: Mapping[str, Any]) -
 
 
 def _compare(expected: Any, stated: Any, path: tuple[str, ...]) -> Iterator[str | NotChecked]:
-    """Yield the faults of a statement, and what of it is not checked."""
+    """Yield the faults of a statement, and its parts that are not checked."""
     name = ".".join(path)
     if isinstance(expected, Unshown):
         fault = expected.fault(stated)
@@ -105,7 +103,7 @@ def _compare(expected: Any, stated: Any, path: tuple[str, ...]) -> Iterator[str 
             yield NotChecked(name, expected.why)
     elif isinstance(expected, Mapping) and isinstance(stated, Mapping):
         yield from (f"{'.'.join((*path, str(key)))} is not stated" for key in expected if key not in stated)
-        unknown = (f"{'.'.join((*path, str(key)))!a:.100} is no statement of such a release" for key in stated)
+        unknown = (f"{'.'.join((*path, str(key)))!a:.100} is not a statement of such a release" for key in stated)
         yield from (fault for key, fault in zip(stated, unknown, strict=True) if key not in expected)
         for key in (key for key in expected if key in stated):
             yield from _compare(expected[key], stated[key], (*path, str(key)))
@@ -119,12 +117,12 @@ def _compare(expected: Any, stated: Any, path: tuple[str, ...]) -> Iterator[str 
 
 
 def _may_be_empty(expected: Unshown) -> bool:
-    """Return whether the kind of a statement says itself that an empty one is right."""
+    """Return whether the kind of a statement allows an empty value."""
     return bool(getattr(expected.kind, "__metadata__", ()))
 
 
 def _same(expected: Any, stated: Any) -> bool:
-    """Return whether JSON has an expected value; true is not 1, and a decimal may differ by its rounding."""
+    """Return whether a JSON value equals the expected one; true is not 1, and decimals may differ by rounding."""
     if isinstance(expected, bool) or isinstance(stated, bool) or not isinstance(expected, int | float):
         return type(expected) is type(stated) and bool(expected == stated)
     return isinstance(stated, int | float) and is_close(expected, stated)

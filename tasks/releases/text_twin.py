@@ -18,9 +18,9 @@ TYPES = {"integer": pa.int64(), "number": pa.float64()}
 
 
 def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
-    """Return the number of rows of a text that are not those of a Parquet file, which may have more columns.
+    """Return the number of rows of a text that differ from those of a Parquet file, which may have more columns.
 
-    Raises ArrowInvalid where the text has a value that is not of its column's type.
+    Raises ArrowInvalid for a value of another type than its column.
     """
     types = {each.name: pa.string() if each.missing else TYPES.get(each.type, pa.string()) for each in columns}
     sides = (_text(text, types, delimiter), pq.ParquetFile(parquet).iter_batches(CHUNK_ROWS, columns=[*types]))
@@ -53,7 +53,7 @@ def _text(path: Path, types: dict[str, pa.DataType], delimiter: str) -> Iterable
 
 
 def _differing(text: pa.Table | None, parquet: pa.Table | None, types: dict[str, pa.DataType]) -> int:
-    """Return the number of rows of two chunks that differ, or that one of them lacks."""
+    """Return the number of rows of two chunks that differ or that one of them lacks."""
     if text is None or parquet is None:
         return sum(len(chunk) for chunk in (text, parquet) if chunk is not None)
     rows = min(len(text), len(parquet))
@@ -66,7 +66,7 @@ def _differing(text: pa.Table | None, parquet: pa.Table | None, types: dict[str,
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return where two columns have the same value, or both no value or no number."""
+    """Return where two columns are equal, both missing, or both nan."""
     same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
     if pa.types.is_floating(one.type):
         nowhere = (pc.fill_null(pc.is_nan(each), False) for each in (one, other))

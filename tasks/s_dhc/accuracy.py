@@ -14,18 +14,18 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.description import Description
 from tasks.releases.errors import compare, errors
 from tasks.s_dhc.averages import average_columns, levels_of
-from tasks.s_dhc.description import TABLES
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.release import write_tables
+from tasks.s_dhc.release_tables import TABLES
 from tasks.s_dhc.released_rows import Counts, in_run
 from tasks.s_dhc.run import Plan, plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
 
 def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> pd.DataFrame:
-    """Repeat the noise of a run that is counted, and return the errors of its tables, as `compare` does.
+    """Repeat the noise of a tabulated run, and return the errors of its tables as `compare` does.
 
-    averages: whether to return those of the intervals of averages, too.
+    averages: include the errors of averages.
     """
     plan, exact, described = replace(plan_of(run), estimates=True), exact_answers(run), Description(TABLES)
     truth, release, parts = run / "repeated/truth", run / "repeated/release", []
@@ -36,12 +36,12 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> pd.DataFr
         write_tables(plan, noisy, release, truth=False)
         parts.append(compare(described, release, truth))
         if averages:
-            parts += _of_averages(plan, in_run(plan, exact), in_run(plan, noisy))
+            parts += _errors_of_averages(plan, in_run(plan, exact), in_run(plan, noisy))
     return pd.concat(parts)
 
 
-def _of_averages(plan: Plan, exact: Counts, noisy: Counts) -> Iterator[pd.DataFrame]:
-    """Yield the errors of the middles of intervals against the true ratios; half an interval is the margin."""
+def _errors_of_averages(plan: Plan, exact: Counts, noisy: Counts) -> Iterator[pd.DataFrame]:
+    """Yield the errors of interval midpoints against the true ratios; half an interval's length is the margin."""
     for average, *queries in levels_of(plan):
         columns = average_columns(plan, average, queries, [noisy[each.query.name] for each in queries])
         rows = average.rows([exact[each.query.name] for each in queries])

@@ -1,4 +1,4 @@
-"""Averages of a release: ratios of noisy counts with exact confidence sets, a piece of work a pair of queries."""
+"""Averages of a release: ratios of noisy counts with exact confidence sets. A piece of work is a pair of queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALPHAS = {"": Fraction(1, 20), "90": Fraction(1, 10)}
 
 
 def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
-    """Return each average with the queries above and below, where both were measured."""
+    """Return each average with the queries of its numerator and denominator, if both were measured."""
     queries = {each.query.name: each for each in plan.configuration.queries()}
     return [
         (average, queries[above], queries[below])
@@ -81,26 +81,26 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
 
 
 def average_rows(plan: Plan, average: Average, above: TableQuery, columns: Columns) -> pa.Table:
-    """Return the rows of an average for the keys of its query above. columns: of its rows, keys x rows."""
+    """Return the rows of an average, for the keys of its numerator's query. columns: keys x rows."""
     numbers = {name: np.array(values).reshape(-1, len(average.numerator.rows)) for name, values in columns.items()}
     return rows_of(average.numerator, keys_of(plan, above), numbers)
 
 
 def possible_range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
-    """Return what an average can be in a row."""
+    """Return the smallest and the largest value that an average can have in a row."""
     most = queries[0].query.tau or 0
     return min(average.lowest(code) if plan.configuration.household_rules == "error" else 0, most), most
 
 
 def nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> float:
-    """Return a ratio, or the possible one that is nearest."""
+    """Return a ratio, or the nearest possible average."""
     if denominator <= 0:
         return float(high if numerator > 0 else low)
     return round(float(min(max(numerator / denominator, low), high)), 3)
 
 
 def write_averages(run: RunDirectory, out: Path) -> None:
-    """Write OUT/averages."""
+    """Write the tables of averages into OUT/averages."""
     plan = plan_of(run)
     tables = defaultdict(list)
     for number, (average, above, _) in enumerate(levels_of(plan)):

@@ -1,4 +1,4 @@
-"""The budgets of an S-DHC configuration, or of a release by its manifest: where tuning and attribute losses start."""
+"""The budgets of an S-DHC configuration or release, for tuning and attribute losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALPHA_90 = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class Budgets:
-    """The queries of a run with their budgets, and where they are from."""
+    """The queries of a run with their budgets, and the file that they come from."""
 
     source: str
     definition: Definition
@@ -37,28 +37,28 @@ class Budgets:
 
 
 def is_of_s_dhc(path: Path) -> bool:
-    """Return whether a file or folder is a config.json of the S-DHC, or a release of it."""
+    """Return whether a file or folder is a config.json or a release of the S-DHC."""
     file = _file(path)
     try:
         if file.name == FILES[1]:
             return bool(read_manifest(file.parent).get("release") == TITLE)
         found = json.loads(read_text(file))
     except (Refused, OSError, ValueError, RecursionError):
-        return False  # whoever reads it says why
+        return False  # its reader says why
     return isinstance(found, dict) and {"privacy_budget", "tau"} <= found.keys()
 
 
 def read_budgets(path: Path) -> Budgets:
     """Return the budgets of a config.json, a release, its manifest.json, or the folder of either.
 
-    Raises Refused for infinite budgets, and for what has none of the S-DHC.
+    Raises Refused for infinite budgets, and for a file of another system.
     """
     file = _file(path)
     return budgets_of_release(file.parent) if file.name == FILES[1] else budgets_of_configuration(file)
 
 
 def budgets_of_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Budgets:
-    """Return the budgets of a config.json; run: keys that it lacks. Raises Refused for faults and infinite budgets."""
+    """Return the budgets of a config.json. run: keys that it lacks. Raises Refused for faults and infinite budgets."""
     configuration = read_configuration(path, run)
     configuration.spend()  # refuses infinite budgets
     queries = tuple(each.query for each in configuration.queries())
@@ -66,7 +66,7 @@ def budgets_of_configuration(path: Path, run: Mapping[str, Any] | None = None) -
 
 
 def budgets_of_release(release: Path) -> Budgets:
-    """Return the budgets of a release. Raises Refused where it is none of the S-DHC with noise."""
+    """Return the budgets of a release. Raises Refused unless it is an S-DHC release with noise."""
     require_release(release)
     manifest = read_manifest(release)
     try:
@@ -78,12 +78,12 @@ def budgets_of_release(release: Path) -> Budgets:
 
 
 def _file(path: Path) -> Path:
-    """Return the file in a folder that has budgets, or the file itself."""
+    """Return the file with budgets in a folder, or the file itself."""
     return next((path / name for name in FILES if (path / name).is_file()), path)
 
 
 def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
-    """Return the queries that a manifest states, by name; a table has the tau that is stated of its truncation."""
+    """Return the queries that a manifest states, by name; a table has the tau stated for its truncation."""
     found = {}
     for name, facts in manifest["queries"].items():
         table = TABLES[name.partition("/")[0]]
@@ -93,7 +93,7 @@ def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
 
 
 def query_facts(query: Query, definition: Definition, stability: Stability) -> dict[str, Any]:
-    """Return what a manifest says of a query."""
+    """Return the facts about a query for a manifest."""
     law = query.law(definition, stability)
     return {
         "budget": str(query.budget),
@@ -108,11 +108,11 @@ def query_facts(query: Query, definition: Definition, stability: Stability) -> d
 
 
 def tables_of(budgets: Budgets) -> tuple[attribute_loss.TableSpend, ...]:
-    """Return the bounded rho of each table: twice the budgets of its person counts, and once those of its unit counts.
+    """Return the bounded rho of each table: twice its person counts' budgets, plus its unit counts' budgets.
 
-    A unit count's stability of 2 covers the old and the new row of a unit already, so its budget is not doubled. Of
-    noise by another stability the budgets are those with which the program's stability gives the same noise. Raises
-    Refused under pure DP.
+    A unit count's stability of 2 covers the old and the new row of a unit, so its budget is not doubled. Noise of
+    another stability counts with the budget that gives the same noise at the program's stability. Raises Refused under
+    pure DP.
     """
     if budgets.definition != "zcdp":
         raise Refused(

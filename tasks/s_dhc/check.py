@@ -1,4 +1,4 @@
-"""Checks of an S-DHC release, from its files alone: what its configuration says of its manifest and of every row."""
+"""Check S-DHC releases from their files alone: the manifest and every row against the configuration."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NOT_MADE_AGAIN = ("LOW*", "HIGH*", "SAID*")  # columns of averages whose values 
 
 
 def plan_in(manifest: Mapping[str, Any]) -> Plan:
-    """Return the plan of a release. Raises ValueError, TypeError or KeyError where its manifest has none."""
+    """Return the plan of a release. Raises ValueError, TypeError or KeyError if its manifest has no valid one."""
     configuration = read_described(manifest["configuration"])
     return Plan(configuration, bool(manifest["estimates"]), manifest["truncation"] is not None)
 
 
 def statements(_release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements of a release besides those of every release."""
+    """Return the statements of a release besides those that every release makes."""
     return designed(plan_in(manifest), truth="NOT_PRIVATE" in manifest)
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
-    """Check every row of counts by those that are of single cells, then estimates and averages."""
+    """Check all rows of counts against the rows of single cells, then estimates and averages."""
     plan, truth = plan_in(manifest), "NOT_PRIVATE" in manifest
     yield NotChecked("P*: COUNT", "a count of a release without estimates is shown once")
     counts: dict[str, IntArray] = {}
@@ -59,7 +59,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -> Iterator[Check]:
-    """Check averages: their keys, their counts, and that intervals hold their ratios."""
+    """Check averages: their keys, their counts, and that intervals contain their ratios."""
     for average, levels in groupby(levels_of(plan), key=lambda level: level[0]):
         made = []
         for _, *queries in levels:
@@ -75,11 +75,11 @@ def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -
 
 
 def _check_intervals(name: str, rows: pa.Table) -> Check:
-    """Check that intervals hold their ratio, and the wider ones the narrower."""
+    """Check that intervals contain their ratio, and that the wider intervals contain the narrower ones."""
     column = {name: rows[name].to_numpy() for name in rows.column_names}
     low, high, below = column["LOW"], column["HIGH"], column["DENOMINATOR"]
     ordered = (low <= column["LOW90"]) & (column["HIGH90"] <= high) | (column["SAID90"] == "none")
     possible = np.abs(column["RATIO"] - column["NUMERATOR"] / np.maximum(below, 1)) < 0.001
     inside = (low <= column["RATIO"]) & (column["RATIO"] <= high) | ~possible | (below <= 0)
-    faults = () if (ordered & inside).all() else ("an interval does not hold its ratio, or the narrower one",)
+    faults = () if (ordered & inside).all() else ("an interval does not contain its ratio, or the narrower interval",)
     return Check(f"intervals of {name}", f"{len(rows):,} rows", faults)

@@ -1,6 +1,6 @@
 """The kernel that joins persons, units and geo of a bucket, checks each housing unit and counts its rows.
 
-Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
+Import this module only for large inputs: numba takes half a second to load, and an installation's first call compiles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tasks.s_dhc.tables import (
     UNIT,
 )
 
-# The faults of rows once the files are joined, in the order of tabulate.RULES, which says them in words.
+# The faults of joined rows, in the order of tabulate.RULES, which has their words.
 (
     UNIT_TWICE, GEO_TWICE, UNIT_NOT_IN_GEO, GEO_NOT_IN_UNITS, PERSON_NOT_IN_UNITS, UNIT_TYPE, PERSON_TYPE,
     QUARTERS_RELATION, HOUSEHOLDERS, COUPLES, EMPTY_RECODES, HOUSEHOLDER_RACE, HOUSEHOLDER_HISPANIC,
@@ -57,16 +57,17 @@ def join_and_count(
     counts: NDArray[np.int64],
     faults: NDArray[np.int64],
 ) -> None:
-    """Join the sorted rows of a bucket by housing unit; count what is sound, and what is not.
+    """Join the sorted rows of a bucket by housing unit; count valid rows in `counts` and faulty ones in `faults`.
 
-    persons, units, geo: rows of records.py, sorted by housing unit; the persons of a unit in the order in which
-    truncation keeps them. state_of: the place of a state in the run by its FIPS code, -1 outside.
-    cell_of_person, cell_of_unit: of tables.py. tau, own_race: by table of persons. counts: states x GROUPS x cells and
-    faults: rows with each fault; filled.
+    persons, units, geo: rows as in records.py, sorted by housing unit; within a unit, persons are in the order of
+    truncation.
+    state_of: the place of a state in the run by its FIPS code, -1 outside. cell_of_person, cell_of_unit: from
+    tables.py.
+    tau, own_race: by table of persons. counts: filled; states x GROUPS x cells. faults: filled; rows with each fault.
     """
     p, g = 0, 0
     kept = np.zeros(len(tau), np.int64)
-    race: Any  # numba knows these as int64
+    race: Any  # numba infers int64 for these
     values: Any
     for u in range(len(units)):
         mafid = units[u] >> UNIT_BITS
@@ -137,7 +138,7 @@ def join_and_count(
 
 @compiled
 def check_unit(persons: NDArray[np.uint64], unit: Any, faults: NDArray[np.int64]) -> None:
-    """Check the persons of a unit against each other and its recodes; those are docs/s-dhc.md#households."""
+    """Check the persons of a unit against each other and against its recodes (docs/s-dhc.md#households)."""
     quarters, size = unit & 1, len(persons)
     hht, hht2, cplt, tenure = unit >> 12 & 7, unit >> 15 & 15, unit >> 19 & 7, unit >> 9 & 7
     race, hispanic = unit >> 3 & 63, unit >> 1 & 3
@@ -176,7 +177,7 @@ def check_unit(persons: NDArray[np.uint64], unit: Any, faults: NDArray[np.int64]
 def check_recodes(
     hht: int, hht2: int, cplt: int, size: int, partner: int, relatives: int, own: int, faults: NDArray[Any]
 ) -> None:
-    """Check the recodes of an occupied unit; male and female householders cannot be told apart.
+    """Check the recodes of an occupied unit. Male and female householders are not distinguished.
 
     partner: 1 to 4, opposite-sex spouse, opposite-sex partner, same-sex spouse, same-sex partner; 0 without one.
     """

@@ -1,4 +1,4 @@
-"""config.json of the S-DHC program (docs/s-dhc.md#input), with two keys of our own; exact and public."""
+"""config.json of the S-DHC program (docs/s-dhc.md#input), with two additional keys; exact and public."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
 from tasks.records.files import distinct_keys, read_text
-from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, MeasuredTable
+from tasks.s_dhc.tables import LEVELS, MEASURED, PERSON_TABLES, REGION_KEYS, MeasuredTable
 
 HouseholdRules = Literal["error", "warn"]
 Budget = Fraction | None  # None: infinite, no noise
@@ -55,7 +55,7 @@ class TableQuery:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A valid config.json. budgets: by table and key, 0 where nothing is tabulated. tau: by table of persons."""
+    """A valid config.json. budgets: by table and key, 0 for what is not tabulated. tau: by table of persons."""
 
     definition: Definition
     stability: Stability
@@ -76,11 +76,11 @@ class Configuration:
 
     @property
     def noiseless(self) -> bool:
-        """Whether some budget is infinite: no such run is private."""
+        """Whether a budget is infinite: such a run is not private."""
         return any(budget is None for by_key in self.budgets.values() for budget in by_key.values())
 
     def queries(self) -> tuple[TableQuery, ...]:
-        """Return the queries with a budget, in the order of the tables. Infinite budgets have the figure 1."""
+        """Return the queries with a budget, in the order of the tables. An infinite budget becomes 1."""
         return tuple(
             TableQuery(
                 table,
@@ -95,19 +95,19 @@ class Configuration:
         )
 
     def spend(self) -> Spend:
-        """Return what a run spends. Raises Refused where a budget is infinite."""
+        """Return the spend of a run. Raises Refused for an infinite budget."""
         if self.noiseless:
             raise Refused("a budget is infinite: only das sdhc truth takes infinite budgets")
         return spend(self.definition, self.stability, [each.query for each in self.queries()])
 
     def check_laws(self) -> None:
-        """Refuse noise that could not be drawn."""
+        """Raise Refused for noise that cannot be drawn."""
         with refusing("config.json"):
             for each in self.queries():
                 check_law(each.query.law(self.definition, self.stability))
 
     def described(self) -> dict[str, Any]:
-        """Return the configuration as a manifest has it, exact numbers as text; `read_described` reads it."""
+        """Return the configuration for a manifest, exact numbers as text; `read_described` reads it."""
         return {
             "privacy_budget": {
                 table: {key: "Infinity" if budget is None else str(budget) for key, budget in of.items()}
@@ -121,12 +121,12 @@ class Configuration:
         }
 
     def digest(self, options: Mapping[str, object]) -> str:
-        """Return the digest of all that shapes a release besides the data."""
+        """Return the digest of everything besides the data that shapes a release."""
         return sha256(json.dumps(asdict(self) | dict(options), sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Configuration:
-    """Read a config.json; run: keys that it lacks. Raises Refused with every fault, in one line."""
+    """Read a config.json. run: keys that it lacks. Raises Refused with every fault, in one line."""
     try:
         raw = json.loads(
             read_text(path),
@@ -146,7 +146,7 @@ def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Conf
 
 
 def read_described(stated: Mapping[str, Any]) -> Configuration:
-    """Return the configuration that a manifest has. Raises ValueError, TypeError or KeyError where it has none."""
+    """Return the configuration in a manifest. Raises ValueError, TypeError or KeyError if it has no valid one."""
     budgets = {
         table: {key: inf if text == "Infinity" else parse_exact(text) for key, text in of.items()}
         for table, of in stated["privacy_budget"].items()
@@ -173,7 +173,7 @@ def _configuration(raw: Mapping[str, Any]) -> Configuration:
             }
             for table in MEASURED
         },
-        tau={table.name: int(raw["tau"][table.name]) for table in OF_PERSONS},
+        tau={table.name: int(raw["tau"][table.name]) for table in PERSON_TABLES},
     )
 
 
@@ -194,7 +194,7 @@ def _faults(raw: Mapping[str, Any]) -> Iterator[str]:
     if "state_filter" in raw:
         yield from _faults_of_states(raw["state_filter"])
     if "tau" in raw:
-        yield from _faults_of_table("tau", raw["tau"], [table.name for table in OF_PERSONS], _fault_of_tau)
+        yield from _faults_of_table("tau", raw["tau"], [table.name for table in PERSON_TABLES], _fault_of_tau)
     if "privacy_budget" in raw:
         of_tables = raw["privacy_budget"]
         yield from _faults_of_table("privacy_budget", of_tables, [table.name for table in MEASURED], lambda _: None)
@@ -206,7 +206,7 @@ def _faults(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_table(name: str, values: Any, keys: Sequence[str], fault: Callable[[Any], str | None]) -> Iterator[str]:
-    """Yield what is wrong with an object that must have exactly these keys."""
+    """Yield the faults of an object that must have exactly these keys."""
     if not isinstance(values, dict):
         yield f"{name} must be an object with the keys {list(keys)}"
         return
@@ -238,15 +238,15 @@ def _faults_of_states(states: Any) -> Iterator[str]:
     elif invalid := sorted(set(states) - known):
         yield f"state_filter holds invalid state codes {invalid}"
     elif "72" in states and len(states) > 1:
-        yield "state_filter must hold Puerto Rico, 72, alone or not at all: its release is another"
+        yield "state_filter must not mix Puerto Rico, 72, with other states: it is released separately"
 
 
 def _faults_of_nation(budgets: Any, states: Any) -> Iterator[str]:
-    """Yield what is wrong with the nation's budgets: Puerto Rico has no nation, and no budget is no table."""
+    """Yield the faults of the nation's budgets: they must be 0 for Puerto Rico, and some budget must not be 0."""
     if not isinstance(budgets, dict):
         return
     each = [(key, value) for by_key in budgets.values() if isinstance(by_key, dict) for key, value in by_key.items()]
     if states == list(STATES_PR) and any(key.startswith("usa_") and value != 0 for key, value in each):
-        yield "usa_ budgets must be 0 for Puerto Rico, which is no nation"
+        yield "usa_ budgets must be 0 for Puerto Rico"
     if each and all(value == 0 for _, value in each):
         yield "every budget is 0: there is nothing to release"

@@ -1,6 +1,6 @@
-"""Encode the three files, chunk by chunk, into rows sorted by bucket; check every row of every file.
+"""Encode the three files, chunk by chunk, as rows sorted by bucket; check every row of every file.
 
-A bucket holds all rows of some housing units, so that each is joined by itself. Everything here is confidential.
+A bucket holds all rows of its housing units, so buckets are joined separately. Everything here is confidential.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCATTER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbour
 
 
 def open_sources(data: str) -> tuple[Sources | None, list[Finding]]:
-    """Open the files of a data directory; None where there are findings."""
+    """Open the files of a data directory; return None if there are findings."""
     files, findings = {}, []
     for name, kind in KINDS.items():
         file, faults = kind.open(data)
@@ -43,9 +43,9 @@ def open_sources(data: str) -> tuple[Sources | None, list[Finding]]:
 def encode(run: RunDirectory, workers: Workers, data: str) -> Input:
     """Check every row of every file and encode it: rows/FILE/NUMBER. Return digests and mark.
 
-    A run that has encoded continues from its own copy, if the files are unchanged or gone.
-    Raises Refused where a row has a fault, or a file cannot be read or changes meanwhile. The findings are in the run's
-    findings.json, the message holds none of them.
+    A run that has encoded continues from its own copy if the files are unchanged or gone. Raises Refused if a row has a
+    fault, or a file cannot be read or changes meanwhile. The findings are in the run's findings.json, never in the
+    message.
     """
     sources, findings = open_sources(data)
     if (run / ENCODED).exists():
@@ -59,7 +59,7 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Input:
         return encoded
     if sources is None:
         refuse(run, findings)
-    remove(run / "rows", run / "counts", run / "noisy")  # of a try that came to no end: files may be others since
+    remove(run / "rows", run / "counts", run / "noisy")  # left by an interrupted try
     with unchanged([*(file.path for file in sources.files.values()), *mark_files(data)]):
         encoded = _encode(run, workers, sources, data)
     save_object(run / ENCODED, encoded)
@@ -106,7 +106,7 @@ def bucket_of(identity: NDArray[np.uint64], buckets: int) -> NDArray[np.uint8]:
 
 
 def rows_of(run: RunDirectory, kind: FileKind, bucket: int) -> NDArray[np.uint64]:
-    """Return the rows of a file in a bucket, sorted: those of a housing unit are neighbours."""
+    """Return the rows of a file in a bucket, sorted by housing unit."""
     sources = load_object(run / SOURCES, Sources)
     parts = []
     for number in range(sources.chunks[kind.name]):

@@ -1,8 +1,8 @@
 """Least-squares estimates of all tables, from noisy counts alone: post-processing.
 
-Tables that count the same rows are estimated together: PH1_num, PH7 and PH2 where tau is the same, so that the same
-persons are kept; PH1_denom and PH8_denom. Of households that may be inconsistent (`household_rules` warn) a row that
-has no cell in one table may have one in another, so each table is estimated by itself.
+Tables that count the same rows are estimated together: PH1_num, PH7 and PH2 if their tau, and so the persons kept, are
+the same; PH1_denom and PH8_denom. If households may be inconsistent (`household_rules` warn), a row without a cell in
+one table may have one in another, so each table is estimated separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEYS = {  # of each iteration level: the keys of the answers of linked tables, w
 
 @dataclass(frozen=True)
 class Estimated:
-    """The estimate of one query's answer: whole numbers, regions x codes x cells, and the covariance of its cells."""
+    """The estimate of a query's answer: integers, regions x codes x cells, and the covariance of its cells."""
 
     counts: NDArray[np.int64]
     covariance: NDArray[np.float64]
@@ -45,12 +45,12 @@ class Estimated:
         return float(self.covariance[np.ix_(list(cells), list(cells))].sum())
 
 
-Found = dict[tuple[str, str], Estimated]  # by table and key
+Estimates = dict[tuple[str, str], Estimated]  # by table and key
 Measured = Mapping[tuple[str, str], Answers]
 
 
 def linked(plan: Plan) -> list[tuple[str, ...]]:
-    """Return the tables that are estimated together."""
+    """Return the groups of tables that are estimated together."""
     configuration = plan.configuration
     if configuration.household_rules == "warn":
         return [(name,) for name in TABLES]
@@ -60,36 +60,36 @@ def linked(plan: Plan) -> list[tuple[str, ...]]:
     return [*groups, SAME_UNITS, *alone]
 
 
-def estimate_all(plan: Plan, counts: Counts) -> Found:
-    """Estimate every table that has answers about states, by code where it has codes."""
+def estimate_all(plan: Plan, counts: Counts) -> Estimates:
+    """Estimate every table with answers about states, by code if it has codes."""
     measured = {
         (each.table.name, each.key): Answers(
             counts[each.query.name].reshape(-1, len(each.codes), len(each.table.cells)), variance_of(plan.law(each))
         )
         for each in plan.configuration.queries()
     }
-    found: Found = {}
+    estimates: Estimates = {}
     for names in linked(plan):
-        _add(found, measured, names, "A-G", list(range(len(LEVELS["A-G"]))))
+        _add(estimates, measured, names, "A-G", list(range(len(LEVELS["A-G"]))))
         for code in range(len(LEVELS["H,I"])):
-            _add(found, measured, names, "H,I", [code])
-    return found
+            _add(estimates, measured, names, "H,I", [code])
+    return estimates
 
 
-def _add(found: Found, measured: Measured, names: Sequence[str], level: str, codes: list[int]) -> None:
-    """Add the estimates of linked tables for some codes of a level to those of the codes before them."""
+def _add(estimates: Estimates, measured: Measured, names: Sequence[str], level: str, codes: list[int]) -> None:
+    """Estimate linked tables for some codes of a level, and append to the estimates of earlier codes."""
     tables = {name: table for name in names if (table := _table(name, measured, level, codes)) is not None}
     for name, each in (estimate(tables, len(codes)) if tables else {}).items():
         for key, of in KEYS[level].items():
             if (name, key) in measured:
                 counts = each.counts.sum(axis=1, keepdims=True) if of.endswith("all") else each.counts
                 counts = counts.sum(axis=0, keepdims=True) if of.startswith("nation") else counts
-                before = [found[name, key].counts] if (name, key) in found else []
-                found[name, key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[of])
+                before = [estimates[name, key].counts] if (name, key) in estimates else []
+                estimates[name, key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[of])
 
 
 def _table(name: str, measured: Measured, level: str, codes: list[int]) -> LinkedTable | None:
-    """Return the answers about a table, by code and of all; None without the finest ones about states."""
+    """Return the answers about a table, by code and over all codes; None without the finest answers about states."""
     own = {key: answers for key in KEYS[level] if (answers := measured.get((name, key))) is not None}
     by_code = {
         kind: Answers(own[key].counts[:, codes], own[key].variance)
@@ -101,9 +101,9 @@ def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Linke
 
 
 def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str = "MOE") -> list[int]:
-    """Return the margin of each cell of an estimate, as the release states it: MOE or MOE90.
+    """Return the stated margin of each cell of an estimate: MOE or MOE90.
 
-    By the normal law, with the variance of rounding the whole numbers that a cell sums, rounded up.
+    By the normal law, including the variance of rounding the integers that a cell sums; rounded up.
     """
     states = len(plan.configuration.states) if query.region_type == "USA" else 1
     rounding = states * (len(LEVELS["A-G"]) if query.level == "*" else 1) / 12
@@ -111,19 +111,19 @@ def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str 
     return [ceil(QUANTILES[column] * sqrt(variance)) for variance in variances]
 
 
-def write_estimates(plan: Plan, out: Path, found: Found) -> None:
-    """Write OUT/estimates."""
-    for name, table in estimate_tables(plan, found).items():
+def write_estimates(plan: Plan, out: Path, estimates: Estimates) -> None:
+    """Write the tables of estimates into OUT/estimates."""
+    for name, table in estimate_tables(plan, estimates).items():
         write_table(out, f"estimates/{name}", table, everything=True)
 
 
-def estimate_tables(plan: Plan, found: Found) -> dict[str, pa.Table]:
-    """Return the tables of estimates: a row a cell with its margins."""
+def estimate_tables(plan: Plan, estimates: Estimates) -> dict[str, pa.Table]:
+    """Return the tables of estimates: a row per cell, with its margins."""
     tables = {}
-    for name in dict.fromkeys(name for name, _ in found):
+    for name in dict.fromkeys(name for name, _ in estimates):
         published, parts = PUBLISHED[name], []
         for query in plan.configuration.queries():
-            each = found.get((query.table.name, query.key))
+            each = estimates.get((query.table.name, query.key))
             if query.table.name != name or each is None:
                 continue
             margins = {column: margins_of(plan, query, each, column) for column in QUANTILES}

@@ -1,4 +1,4 @@
-"""Measure: add noise to every cell of every query of the run, empty ones too; one piece of work."""
+"""Measure: add noise to every cell of every query of the run, including empty cells; one piece of work."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Answers = dict[str, NDArray[np.int64]]
 
 
 def claim(run: RunDirectory) -> Claim:
-    """Return the claim of a run. Raises Refused for an infinite budget, and for rows that are not truncated."""
+    """Return the claim of a run. Raises Refused for an infinite budget and for untruncated rows."""
     plan = plan_of(run)
     if not plan.truncated:
-        raise Refused("counts that are not truncated are for das sdhc truth alone: no noise covers them")
+        raise Refused("only das sdhc truth takes counts that are not truncated: no noise covers them")
     tabulated = load_object(run / VALIDATED, Input)
     configuration = plan.configuration
     return Claim(run, configuration.states, configuration.spend(), plan.digest(), tabulated)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
-    """Write the noisy answers of all queries: noisy/answers, by the query's name."""
+    """Write the noisy answers of all queries, by the query's name, to noisy/answers."""
     workers.map("measure", run, add_noise, [()])
 
 
 def add_noise(run: RunDirectory) -> None:
-    """Draw the noise of the run, on a worker; of a truth there is none."""
+    """Draw the run's noise on a worker; a truth has no noise."""
     unless_done(run / ANSWERS, lambda: save_object(run / ANSWERS, _measured(run)))
 
 
@@ -43,7 +43,7 @@ def _measured(run: RunDirectory) -> Answers:
 
 
 def noisy_answers(plan: Plan, exact: Answers, drawing: Drawing) -> Answers:
-    """Return the answers with noise: row region x codes + code of a query, of all states, whichever the run has.
+    """Return the answers with noise. Row region x codes + code of a query's noise refers to all states, not the run's.
 
     So a state's noise has the same address in a run over fewer states.
     """

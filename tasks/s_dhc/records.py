@@ -1,6 +1,6 @@
-"""The three files of the S-DHC: persons, units and geo, and a row of each as one 64-bit number (confidential).
+"""The three files of the S-DHC: persons, units and geo. A row is encoded as one 64-bit number (confidential).
 
-A row is its MAFID, less FIRST_MAFID, times 2^bits, plus its values. Sorting rows sorts them by housing unit.
+The number is (MAFID - FIRST_MAFID) 2^bits + values, so sorting rows sorts them by housing unit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tasks.records.records import Chunk, ChunkReport, RecordFile, RowChecks, ope
 MAFID = "MAFID"
 FIRST_MAFID, LAST_MAFID = 100_000_001, 899_999_999
 FORMS = ("parquet", "csv")
-IDENTITY, VALUES = range(2)  # the numbers of a record, as its fields add them up
-MOST_PERSONS = 31  # FINAL_POP from here on is kept as this: it is only compared
+IDENTITY, VALUES = range(2)  # the two numbers that a record's fields sum to
+MOST_PERSONS = 31  # a larger FINAL_POP is kept as this: it is only compared
 
 
 def _choice(codes: Mapping[int, int]) -> Field:
-    """Return a column of one digit with these values, and what they mean."""
+    """Return a column of one digit; codes: its values, and what each adds."""
     meanings = tuple(codes.get(code, FAULT) for code in range(max(codes) + 1))
     return Field(LISTED, " or ".join(map(str, codes)), 1, VALUES, meanings=meanings, most=max(codes))
 
@@ -46,12 +46,12 @@ class FileKind:
     noun: str
 
     def find(self, data: str) -> str:
-        """Return the path in a data directory, of Parquet where there is one, else of CSV."""
+        """Return the path in a data directory: Parquet if it exists, else CSV."""
         paths = [f"{data.rstrip('/')}/{self.name}.{form}" for form in FORMS]
         return next((path for path in paths if exists(path)), paths[-1])
 
     def open(self, data: str) -> tuple[RecordFile | None, list[Finding]]:
-        """Open the file of a data directory, its delimiter by its header; None where there are findings."""
+        """Open the file of a data directory, its delimiter by its header; return None if there are findings."""
         path = self.find(data)
         if not exists(path):
             return None, [Finding(f"{self.name}.{FORMS[-1]}", MISSING)]
@@ -119,7 +119,7 @@ DATA_FILES = DataFiles(
 
 
 def read_rows(kind: FileKind, file: RecordFile, chunk: Chunk) -> tuple[NDArray[np.uint64], ChunkReport]:
-    """Check the rows of a chunk and return them as numbers; of a chunk with a fault only its findings count."""
+    """Check the rows of a chunk and return them as numbers. If the chunk has a fault, use only its findings."""
     parsed = parse_chunk(RecordLayout(kind.fields), file.header, chunk, file.delimiter)
     if parsed is not None and not _outside(parsed.numbers).any():
         return _rows(kind, parsed.numbers), report_of(chunk, parsed.numbers.shape[1], 0, [])

@@ -1,4 +1,4 @@
-"""Release: the eleven tables as text and Parquet, with estimates and averages where asked for, manifest and report."""
+"""Release: the eleven tables as text and Parquet, estimates and averages if asked for, manifest and report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
-from tasks.s_dhc.description import description
+from tasks.s_dhc.release_tables import description
 from tasks.s_dhc.released_rows import count_rows, in_run, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import PUBLISHED
@@ -69,7 +69,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
 
 
 def write_tables(plan: Plan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
-    """Write the tables of counts and, where asked for, those of estimates, which a truth has not."""
+    """Write the tables of counts and, if asked for and not for a truth, of estimates."""
     counts = in_run(plan, answers)
     for name, table in PUBLISHED.items():
         if (rows := count_rows(plan, table, counts, truth=truth)) is not None:
@@ -112,11 +112,11 @@ def designed(plan: Plan, *, truth: bool) -> dict[str, Any]:
     states = configuration.states
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
     statements += ["estimates", "averages"] * (plan.estimates and not truth)
-    said = {name: STATEMENTS_S_DHC[name] for name in statements}
-    if configuration.household_rules == "warn" and "averages" in said:
-        said["averages"] += " Households were not required to be consistent: an average above tau is not covered."
+    texts = {name: STATEMENTS_S_DHC[name] for name in statements}
+    if configuration.household_rules == "warn" and "averages" in texts:
+        texts["averages"] += " Households were not required to be consistent: an average above tau is not covered."
     if states != configuration.all_states:
-        said["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
+        texts["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
     return {
         "spent": {} if truth else configuration.spend().as_json(),
         "configuration": configuration.described(),
@@ -129,12 +129,12 @@ def designed(plan: Plan, *, truth: bool) -> dict[str, Any]:
         "queries": {} if truth else dict(queries_in_manifest(plan)),
         "estimates": plan.estimates and not truth,
         "configuration_digest": plan.digest(),
-        "statements": said,
+        "statements": texts,
     }
 
 
 def queries_in_manifest(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each query of a run by name, with what the manifest says of it."""
+    """Yield the name of each query of a run, with its facts for the manifest."""
     configuration = plan.configuration
     for each in configuration.queries():
         facts = query_facts(each.query, configuration.definition, configuration.stability)

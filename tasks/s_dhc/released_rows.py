@@ -1,4 +1,4 @@
-"""What every table of a release is made of: its keys and counts, the noise of each row, and its two files."""
+"""The rows of every table of a release: keys, counts and noise columns; and its two files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.lifecycle.staging import PIPES
 from tasks.releases.published import Keys, rows_of
 from tasks.s_dhc.budgets import ALPHA_90
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.description import PARQUET_ALONE
+from tasks.s_dhc.release_tables import PARQUET_ALONE
 from tasks.s_dhc.run import Plan
 
 NATION = "1"  # REGION_ID
@@ -27,7 +27,7 @@ Counts = Mapping[str, IntArray]  # by query: (keys, cells) of the regions in a r
 
 
 def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = False) -> None:
-    """Write a table as OUT/NAME.csv, with the columns of text or everything, and as OUT/NAME.parquet."""
+    """Write OUT/NAME.parquet and OUT/NAME.csv; the text lacks PARQUET_ALONE, unless `everything`."""
     text = out / f"{name}.csv"
     text.parent.mkdir(parents=True, exist_ok=True)
     kept = table if everything else table.select([name for name in table.column_names if name not in PARQUET_ALONE])
@@ -39,7 +39,7 @@ def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = Fal
 
 
 def in_run(plan: Plan, answers: Mapping[str, IntArray]) -> Counts:
-    """Return the answers to the queries of a run about its regions, from those about all states."""
+    """Return the answers about the run's regions, from those about all states."""
     configuration = plan.configuration
     states = [configuration.all_states.index(state) for state in configuration.states]
     return {
@@ -49,7 +49,7 @@ def in_run(plan: Plan, answers: Mapping[str, IntArray]) -> Counts:
 
 
 def keys_of(plan: Plan, query: TableQuery) -> Keys:
-    """Return the key columns of a query: regions that are in the run x codes, in this order."""
+    """Return the key columns of a query: the run's regions x codes, in this order."""
     ids = [NATION] if query.region_type == "USA" else plan.configuration.states
     regions, iterations = zip(*product(ids, query.codes), strict=True)
     keys = {"REGION_ID": pa.array(regions), "REGION_TYPE": pa.array([query.region_type] * len(regions))}
@@ -57,12 +57,12 @@ def keys_of(plan: Plan, query: TableQuery) -> Keys:
 
 
 def queries_of(plan: Plan, table: Published) -> Iterator[TableQuery]:
-    """Yield the queries of a run that a published table is of."""
+    """Yield the queries of a run that measure a published table."""
     return (query for query in plan.configuration.queries() if query.table.name == table.measured)
 
 
 def count_rows(plan: Plan, table: Published, counts: Counts, *, truth: bool) -> pa.Table | None:
-    """Return a published table: the nation first, then states by id; None where no query of it has a budget."""
+    """Return a published table: the nation first, then states by id; None if no query of it has a budget."""
     parts = []
     for query in queries_of(plan, table):
         noise = noise_columns(table, None if truth else plan.law(query))
@@ -76,7 +76,7 @@ def count_rows(plan: Plan, table: Published, counts: Counts, *, truth: bool) -> 
 
 
 def noise_columns(table: Published, law: Law | None) -> dict[str, ArrayLike]:
-    """Return what the rows of a key say of their noise; law: of each cell, None for a truth."""
+    """Return the noise columns of a key's rows. law: of each cell, None for a truth."""
     if law is None:
         return {"NOISE_DISTRIBUTION": "None", "VARIANCE": 0.0, "MOE": 0, "MOE90": 0}
     return {
@@ -88,5 +88,5 @@ def noise_columns(table: Published, law: Law | None) -> dict[str, ArrayLike]:
 
 
 def variance_of(law: Law) -> float:
-    """Return the VARIANCE of a release, as the program has it: sigma^2, or the variance of the geometric law."""
+    """Return the VARIANCE of a release, as in the program: sigma^2, or the variance of the geometric law."""
     return float(law.sigma_squared) if isinstance(law, DiscreteGaussian) else law.variance()

@@ -1,4 +1,4 @@
-"""The confidential directory of an S-DHC run: where each stage writes, and what later stages read of it.
+"""The confidential directory of an S-DHC run, by stage.
 
 ```
 prepared/plan, sources        the configuration and options of the run, its files; public
@@ -27,14 +27,14 @@ from tasks.records.records import RecordFile
 from tasks.s_dhc.configuration import Configuration, TableQuery
 
 PLAN, SOURCES = "prepared/plan", "prepared/sources"
-MOST_TAU = 100  # of averages, which are searched in small steps up to it; in no household live more
-EXACT, ANSWERS = "counts/exact", "noisy/answers"  # below folders that a run drops with its stages
+MOST_TAU = 100  # of averages: they are searched in small steps up to it, and no household is larger
+EXACT, ANSWERS = "counts/exact", "noisy/answers"  # in folders that a run drops with its stages
 MOST_BUCKETS = 256
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The choices of a run, public. truncated: whether at most tau persons of a unit count; only a truth may differ."""
+    """The choices of a run, public. truncated: count at most tau persons of a unit; only a truth may count all."""
 
     configuration: Configuration
     estimates: bool = False
@@ -45,34 +45,34 @@ class Plan:
         return query.query.law(self.configuration.definition, self.configuration.stability)
 
     def check(self) -> None:
-        """Refuse noise that could not be drawn, and averages whose intervals would take too long to find."""
+        """Raise Refused for noise that cannot be drawn, and for averages that would take too long to find."""
         self.configuration.check_laws()
         large = [f"{name} has {tau}" for name, tau in self.configuration.tau.items() if tau > MOST_TAU]
         if self.estimates and large:
             raise Refused(
-                f"--estimates is for tau up to {MOST_TAU}, {', '.join(large)}: lower it, or leave the option out"
+                f"--estimates needs a tau of at most {MOST_TAU}, {', '.join(large)}: lower it, or omit the option"
             )
 
     def digest(self) -> str:
-        """Return the digest of all that shapes the release besides the data."""
+        """Return the digest of everything besides the data that shapes the release."""
         return self.configuration.digest({"estimates": self.estimates, "truncated": self.truncated})
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a run, by kind, with their chunks, and the number of buckets that housing units are put into."""
+    """The files of a run by kind, and their chunks."""
 
     files: dict[str, RecordFile]
     chunks: dict[str, int]
 
     @property
     def buckets(self) -> int:
-        """A power of 2: about as many as chunks, so that a bucket takes as much memory as a chunk."""
+        """The number of buckets of housing units: a power of 2, so that a bucket is about as large as a chunk."""
         return int(min(MOST_BUCKETS, 1 << (sum(self.chunks.values()) - 1).bit_length()))
 
 
 def keep_plan(run: RunDirectory, plan: Plan) -> None:
-    """Save the plan of a run; what stages wrote under another plan is dropped. Raises Refused for a charged run."""
+    """Save the plan of a run, and drop what stages wrote under another plan. Raises Refused for a charged run."""
     given, digest = read_authorization(run), plan.digest()
     if given is not None and given.configuration_digest != digest:
         raise Refused(f"run {run.id} began with another configuration; {PUT_BACK}")
@@ -82,7 +82,7 @@ def keep_plan(run: RunDirectory, plan: Plan) -> None:
 
 
 def plan_of(run: RunDirectory) -> Plan:
-    """Return the plan of a run. Raises Failed where there is none."""
+    """Return the plan of a run. Raises Failed before it is saved."""
     try:
         return load_object(run / PLAN, Plan)
     except FileNotFoundError:
@@ -90,5 +90,5 @@ def plan_of(run: RunDirectory) -> Plan:
 
 
 def answers_of(run: RunDirectory) -> dict[str, NDArray[np.int64]]:
-    """Return the noisy counts of each query by its name: regions x codes x cells."""
+    """Return the noisy counts of each query, by name: regions x codes x cells."""
     return load_object(run / ANSWERS, dict[str, NDArray[np.int64]])

@@ -1,7 +1,7 @@
-"""What the tables of the S-DHC count: universes, cells, iterations; each is said here once.
+"""The tables of the S-DHC: universes, cells and iterations.
 
-A table is measured: persons, at most tau of a unit, or units, in its cells, for regions and iterations. Eleven tables
-are published from nine measured ones: PH5_num is PH4, and PH8_num is made of PH7.
+A measured table counts persons (at most tau of a unit) or units in its cells, for regions and iterations. Eleven tables
+are published from nine measured ones: PH5_num is PH4, and PH8_num sums cells of PH7.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ GROUPS = 2 * RACES  # race, and Hispanic or not: 2 race + Hispanic
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its code, what it counts in words, and the condition."""
+    """A cell of a table: its code, its words, and the condition for counting a row in it."""
 
     code: str
     words: str
@@ -69,8 +69,8 @@ class Cell:
 class MeasuredTable:
     """A measured table.
 
-    rows: the condition on persons for a row to be counted, which comes before truncation. units: that on units.
-    own_race: whether a person's own race and ethnicity name the iteration, not the householder's.
+    rows: the condition on persons that are counted, applied before truncation. units: the condition on their units.
+    own_race: whether the person's own race and ethnicity choose the iteration, or the householder's.
     """
 
     name: str
@@ -182,23 +182,23 @@ MEASURED = (
     ),
 )
 TABLES = {table.name: table for table in MEASURED}
-OF_PERSONS = tuple(table for table in MEASURED if table.counts == "persons")
-OF_UNITS = tuple(table for table in MEASURED if table.counts == "units")
+PERSON_TABLES = tuple(table for table in MEASURED if table.counts == "persons")
+UNIT_TABLES = tuple(table for table in MEASURED if table.counts == "units")
 FIRST_CELL = dict(zip(TABLES, np.cumsum([0, *(len(table.cells) for table in MEASURED)]).tolist(), strict=False))
 ALL_CELLS = sum(len(table.cells) for table in MEASURED)
 
 
 def _published(
-    name: str, of: MeasuredTable, cells: Iterable[tuple[str, str, tuple[int, ...]]], title: str = ""
+    name: str, measured: MeasuredTable, cells: Iterable[tuple[str, str, tuple[int, ...]]], title: str = ""
 ) -> Published:
-    """Return a published table. cells: of each row the code, words, and places of the measured cells that it sums."""
-    unit = "housing units" if of.counts == "units" else "persons"
+    """Return a published table. cells: by row, its code, its words, and the places of the cells it sums."""
+    unit = "housing units" if measured.counts == "units" else "persons"
     rows = tuple(Row((code,), words, summed) for code, words, summed in cells)
-    return Published(name, title or of.title, of.name, unit, (f"{name.upper()}_DATA_CELL",), rows)
+    return Published(name, title or measured.title, measured.name, unit, (f"{name.upper()}_DATA_CELL",), rows)
 
 
-def _as_measured(name: str, of: MeasuredTable) -> Published:
-    return _published(name, of, ((cell.code, cell.words, (at,)) for at, cell in enumerate(of.cells)))
+def _as_measured(name: str, measured: MeasuredTable) -> Published:
+    return _published(name, measured, ((cell.code, cell.words, (at,)) for at, cell in enumerate(measured.cells)))
 
 
 _TENURES = ("2", "owner occupied", (0, 1)), ("3", "renter occupied", (2,))
@@ -212,9 +212,9 @@ PUBLISHED = {table.name: table for table in sorted(_ALL, key=lambda each: (each.
 
 @dataclass(frozen=True)
 class Average:
-    """An average: each of its rows is a row of a numerator over one of a denominator.
+    """An average: each of its rows divides a row of the numerator by one of the denominator.
 
-    of_all: whether it is at least 1 in every row where households are consistent, not in the first row alone.
+    of_all: whether consistent households make every row at least 1, or only the first.
     """
 
     numerator: Published
@@ -227,13 +227,13 @@ class Average:
         return self.numerator.name
 
     def rows(self, counts: Sequence[IntArray]) -> Iterator[tuple[Row, Row, int, int]]:
-        """Yield the rows above and below and their counts, keys x rows, from (keys, cells) counts of both tables."""
+        """Yield numerator row, denominator row and both counts: keys x rows, from two (keys, cells) arrays."""
         tables = self.numerator, self.denominator
         above, below = (table.counts(each).ravel().tolist() for table, each in zip(tables, counts, strict=True))
         yield from zip(*(cycle(table.rows) for table in tables), above, below, strict=False)
 
     def lowest(self, code: str) -> int:
-        """Return what the average in a row is at least."""
+        """Return the smallest possible average of a row."""
         return int(self.of_all or code == "1")
 
 
@@ -261,23 +261,23 @@ AVERAGES = (
 )
 
 
-# What a row counts as, for every person and unit there can be.
+# In place of a cell, for persons and units that a table does not count.
 
-NOT_A_ROW, NOT_COUNTED, NO_CELL = -3, -2, -1  # before truncation; of a unit outside of the universe; a fault
+NOT_A_ROW, NOT_COUNTED, NO_CELL = -3, -2, -1  # not counted before truncation; outside the unit universe; a fault
 
 
 def cells_of_persons() -> NDArray[np.int8]:
     """Return the cell of each kind of unit and person in each table of persons: units x persons x tables.
 
-    A kind is a cell of UNIT, or of PERSON.
+    A kind is a cell of UNIT or of PERSON.
     """
-    cells = np.stack([_cells(table, *UNIT.axes, *PERSON.axes) for table in OF_PERSONS], axis=1)
+    cells = np.stack([_cells(table, *UNIT.axes, *PERSON.axes) for table in PERSON_TABLES], axis=1)
     return cells.reshape(UNIT.cells, PERSON.cells, -1)
 
 
 def cells_of_units() -> NDArray[np.int8]:
     """Return the cell of each kind of unit in each table of units: units x tables."""
-    return np.stack([_cells(table, *UNIT.axes) for table in OF_UNITS], axis=1)
+    return np.stack([_cells(table, *UNIT.axes) for table in UNIT_TABLES], axis=1)
 
 
 def _cells(table: MeasuredTable, *axes: Axis) -> NDArray[np.int8]:

@@ -1,7 +1,7 @@
-"""Join the encoded rows by housing unit, check each household, truncate, and count: bucket by bucket.
+"""Join the encoded rows by housing unit, check each household, truncate, and count, bucket by bucket.
 
-Every exact count of the run is one small array: states x (race, Hispanic or not) x cells of all tables. Regions and
-iterations are sums of it. All of it is confidential, and so is how many rows broke a rule.
+All exact counts of the run are one small array: states x (race, Hispanic or not) x cells of all tables. Regions and
+iterations are sums of it. It is confidential, and so are the numbers of rows that broke a rule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
 from tasks.s_dhc.run import EXACT, SOURCES, Plan, Sources, plan_of
-from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, OF_PERSONS, RACES, cells_of_persons, cells_of_units
+from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, PERSON_TABLES, RACES, cells_of_persons, cells_of_units
 from tasks.s_dhc.truncation import order_by_hash
 
 Severity = Literal["error", "household", "warning"]
@@ -59,10 +59,10 @@ UNTRUNCATED = np.iinfo(np.int64).max
 
 
 def tabulate(run: RunDirectory, workers: Workers) -> Input:
-    """Check households and count them: the exact counts of the run, in the run's directory.
+    """Check households and count them; save the exact counts in the run's directory.
 
-    Raises Refused where the files contradict each other or a household is not consistent, unless config.json asks for
-    warnings alone. The findings are in the run's findings.json, the message holds none of them.
+    Raises Refused if the files contradict each other, or a household is inconsistent and config.json does not reduce
+    that to a warning. The findings are in the run's findings.json, never in the message.
     """
     if (run / VALIDATED).exists():
         return load_object(run / VALIDATED, Input)
@@ -108,7 +108,7 @@ def _tabulate_bucket(run: RunDirectory, bucket: int) -> None:
 
     plan = plan_of(run)
     persons, units, geo = (rows_of(run, kind, bucket) for kind in (PERSONS, UNITS, GEO))
-    tau = [plan.configuration.tau[table.name] if plan.truncated else UNTRUNCATED for table in OF_PERSONS]
+    tau = [plan.configuration.tau[table.name] if plan.truncated else UNTRUNCATED for table in PERSON_TABLES]
     order_by_hash(persons, tau)
     counts = np.zeros((len(plan.configuration.all_states), GROUPS, ALL_CELLS), np.int64)
     faults = np.zeros(len(RULES), np.int64)
@@ -119,7 +119,7 @@ def _tabulate_bucket(run: RunDirectory, bucket: int) -> None:
         _places_of_states(plan),
         *_cells(),
         np.array(tau, np.int64),
-        np.array([table.own_race for table in OF_PERSONS]),
+        np.array([table.own_race for table in PERSON_TABLES]),
         counts,
         faults,
     )
@@ -133,7 +133,7 @@ def _cells() -> tuple[NDArray[np.int8], NDArray[np.int8]]:
 
 
 def _places_of_states(plan: Plan) -> NDArray[np.int64]:
-    """Return the place of each state in the run's counts by its FIPS code, -1 outside of the state filter."""
+    """Return the place of each state in the run's counts by its FIPS code, -1 outside the state filter."""
     places = np.full(128, -1, np.int64)
     for place, state in enumerate(plan.configuration.all_states):
         if state in plan.configuration.states:
@@ -147,7 +147,7 @@ def _weights_of_values() -> Weights:
 
 
 def _sums(persons: NDArray[np.uint64], geo: NDArray[np.uint64]) -> Sums:
-    """Return the sums of persons by state (record_digests.py): each by its housing unit and its values."""
+    """Return the sums of persons by state (record_digests.py), each person by housing unit and values."""
     if not len(persons):
         return {}
     identity, values = persons >> np.uint64(PERSONS.bits), persons & np.uint64((1 << PERSONS.bits) - 1)
@@ -161,7 +161,7 @@ def _sums(persons: NDArray[np.uint64], geo: NDArray[np.uint64]) -> Sums:
 
 
 def exact_answers(run: RunDirectory) -> dict[str, NDArray[np.int64]]:
-    """Return the exact answer of each query of a run that is counted, by its name; confidential."""
+    """Return the exact answer of each query of a tabulated run, by name; confidential."""
     counts = np.asarray(open_array(run / EXACT, "counts"))
     return {each.query.name: exact_answer(counts, each) for each in plan_of(run).configuration.queries()}
 

@@ -1,6 +1,6 @@
-"""Which persons of a large household the truncation keeps: those with the smallest hashes of their content.
+"""Choose the persons of a large household that truncation keeps: those with the smallest hashes of their content.
 
-So it depends on the household's own rows alone, not on their order. The hash is that of the program of 2020, byte by
+The choice depends on the household's own rows, not on their order. The hash is that of the program of 2020, byte by
 byte: SHA-256 of each value (text, or a number in binary), of these joined by commas, and of the result once more.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privacy.tables.histogram import matrix
 from tasks.s_dhc.records import FIRST_MAFID, PERSONS
-from tasks.s_dhc.tables import AGE_STARTS, HOUSEHOLDER, OF_PERSONS, PERSON, RELATIONSHIPS
+from tasks.s_dhc.tables import AGE_STARTS, HOUSEHOLDER, PERSON, PERSON_TABLES, RELATIONSHIPS
 
 QUARTERS_BIT = 19
 AGE_BITS, KIND_BITS = 7, 12  # QAGE, then RELSHIP
@@ -28,7 +28,7 @@ def hash_of_row(content: Content, copy: int) -> str:
     return _hash(_hash(",".join(map(_hash_of_value, (*content, copy)))))
 
 
-@lru_cache(maxsize=1 << 12)  # of all values but MAFIDs, and of the last of these
+@lru_cache(maxsize=1 << 12)  # caches all values except MAFIDs, and the last MAFID
 def _hash_of_value(value: str | int) -> str:
     return _hash(value if isinstance(value, str) else f"{value:b}")
 
@@ -52,25 +52,29 @@ def content_of_row(row: int) -> Content:
 
 @cache
 def _counted() -> NDArray[np.int32]:
-    """Return which persons each table of persons would count, 1 or 0: values of QAGE and RELSHIP x tables."""
+    """Return whether each table of persons would count a person, 1 or 0: values of QAGE and RELSHIP x tables."""
     relation, age = np.divmod(np.arange(1 << KIND_BITS), 1 << AGE_BITS)
-    inside = np.flatnonzero(relation < len(RELATIONSHIPS))  # of housing units: others are counted nowhere
+    inside = np.flatnonzero(relation < len(RELATIONSHIPS))  # in housing units: no table counts others
     group = np.searchsorted(AGE_STARTS, age[inside], "right") - 1
-    counted = np.zeros((1 << KIND_BITS, len(OF_PERSONS)), np.int32)
-    counted[inside] = matrix(PERSON.axes, [table.rows for table in OF_PERSONS])[PERSON.cell([group, relation[inside]])]
+    counted = np.zeros((1 << KIND_BITS, len(PERSON_TABLES)), np.int32)
+    counted[inside] = matrix(PERSON.axes, [table.rows for table in PERSON_TABLES])[
+        PERSON.cell([group, relation[inside]])
+    ]
     return counted
 
 
 def order_by_hash(persons: NDArray[np.uint64], tau: Sequence[int]) -> None:
-    """Put the persons of each housing unit of which a table keeps some alone into the order of their hashes, in place.
+    """Sort the persons of each housing unit that a table truncates by their hashes, in place.
 
-    persons: sorted rows. tau: by table of persons. The first tau that a table would count are then those that it keeps;
-    of other units all are kept in any order, and hashing is what takes time here.
+    A table then keeps the first tau persons that it would count. Other units keep their order, since hashing takes
+    time.
+
+    persons: sorted rows. tau: by table of persons.
     """
     identity = persons >> np.uint64(PERSONS.bits)
     starts = np.flatnonzero(np.concatenate([[True], identity[1:] != identity[:-1]]) if len(persons) else [])
     sizes = np.diff(starts, append=len(persons))
-    large = (sizes > min(tau)) & (persons[starts] >> np.uint64(QUARTERS_BIT) & np.uint64(1) == 0)  # no quarters count
+    large = (sizes > min(tau)) & (persons[starts] >> np.uint64(QUARTERS_BIT) & np.uint64(1) == 0)  # no quarters
     if not large.any():
         return
     starts, kinds = starts[large], persons[np.repeat(large, sizes)] & np.uint64((1 << KIND_BITS) - 1)

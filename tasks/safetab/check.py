@@ -1,7 +1,7 @@
-"""Checks of releases of all SafeTabs, from their files alone: what their manifests must state, and every row.
+"""Check SafeTab releases from their files alone: the statements of the manifest, and every row.
 
-A received table is compared with the one that its measured cells, the laws in its manifest and its coterminous regions
-make, by the functions that write a release.
+The functions that write a release make each table again, from its measured cells, the laws in the manifest and the
+coterminous regions; the received table must equal it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from tasks.releases.published import check_rows
 from tasks.releases.received import path_in, read_in
 from tasks.releases.statements import PUBLIC_FILE, Digest, Unshown
 from tasks.safetab.configuration import SafeTabConfiguration, read_described
-from tasks.safetab.description import GROUP, ITERATIONS, REGIONS
 from tasks.safetab.domain import Domain
 from tasks.safetab.group_tables import GroupTables, Margins, margins_by_level, rows_of_groups
 from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.levels import Level
 from tasks.safetab.manifest import designed
 from tasks.safetab.noise import LevelQueries, queries_of
+from tasks.safetab.release_tables import GROUP, ITERATIONS, REGIONS
 
 Positive = Annotated[int, Field(ge=1)]
 Sets = Annotated[list[list[str]], Field()]
-NO_FORM = 255  # in place of the detail of a group whose rows are those of no table
-Details = Mapping[str, NDArray[np.uint8]]  # by table: of each of its groups
+NO_FORM = 255  # in place of a detail, where the number of a group's rows fits no table
+Details = Mapping[str, NDArray[np.uint8]]  # by table: the detail of each group
 
 
 @dataclass(frozen=True)
 class Received:
-    """A release that was received, with what its configuration and its tables of what is tabulated say.
+    """A received release: its folder, its manifest, and what both state.
 
-    form: of its configuration.
+    form: the class of its configuration.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Received:
 
     @property
     def jurisdiction(self) -> Jurisdiction:
-        """The jurisdiction. Raises KeyError for another region."""
+        """The jurisdiction. Raises KeyError for an unknown region."""
         return {"US": "us", "PR": "pr"}[self.manifest["region"]]  # type: ignore[return-value]
 
     @property
@@ -74,13 +74,13 @@ class Received:
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
-        """The levels that its configuration asks for."""
+        """The levels with a budget in its configuration."""
         levels: tuple[Level, ...] = self.configuration.levels(self.jurisdiction)
         return levels
 
     @cached_property
     def domains(self) -> dict[Level, Domain]:
-        """The groups of each level, in the order of the tables of what is tabulated."""
+        """The groups of each level, in the order of the release's tables of regions and iterations."""
         regions, iterations = (self._text_rows(table) for table in (REGIONS, ITERATIONS))
         region_ids: dict[str, list[str]] = {}
         for row in regions:
@@ -104,13 +104,13 @@ class Received:
         return [dict(zip(names, line.split("|"), strict=True)) for line in lines]
 
     def queries(self, level: Level) -> LevelQueries | None:
-        """Return the queries of a level: its budgets, at the stability that is stated; None for exact counts."""
+        """Return the queries of a level, from its budgets and its stated stability; None for exact counts."""
         if self.is_truth:
             return None
         return queries_of(self.configuration, level, int(self.manifest["levels"][str(level)]["stability"]))
 
     def is_shared(self, level: Level, group: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether groups of a level are of coterminous regions."""
+        """Return whether each group of a level lies in a coterminous region."""
         domain, sets = self.domains[level], self.manifest["coterminous_sets"]
         members = {member for each in sets for member in each}
         shared = [f"{level.region_type} {region}" in members for region in domain.region_ids]
@@ -121,7 +121,7 @@ class Received:
 
 
 def safetab_statements(received: Received, **options: object) -> dict[str, Any]:
-    """Return the statements that the releases of every SafeTab have. options: those that this SafeTab alone has."""
+    """Return the statements that every SafeTab release makes. options: those of this SafeTab only."""
     manifest, jurisdiction = received.manifest, received.jurisdiction
     stated, digests = manifest["options"], manifest["parameter_files"]
     geography = {"blocks": Unshown(Positive, PUBLIC_FILE), "GRF-C": Unshown(Digest, PUBLIC_FILE)}
@@ -131,29 +131,29 @@ def safetab_statements(received: Received, **options: object) -> dict[str, Any]:
     return {
         **designed(received.configuration, jurisdiction, digests, asked, geography, truth=received.is_truth),
         "parameter_files": dict.fromkeys(PARAMETER_FILES, Unshown(Digest, PUBLIC_FILE)),
-        "coterminous_sets": Unshown(Sets, "the blocks of regions are in no file of the release") if equated else [],
+        "coterminous_sets": Unshown(Sets, "no file of the release lists the blocks of regions") if equated else [],
     }
 
 
 def unshown_stability(received: Received) -> dict[str, Unshown]:
-    """Return the statement of a level's stability; none for exact counts."""
-    why = "it follows from the parameter files; the laws are those of the stability that is stated"
+    """Return the statement of a level's stability; empty for exact counts."""
+    why = "it follows from the parameter files; the laws are those of the stated stability"
     return {} if received.is_truth else {"stability": Unshown(Positive, why)}
 
 
 def common_checks(received: Received) -> Iterator[Check | NotChecked]:
-    """Yield what no check of a SafeTab's release covers; check that estimates were asked for."""
+    """Yield what the checks of a SafeTab release do not cover; check that estimates were asked for."""
     for file in ("names.csv*", "points.csv*", "tabulated/hierarchy.csv*"):
         yield NotChecked(file, PUBLIC_FILE)
     unused = ["max_race_codes", "reader", "run_us", "run_pr"] + ["state_filter_us"] * (received.jurisdiction == "pr")
     unused += ["zero_suppression_chance"] * all(level.nation_or_state for level in received.levels)
     for name in unused:
         if hasattr(received.configuration, name):
-            yield NotChecked(f"configuration.{name}", "no number of the release depends on it in a way that shows")
+            yield NotChecked(f"configuration.{name}", "it has no visible effect on the numbers of the release")
     if received.estimated:
         yield NotChecked("parquet/estimates/*: *", "estimates are not made again")
     elif any(name.startswith("parquet/estimates/") for name in received.manifest["files"]):
-        yield Check("estimates", "", ("there are estimates, and no run asked for them",))
+        yield Check("estimates", "", ("there are estimates, and the run did not ask for them",))
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -161,11 +161,11 @@ def common_checks(received: Received) -> Iterator[Check | NotChecked]:
 
 @dataclass(frozen=True)
 class ReceivedRows:
-    """The rows of a table that was received, those of a group one after the other.
+    """The rows of a received table, grouped by population group.
 
-    columns: of rows; GROUP is the number of the row's group in the level's domain, -1 for a group that is not in it;
-    COUNT the count, or its estimate.
-    group, start, width: of each group, in the order of rows: its number, its first row, and how many rows it has.
+    columns: one entry per row; GROUP is the number of the row's group in the level's domain, -1 for an unknown group;
+    COUNT is the count or its estimate.
+    group, start, width: one entry per group, in row order: its number, its first row and its number of rows.
     """
 
     columns: pa.Table
@@ -174,12 +174,12 @@ class ReceivedRows:
     width: NDArray[np.int64]
 
     def numbers(self, column: str) -> NDArray[np.int64]:
-        """Return a column of whole numbers, 0 where one is missing."""
+        """Return a column as integers; a missing value becomes 0."""
         numbers: NDArray[np.int64] = self.columns[column].cast(pa.int64()).fill_null(0).to_numpy()
         return numbers
 
     def details(self, forms: Mapping[int, Published]) -> NDArray[np.uint8]:
-        """Return the detail of each group by the number of its rows."""
+        """Return the detail of each group, which follows from its number of rows."""
         details = np.full(len(self.group), NO_FORM, np.uint8)
         for detail, form in forms.items():
             details[self.width == len(form.rows)] = detail
@@ -189,7 +189,7 @@ class ReceivedRows:
 def read_rows(
     received: Received, level: Level, kind: type[GroupTables], name: str, *, keys_alone: bool = False
 ) -> ReceivedRows:
-    """Read a table of a level, or estimates of it. keys_alone: without its counts and their margins."""
+    """Read a table of a level, or its estimates. keys_alone: without counts and margins."""
     path = path_in(received.folder, f"parquet/{kind.FOLDER}{name}/{level.slug}.parquet")
     table, domain = pq.read_table(path, columns=[*GROUP] if keys_alone else None), received.domains[level]
     codes = {
@@ -218,24 +218,24 @@ def check_groups(
     *,
     estimates: bool = False,
 ) -> Generator[Check, None, GroupTables | None]:
-    """Check every row of the tables of a level; return the groups by their measured cells, None where rows are of none.
+    """Check every row of a level's tables; return the groups with their measured cells, or None after a fault.
 
-    kind: of the counts. rows, details: of its tables that were received. estimates: they are estimates of the counts,
-    whose margins are not made again.
+    kind: of the counts. rows, details: of the received tables. estimates: the rows are estimates of the counts; their
+    margins are not made again.
     """
     faults = []
     for name, each in rows.items():
         strange, unknown = int((each.group < 0).sum()), int((details[name] == NO_FORM).sum())
-        faults += [f"{name}: {strange:,} groups are not of the level"] * bool(strange)
-        faults += [f"{name}: {unknown:,} groups have rows of no table"] * bool(unknown)
+        faults += [f"{name}: {strange:,} groups are not in the level"] * bool(strange)
+        faults += [f"{name}: {unknown:,} groups have a number of rows that no table has"] * bool(unknown)
     if rows and received.configuration.budgets[kind.BUDGET].get(level, 0) == 0:
         faults.append("the level has no budget for them")
     groups = None if faults else _groups(received, level, kind, rows, details)
     several = 0 if groups is None else len(groups.group) - len(np.unique(groups.group))
     faults += [f"{several:,} groups have several tables"] * bool(several)
-    of = "estimates" if estimates else "groups"
+    what = "estimates" if estimates else "groups"
     over = "" if groups is None else f"{len(groups.group):,} groups"
-    yield Check(f"{of} of {level}, {kind.BUDGET}", over, tuple(faults))
+    yield Check(f"{what} of {level}, {kind.BUDGET}", over, tuple(faults))
     if groups is None:
         return None
     margins = margins_by_level(kind, level, received.levels, received.queries)
@@ -246,14 +246,14 @@ def check_groups(
         mine = groups.take(np.flatnonzero(np.isin(groups.detail, list(kind.TABLES[name]))))
         made = rows_of_groups(mine, name, {"GROUP": pa.array(mine.group)}, margins, clip=False)
         made = made.drop_columns(["MOE"]) if estimates else made
-        yield check_rows(f"{name}: {of} of {level}", each.columns, made, clipped=clipped)
+        yield check_rows(f"{name}: {what} of {level}", each.columns, made, clipped=clipped)
     return groups
 
 
 def _groups(
     received: Received, level: Level, kind: type[GroupTables], rows: Mapping[str, ReceivedRows], details: Details
 ) -> GroupTables:
-    """Return the groups by the rows that are single cells, sorted, with noise of their level."""
+    """Return the groups with their measured cells (rows of a single cell), sorted, with their level's noise."""
     parts, own = [kind.load([])], received.levels.index(level)
     for name, each in rows.items():
         count = each.numbers("COUNT")
@@ -275,7 +275,7 @@ def _find_donors(
     details: Details,
     margins: Margins,
 ) -> None:
-    """Give groups of coterminous regions the noise of another level where all margins of their rows are of it."""
+    """Set `noise_of` of coterminous groups to the donor level whose margins all of their rows have."""
     shared = received.is_shared(level, groups.group)
     if not shared.any():
         return
@@ -287,6 +287,6 @@ def _find_donors(
             of_rows = stated[each.start[mine][:, None] + np.arange(len(form.rows))]
             at = np.searchsorted(groups.group, each.group[mine])
             for place, margin in enumerate(margins[name][detail]):
-                fits[place, at] &= (of_rows == margin).all(axis=1) & margin.all()  # 0 is of no donor
+                fits[place, at] &= (of_rows == margin).all(axis=1) & margin.all()  # a donor's margins are above 0
     given = shared & ~fits[received.levels.index(level)] & fits.any(axis=0)
     groups.noise_of[given] = fits[:, given].argmax(axis=0)

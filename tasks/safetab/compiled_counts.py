@@ -1,8 +1,8 @@
 """Kernels that number combinations of codes, digest records, and count population groups.
 
-They count in a table of one unit or region at a time, which fits a core's cache.
+The counting kernels tabulate one unit or region at a time: such a table fits a core's cache.
 
-Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
+Import this module only for large inputs: numba takes half a second to load, and an installation's first call compiles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spine.compiled import compiled
 
 COMBINED = 9  # codes of a person
-# Odd numbers without a pattern (of the hexadecimal digits of pi): the sum of products with them scatters the codes.
+# Odd hexadecimal digits of pi: the sum of products with them hashes a combination of codes.
 SCATTER = np.array(
     [
         0x243F6A8885A308D3,
@@ -38,10 +38,11 @@ def number_combinations(
     combination: NDArray[np.int32],
     combinations: NDArray[np.uint16],
 ) -> int:
-    """Number the distinct columns of `codes`, 9 x n, in the order in which they first occur; return how many there are.
+    """Number the distinct columns of `codes` (9 x n) in the order of first occurrence; return how many there are.
 
-    `slots`, all -1, is a table for open addressing, 2^b of them; -1 if more than half would be taken. The others are
-    filled.
+    slots: an open-addressing hash table of 2^b entries, all -1. Returns -1 if the combinations would fill more than
+    half of it.
+    combination, combinations: filled with the number of each column, and the distinct columns.
     """
     mask, shift, known = len(slots) - 1, np.uint64(32), 0
     for row in range(codes.shape[1]):
@@ -78,7 +79,7 @@ def add_weights(
     of_cell: NDArray[np.uint64],
     sums: NDArray[np.uint64],
 ) -> None:
-    """Add up the weights of the records from each start to the next, in two lanes (`record_digests.weights`)."""
+    """Add up the weights of the records between consecutive starts, in two lanes (`record_digests.weights`)."""
     for group in range(len(starts)):
         stop = starts[group + 1] if group + 1 < len(starts) else len(cell)
         for record in range(starts[group], stop):
@@ -129,12 +130,12 @@ def count_units(
 ) -> int:
     """Count persons by (unit, cell) x iteration; return the number of entries of the sparse matrix.
 
-    starts: the first person of each block, and, last, the number of persons.
-    cell, combination: of each person, by block.
-    order, unit: blocks, ordered by their unit, and the units.
-    pointers, iterations: the flatmap; those of combination c are iterations[pointers[c] : pointers[c + 1]].
+    starts: the first person of each block, then the number of persons.
+    cell, combination: one per person, sorted by block.
+    order, unit: the blocks sorted by unit, and their units.
+    pointers, iterations: the flatmap; the iterations of combination c are iterations[pointers[c] : pointers[c + 1]].
     table, touched: scratch, cells x iterations; `table` is all zeros on entry and on return.
-    row_ends: filled with the entries up to the end of each row, cells x units of them.
+    row_ends: filled with the end of each row's entries, cells x units.
     columns, counts: filled with the entries, row by row.
     """
     cells, entries, at = len(table), 0, 0
@@ -170,8 +171,8 @@ def add_units(
 ) -> int:
     """Sum the counts of units, as `count_units` returns them, over the units of each region.
 
-    Row (unit, cell) of the units has the entries ends[row] to ends[row + 1] - 1 of `unit_columns` and `unit_counts`.
-    `order` are the units ordered by region, `region` their regions. The rest is as in `count_units`.
+    ends, unit_columns, unit_counts: row (unit, cell) has the entries ends[row] to ends[row + 1] - 1.
+    order, region: the units sorted by region, and their regions. Other arguments are as in `count_units`.
     """
     cells, entries, at = len(table), 0, 0
     known = np.zeros(cells, np.int64)
@@ -179,7 +180,7 @@ def add_units(
         while at < len(order) and region[at] * cells == first:
             for row in range(cells):
                 for entry in range(ends[order[at] * cells + row], ends[order[at] * cells + row + 1]):
-                    column = unit_columns[entry]  # as in count_units: a function for both takes three times as long
+                    column = unit_columns[entry]  # as in count_units: a shared function is three times slower
                     if table[row, column] == 0:
                         touched[row, known[row]] = column
                         known[row] += 1
@@ -200,9 +201,9 @@ def add_cells(
 ) -> None:
     """Add entries to the cells of their groups, slots x cells.
 
-    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
-    of each iteration in the level, -1 for one of another level. `slots`, regions x positions: the row of `cells` of
-    each group, -1 for none.
+    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0].
+    position: the position of each iteration in the level, -1 for the other level's iterations.
+    slots: regions x positions; the row of `cells` of each group, -1 for groups that are not asked for.
     """
     width = cells.shape[1]
     for row in range(len(ends) - 1):
@@ -210,5 +211,5 @@ def add_cells(
         for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
             place = position[columns[entry]]
             slot = of_region[max(place, 0)]
-            if slot >= 0 and place >= 0:  # in this order, for most have no slot
+            if slot >= 0 and place >= 0:  # in this order: most groups have no slot
                 cells[slot, cell] += counts[entry]

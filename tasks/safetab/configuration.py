@@ -1,4 +1,4 @@
-"""config.json of a SafeTab: budgets, thresholds and switches of a run, exact (docs/spec/files.md#configjson)."""
+"""config.json of a SafeTab: exact budgets, thresholds and switches of a run (docs/spec/files.md#configjson)."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ LEVELS = {str(level): level for level in ALL_LEVELS}
 
 
 def budget_key(table: str, level: Level) -> str:
-    """Return the key of config.json that holds the budget of a table's level."""
+    """Return the key of config.json for the budget of a level of a table."""
     return f"privacy_budget_{table}_level_{level.iteration_level}_{level.region_type.lower().replace('-', '_')}"
 
 
 class Number(str):
-    """A JSON number, as the text it was written in."""
+    """A JSON number, kept as text."""
 
 
 class SafeTabConfiguration(BaseModel):
-    """A valid config.json: what every SafeTab has in it.
+    """A valid config.json, as far as all SafeTabs share it.
 
-    TABLES: the tables with budgets and thresholds of their own, by the names that their keys have, and how many
-    thresholds each of their levels has. The queries of a level share the budgets of its tables.
-    UNIT: the unit of privacy, a record. FILES: the names that the file may have; the first that is there is read.
+    TABLES: how many thresholds a level of each table has, by the table's name in keys. UNIT: the unit of privacy, a
+    record.
+    FILES: the possible names of the file; the first that exists is read.
 
-    Budgets are exact fractions of rho or epsilon (by `privacy_defn`), 0 where a level is not tabulated; an infinite one
-    means no noise, and only a release of exact counts takes it. Thresholds are integers: a noisy total, being one,
-    reaches t iff it reaches ceil(t).
+    Budgets are exact fractions of rho or epsilon (by `privacy_defn`). A level with budget 0 is not tabulated; an
+    infinite budget means no noise and is accepted for exact counts only. The queries of a level share the budgets of
+    its tables. Thresholds are integers: a noisy total, an integer, reaches t iff it reaches ceil(t).
     """
 
     TABLES: ClassVar[Mapping[str, int]]
@@ -107,32 +107,32 @@ class SafeTabConfiguration(BaseModel):
 
     @property
     def noiseless(self) -> bool:
-        """True where some budget is infinite: no such run is private."""
+        """Whether a budget is infinite: such a run is not private."""
         return any("Infinity" in by_level.values() for by_level in self.budgets.values())
 
     def budget(self, level: Level) -> Fraction:
-        """Return the finite budget of a level, over all tables. Raises ValueError where one is infinite."""
+        """Return the budget of a level, summed over its tables. Raises ValueError for an infinite budget."""
         return sum((self.table_budget(table, level) for table in self.TABLES), Fraction(0))
 
     def table_budget(self, table: str, level: Level) -> Fraction:
-        """Return the finite budget of a table's level. Raises ValueError where it is infinite."""
+        """Return the budget of a level of a table. Raises ValueError for an infinite budget."""
         budget = self.budgets[table][level]
         if budget == "Infinity":
             raise ValueError(f"the budget of {level.name} is infinite: only `das truth` takes infinite budgets")
         return budget
 
     def needs_thresholds(self, table: str, level: Level) -> bool:
-        """Return whether a table of a level of a jurisdiction that runs must have thresholds."""
+        """Return whether a table must have thresholds at a level."""
         return True
 
     def queries(self, table: str, level: Level) -> Mapping[str, Fraction]:
-        """Return the budget of each query that measures a table of a level: all of it, unless a SafeTab splits it."""
+        """Return the budget of each query of a level of a table; a SafeTab with several queries splits it."""
         return {table: self.table_budget(table, level)}
 
     def described(self, jurisdiction: Jurisdiction) -> dict[str, Any]:
-        """Return the configuration of a jurisdiction as a manifest has it, exact numbers as text.
+        """Return a jurisdiction's configuration for a manifest: tabulated levels only, exact numbers as text.
 
-        Its levels are those that are tabulated; `read_described` reads it.
+        `read_described` reads it.
         """
         levels = self.levels(jurisdiction)
         return {
@@ -149,7 +149,7 @@ Config = TypeVar("Config", bound=SafeTabConfiguration)
 
 
 def read_described(stated: Mapping[str, Any], kind: type[Config], jurisdiction: Jurisdiction) -> Config:
-    """Read the configuration that a manifest has. Raises ValueError where it is none that a run may have."""
+    """Read the configuration in a manifest. Raises ValueError if a run could not have it."""
     numbers = {name for name, field in kind.model_fields.items() if field.annotation not in (StrictBool, bool)}
     texts = ("reader", "privacy_defn", "state_filter_us")
     plain = {
@@ -239,7 +239,7 @@ def _budget(value: Any) -> Budget:
 
 
 def read_number(value: Any) -> Budget:
-    """Return the exact value of a JSON number. Raises ValueError with the reason, as the end of a sentence."""
+    """Return the exact value of a JSON number. Raises ValueError; its message is the end of a sentence."""
     if not isinstance(value, Number):
         raise ValueError("must be a number")
     if value == "Infinity":

@@ -1,7 +1,8 @@
-"""Coterminous regions: regions of several types that are made of the same blocks (paper 5.3.3), and Algorithm 4.
+"""Coterminous regions: regions of several types with the same blocks (paper 5.3.3), and Algorithm 4.
 
-The sets of them are public, and found before anything is charged. In each set all groups of an iteration get the same
-numbers: a recipient takes the donor's table as it is, with its detail; an estimate comes with its margin and its fate.
+The sets of coterminous regions are public and found before any charge. Within a set, all groups of an iteration get the
+same numbers: a recipient copies the donor's table, with its detail; an estimate keeps its margin and whether it was
+dropped.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_ty
 def save_sets(
     run: SafeTabRun, jurisdiction: Jurisdiction, *, enabled: bool, listed: str | None, digest: object = None
 ) -> None:
-    """Find the sets of coterminous regions; before the reservation, so that a list with a fault costs nothing.
+    """Find and save the sets of coterminous regions, before the reservation: a faulty list costs nothing.
 
-    Each try finds them anew, for the list may have changed; once a run is reserved, the reservation refuses that.
+    Each try finds them again, because the list may have changed; the reservation of a run refuses a changed list.
 
-    Raises Refused as `find_sets`, and where the list is not the one whose `digest` the release will name.
+    Raises Refused as `find_sets`, and if the list's digest is not `digest`, which the release will name.
     """
     path = listed if enabled else None
     with unchanged([path] if path else []):
@@ -53,9 +54,9 @@ def save_sets(
 
 
 def find_sets(run: SafeTabRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
-    """Return, by region type, the number of the coterminous set that each region is in, -1 for none. Public.
+    """Return, by region type, the coterminous set of each region, -1 for a region without one. Public.
 
-    Raises Refused where the list names an unknown region or puts two regions of one type in a set.
+    Raises Refused if the list names an unknown region or puts two regions of one type into a set.
     """
     geography = run.geography
     region_types = REGION_TYPES[jurisdiction]
@@ -80,7 +81,7 @@ def find_sets(run: SafeTabRun, jurisdiction: Jurisdiction, listed: str | None = 
 
 
 def is_water(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether blocks are water only, by their numbers (block code 0xxx, tract 9900xx; paper 5.3.3)."""
+    """Return whether blocks, given by number, are water only (block code 0xxx, tract 9900xx; paper 5.3.3)."""
     water: NDArray[np.bool_] = (blocks % 10_000 < 1_000) | (blocks // 1_000_000 % 10_000 == 9_900)
     return water
 
@@ -101,7 +102,7 @@ def _equal_pairs(
 
 
 def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
-    """Cut the land blocks into runs in the same region of every type: these regions, and how many `blocks`."""
+    """Cut the land blocks into runs within one region of every type; return the regions and the number of `blocks`."""
     land = np.flatnonzero(~is_water(geography.blocks))
     region_of = {name: geography.region_of[name][land] for name in region_types}
     begins = np.arange(len(land)) == 0
@@ -116,7 +117,7 @@ def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
 def _listed_pairs(
     path: str, geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs from a list of the curator's: a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
+    """Yield pairs from the curator's list, a pipe-delimited table of SET, REGION_TYPE and REGION_ID."""
     table, findings = read_table(path, "the list", LIST_COLUMNS)
     if table is None or findings:
         raise Refused(f"{path}: {findings[0].rule}")
@@ -141,15 +142,15 @@ def _listed_pairs(
 def equate_coterminous(
     run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, kinds: Sequence[type[GroupTables]]
 ) -> None:
-    """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    """Give all groups of a coterminous set the donor's table; write the final tables of every level."""
     halves = [(jurisdiction, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
     workers.map("coterminous", run, equate, halves)
 
 
 def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, kind: type[GroupTables]) -> None:
-    """Write the final tables, of one kind, of the levels of one iteration level that have them.
+    """Write the final tables of a kind, for the levels of one iteration level that have them.
 
-    They are in the order R: the donor is the first that published the group.
+    The donor of a group is the first level, in the order R, that published it.
     """
     configuration = run.parameters.configuration
     levels = [
@@ -175,7 +176,7 @@ def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, ki
 class _Side:
     """A level while coterminous groups are equated.
 
-    codes: of its iterations. set_of: the set of each of its regions. tables: of its published groups in coterminous
+    codes: the codes of its iterations. set_of: the set of each region. tables: of the published groups in coterminous
     regions, a small part of all.
     """
 
@@ -209,7 +210,7 @@ def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: 
 
 
 def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
-    """Return the groups that take another's tables: those of the first level, in the order R, with their iteration."""
+    """Return the groups that copy the table of a donor: the first level, in the order R, that has their iteration."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels are in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])
@@ -218,10 +219,10 @@ def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
 
 
 def _given(sides: Sequence[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> GroupTables:
-    """Return the tables that the recipients of one level, whose iterations have these codes, get; sorted by group."""
+    """Return the tables that the recipients of one level get, sorted by group. codes: of the level's iterations."""
     kind = type(sides[0].tables)
     parts = [kind.load([])]
-    recipients = recipients[recipients["code"].isin(codes)]  # a group enters no domain that it is not in
+    recipients = recipients[recipients["code"].isin(codes)]  # a level gets only groups of its own iterations
     for donor, side in enumerate(sides):
         mine = recipients[recipients["donor"] == donor]
         group = mine["region"].to_numpy() * len(codes) + np.searchsorted(codes, mine["code"].to_numpy(str))
@@ -231,7 +232,7 @@ def _given(sides: Sequence[_Side], recipients: pd.DataFrame, codes: NDArray[np.s
 
 
 def _write_final(source: Path, final: Path, given: GroupTables) -> None:
-    """Write a piece of a level with the given tables in place of its own."""
+    """Write a piece of a level, in which the given tables replace those of the same groups."""
     published = type(given).load([source])
     if not len(given.group):
         save_arrays(final, published.arrays())

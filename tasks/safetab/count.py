@@ -35,7 +35,7 @@ class Partition:
 
 
 def make_partitions(run: SafeTabRun, levels: Sequence[Level], workers: int, blocks_each: int | None) -> int:
-    """Cut the blocks into partitions for a number of workers, unless it was done; return how many there are."""
+    """Cut the blocks into partitions for a number of workers, unless that was done; return how many there are."""
     geography = run.geography
     most = blocks_each or min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers) + 1)
     region_types = dict.fromkeys(level.region_type for level in levels)
@@ -59,7 +59,7 @@ def load_partitions(run: SafeTabRun) -> list[Partition]:
 def count_population_groups(
     run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, blocks_each: int | None = None
 ) -> None:
-    """Count the population groups of all levels, one partition of the blocks a piece."""
+    """Count the population groups of all levels; a piece of the work is a partition of the blocks."""
     partitions = make_partitions(run, run.parameters.configuration.levels(jurisdiction), workers.count, blocks_each)
     workers.map("population groups", run, count_partition, [(number,) for number in range(partitions)])
 
@@ -87,7 +87,7 @@ def count_partition(run: SafeTabRun, number: int) -> None:
 
 
 def read_records(run: SafeTabRun, blocks: slice) -> Records:
-    """Gather the encoded records of a range of blocks from all chunks, with the combinations that occur among them."""
+    """Gather the encoded records of a range of blocks from all chunks, with their distinct combinations."""
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
@@ -110,7 +110,7 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
     records: dict[str, NDArray[Any]] = {
         name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()
     }
-    if np.any(records["block"][1:] < records["block"][:-1]):  # chunks of a file that is in another order
+    if np.any(records["block"][1:] < records["block"][:-1]):  # the file is not sorted by block
         by_block = np.argsort(records["block"], kind="stable")
         records = {name: array[by_block] for name, array in records.items()}
     return Records(**records, combinations=np.concatenate(combinations))
@@ -118,6 +118,6 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
 
 @lru_cache(maxsize=4)
 def _chunks(run: SafeTabRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
-    """Return the encoded chunks that hold a record, each with its first and last block: few meet a partition."""
+    """Return the encoded chunks with records, each with its first and last block: few chunks meet a partition."""
     opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
     return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]

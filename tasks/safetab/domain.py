@@ -29,7 +29,7 @@ class Domain:
     region_ids: tuple of str; the level's regions, sorted.
     iterations: int64 array; the level's iterations, as numbers of its granularity.
     iteration_codes: tuple of str; their codes, sorted.
-    total_only: bool array; which of them are tabulated as a total only.
+    total_only: bool array; whether only a total of the iteration is tabulated.
     """
 
     level: Level
@@ -44,7 +44,7 @@ class Domain:
         return len(self.region_ids) * len(self.iterations)
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Return ranges of whole regions (first, last) that hold about GROUPS_EACH groups each."""
+        """Return ranges (first, last) of whole regions with about GROUPS_EACH groups each."""
         step = max(1, GROUPS_EACH // max(1, len(self.iterations)))
         regions = len(self.region_ids)
         return [(first, min(first + step, regions)) for first in range(0, regions, step)]
@@ -71,15 +71,15 @@ def _domain(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> Domain:
 def map_pieces(
     stage: str, run: SafeTabRun, workers: Workers, level: Level, work: Callable[..., None], *options: object
 ) -> None:
-    """Have workers do a stage of a level: `work(run, level, first, last, *options)` for the regions of each piece."""
+    """Run a stage of a level on workers: `work(run, level, first, last, *options)` for the regions of each piece."""
     calls = [(level, first, last, *options) for first, last in load_domain(run, level).pieces()]
     workers.map(f"{stage} ({level.name})", run, work, calls)
 
 
 def equalities(run: SafeTabRun, level: Level) -> dict[int, tuple[int, ...]]:
-    """Return the level's iterations that are sums of Detailed ones, each by its place in its level's domain.
+    """Return the level's iterations that are sums of Detailed ones, with the places of these in their level's domain.
 
-    Found in the maps of single-valued attributes: ethnicity, and race where a record has one code.
+    They follow from the maps of single-valued attributes: ethnicity, and race if a record has one code.
     """
     parameters = run.parameters
     below = Level(level.region_type, 2)

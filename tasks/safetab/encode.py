@@ -1,4 +1,4 @@
-"""Encode records to compact integers, chunk by chunk: by the fast reader, or by the validating one.
+"""Encode records as compact integers, chunk by chunk, by the fast reader or the validating one.
 
 Everything here is confidential, findings included.
 """
@@ -48,7 +48,7 @@ def _report_path(run: SafeTabRun, number: int) -> Path:
 
 
 def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, parsed: Parsed | None) -> None:
-    """Check and encode the records of one run in a chunk; last of all comes its report."""
+    """Check and encode a run's records in a chunk; its report is written last."""
     blocks = np.asarray(run.geography.blocks) if file.blocks_known else np.zeros(0, np.int64)
     encoded = encode_parsed(file, parsed, blocks) if parsed is not None else None
     if parsed is not None and encoded is not None:
@@ -72,7 +72,7 @@ def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
 
 
 def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
-    """Return the sums of encoded records, sorted by block, by the codes themselves and not by their numbers here."""
+    """Return the digest sums of encoded records, sorted by block; they depend on codes, not on code numbers."""
     starts = np.flatnonzero(np.diff(encoded["block"], prepend=-1))
     codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
     codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
@@ -90,7 +90,7 @@ def _within(
     of_combination: Weights,
     of_cell: Weights,
 ) -> Weights:
-    """Return the sums of the weights of the records from each start to the next."""
+    """Return the sums of the weights of the records between consecutive starts."""
     if kernels_loaded():
         from tasks.safetab.compiled_counts import add_weights
 

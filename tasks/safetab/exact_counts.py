@@ -20,10 +20,10 @@ from tasks.safetab.run import SafeTabRun
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of a sparse matrix (region, cell) x iteration, whole regions of it. Confidential.
+    """Entries of a sparse matrix (region, cell) x iteration, for whole regions. Confidential.
 
-    regions: slice; the regions, counted from the first that is asked for.
-    ends: int64 array; where the entries of each row start and, behind the last row, end; in the whole matrix.
+    regions: slice; counted from the first region that is asked for.
+    ends: int64 array; the start of each row's entries, then the end of the last row's, in the whole matrix.
     iteration: uint16 array, one per entry.
     count: int32 array, one per entry.
     """
@@ -41,9 +41,9 @@ class ExactCounts:
     regions: the number of regions. Group = region x iterations of the level + position of the iteration.
     width: the number of iterations of the level.
     cells_each: the number of cells of a group.
-    position: int64 array, one per iteration of the granularity; the position of the level's iterations, -1 for those of
-    the other level, which are in the same matrix.
-    parts: list of Entries; those of each partition; a region may be in several.
+    position: int64 array, one per iteration of the granularity; its position in the level, -1 for iterations of the
+    other level, which share the matrix.
+    parts: Entries of each partition; a region may be in several partitions.
     """
 
     regions: int
@@ -57,7 +57,7 @@ class ExactCounts:
         totals = np.zeros((self.regions, self.width), np.int64)
         of_level = np.argsort(self.position)[len(self.position) - self.width :]
         for part in self.parts:
-            starts = part.ends[:: self.cells_each] - part.ends[0]  # of regions: their cells are added up as one row
+            starts = part.ends[:: self.cells_each] - part.ends[0]  # of regions: adds up the cells of each
             matrix = (part.count, part.iteration.astype(np.int32), starts)
             by_region = sparse.csr_array(matrix, shape=(len(starts) - 1, len(self.position)))
             totals[part.regions] += by_region[:, of_level].toarray()

@@ -1,8 +1,8 @@
-"""The flatmap g_i, and the exact counts of population groups by it (paper section 3.2, Algorithm 1 lines 6 to 9).
+"""The flatmap g_i, and the exact counts of population groups (paper section 3.2, Algorithm 1 lines 6 to 9).
 
 For a partition of the blocks, let A count records by (region, cell) x race/ethnicity combination and let G be the 0/1
-matrix of combinations x iterations. Then A @ G are the exact counts by (region, cell) x iteration: every combination
-is mapped once and no record becomes several rows. Counts are confidential.
+matrix of combinations x iterations. Then A @ G are the exact counts by (region, cell) x iteration: every combination is
+mapped once and no record becomes several rows. Counts are confidential.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.process import kernels_loaded
 from tasks.safetab.iterations import Granularity
 
-FEWEST = 1 << 16  # records or entries for a kernel where none is loaded: for fewer, numba takes longer than it saves
+FEWEST = 1 << 16  # records or entries that justify loading numba, which takes longer than it saves on fewer
 Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data
 
 
@@ -29,9 +29,9 @@ Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x ite
 class Records:
     """The encoded records of a partition, sorted by block. Confidential.
 
-    block: int32 array; the block of each, counted from the first of the partition.
-    cell: uint8 array; the cell that each is counted in.
-    combination: int32 array; the race/ethnicity combination of each, a row of `combinations`.
+    block: int32 array; counted from the first block of the partition.
+    cell: uint8 array; the cell that the record is counted in.
+    combination: int32 array; the record's race/ethnicity combination, a row of `combinations`.
     combinations: uint16 array, n x 9; code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
     """
 
@@ -43,7 +43,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions of one type that a partition touches: how many, and that of each block, or NOWHERE. Public."""
+    """The regions of one type that a partition touches: how many, and the region of each block, or NOWHERE. Public."""
 
     number: int
     of_block: NDArray[np.int32]
@@ -52,13 +52,13 @@ class Regions:
 def count_groups(
     records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the exact counts of each region type of a granularity, with row = cells x region + cell."""
+    """Yield the exact counts of each region type; row = cells x region + cell."""
     count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
     return count(records, granularity, regions, cells)
 
 
 def worth_a_kernel(number: int) -> bool:
-    """Return whether a kernel is loaded, or there are enough records or entries to load one."""
+    """Return whether a kernel is loaded, or enough records or entries justify loading one."""
     return kernels_loaded() or number >= FEWEST
 
 
@@ -79,16 +79,16 @@ def count_plainly(
 def count_compiled(
     records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the counts of `count_groups` by kernels, the entries of a row perhaps in another order.
+    """Yield the counts of `count_groups` from kernels. The entries of a row may be in another order.
 
-    Records are counted once, by units: the blocks in the same region of every type. Regions of any type are
-    made of units, whose entries are far fewer than records.
+    Records are counted once, by unit: blocks that share the region of every type. Regions are sums of units, and units
+    have far fewer entries than there are records.
     """
     from tasks.safetab.compiled_counts import add_units, count_units
 
     unit = _units(regions)
     _, block_of_unit = np.unique(unit, return_index=True)
-    starts = np.searchsorted(records.block, np.arange(len(unit) + 1, dtype=np.int32))  # of one type, so no copy
+    starts = np.searchsorted(records.block, np.arange(len(unit) + 1, dtype=np.int32))  # int32 as blocks: no copy
     flatmap = granularity.flatmap(records.combinations)
     shape = cells, len(granularity.codes)
     scratch = np.zeros(shape, np.int32), np.empty(shape, np.int32)  # table, touched
@@ -113,7 +113,7 @@ def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
 
 
 def _filled(count: Callable[..., int], rows: int, most: int) -> Counts:
-    """Return the matrix that a kernel makes, of `rows` rows and at most `most` entries."""
+    """Return the matrix of `rows` rows and at most `most` entries that a kernel fills."""
     indptr = np.zeros(rows + 1, np.int64)
     indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
     entries = count(indptr[1:], indices, data)
@@ -123,7 +123,7 @@ def _filled(count: Callable[..., int], rows: int, most: int) -> Counts:
 def _count_pairs(
     row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """Return how often each pair occurs; sorting numbers takes less than half the time of scipy's sum of duplicates."""
+    """Return how often each pair occurs. Sorting takes less than half the time of scipy's sum of duplicates."""
     pairs, counts = np.unique(row.astype(np.int64) * shape[1] + column, return_counts=True)
     rows, columns = np.divmod(pairs, shape[1])
     starts = np.searchsorted(rows, np.arange(shape[0] + 1))

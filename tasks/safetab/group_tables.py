@@ -1,4 +1,4 @@
-"""Noisy tables of population groups, each with as many cells as its detail has: between stages, and in a release."""
+"""Noisy tables of population groups, with as many cells as their detail has: between stages, and in a release."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ from tasks.safetab.levels import Level
 from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.run import SafeTabRun
 
-TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
+TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # arrays that are not int64
 GROUPS_AT_ONCE = 100_000
 
 Tables = TypeVar("Tables", bound="GroupTables")
-Margins = Mapping[str, Mapping[int, NDArray[np.int64]]]  # by table and detail: levels whose noise it is x rows
+Margins = Mapping[str, Mapping[int, NDArray[np.int64]]]  # by table and detail: levels of the noise x rows
 
 
 @dataclass(frozen=True)
 class GroupTables:
     """Noisy tables of groups of a level.
 
-    CELLS is the number of cells of a table at each detail, CELLWISE the arrays that have one element a cell. BUDGET is
-    the table's name in config.json: a level without a budget for it does not have it. The stage that makes the tables
-    writes them to the folder MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made
-    equal. A release has them in FOLDER, their numbers as COLUMN: TABLES are its tables by their name, and of each the
-    form that it has at a detail.
+    TABLES: the tables of a release by name, each with its form by detail. FOLDER, COLUMN: their folder, and the column
+    of their numbers. CELLS: the number of cells by detail. CELLWISE: the arrays with one element per cell; all others
+    have one per group. BUDGET: the table's name in config.json; a level without a budget for it has no tables. MADE,
+    FINAL: the folders of a piece (`SafeTabRun.noisy_folder`), as measured, and with coterminous regions equated.
 
     group: int64 array, sorted; group number in the level's domain.
     detail: uint8 array; the detail of each group's table.
-    noise_of: uint8 array; the level whose noise a group's counts have, by its place among the run's levels: its own,
-    except for a coterminous recipient.
-    cells: int64 array; the cells of the tables, one table after the other in the order of the groups.
+    noise_of: uint8 array; the level whose noise a group's counts have, as a place among the run's levels: its own, or
+    for a coterminous recipient the donor's.
+    cells: int64 array; the cells of all tables, in the order of the groups.
     """
 
     TABLES: ClassVar[Mapping[str, Mapping[int, Published]]]
@@ -65,7 +64,7 @@ class GroupTables:
         return self.CELLS[self.detail]
 
     def places(self, detail: int, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return where in `cells` the tables of a detail are, of all groups or of these rows: tables x cells."""
+        """Return the places in `cells` of the tables of a detail, of all groups or of `rows`: tables x cells."""
         starts = np.cumsum(self.widths) - self.widths
         chosen = self.detail == detail if rows is None else rows
         places: NDArray[np.int64] = starts[chosen][:, None] + np.arange(self.CELLS[detail])
@@ -87,18 +86,18 @@ class GroupTables:
         return self
 
     def numbers(self, name: str, detail: int, margins: Margins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of a table of a release of the groups of a detail, and their margins: groups x rows each."""
+        """Return the rows of a release table for the groups of a detail, and their margins: groups x rows each."""
         cells = self.cells[self.places(detail)]
         return self.TABLES[name][detail].counts(cells), margins[name][detail][self.noise_of[self.detail == detail]]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of several, one after the other."""
+        """Concatenate the groups of several parts."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> Self:
-        """Return the tables in these folders, one folder's after the other; of no folder, those of no group."""
+        """Return the tables in these folders, concatenated; empty without folders."""
         none = cls(*(np.zeros(0, TYPES.get(field.name, np.int64)) for field in fields(cls)))
         read = (cls(*(open_array(folder, field.name) for field in fields(cls))) for folder in folders)
         return cls.join([none, *read])
@@ -119,7 +118,7 @@ def load_final(run: SafeTabRun, level: Level, kind: type[Tables]) -> Iterator[Ta
 
 
 def group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Return REGION_ID, REGION_TYPE and ITERATION_CODE of these groups."""
+    """Return the key columns REGION_ID, REGION_TYPE and ITERATION_CODE of groups."""
     region, position = np.divmod(group, len(domain.iteration_codes))
     region_type = pa.array([domain.level.region_type]).take(pa.array(np.zeros(len(group), np.int32)))
     return {
@@ -130,7 +129,7 @@ def group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Arra
 
 
 def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
-    """Yield parts of GROUPS_AT_ONCE groups, wherever the pieces are cut, and the rest; at least one, if empty."""
+    """Yield GROUPS_AT_ONCE groups at a time, across pieces, then the rest; at least one batch, maybe empty."""
     held, given = kind.load([]), False
     for piece in pieces:
         held = type(piece).join([held, piece]) if len(held.group) else piece
@@ -144,7 +143,7 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
 
 
 def write_table(run: SafeTabRun, level: Level, kind: type[GroupTables], name: str, out: Path) -> None:
-    """Write a table of a level into OUT as text and as Parquet; text has no margins, except those of estimates."""
+    """Write a table of a level into OUT as text and Parquet. In text, only estimates have margins."""
     domain, details, margins = load_domain(run, level), list(kind.TABLES[name]), load_margins(run, level, kind)
     clip = not run.parameters.configuration.allow_negative_counts
     final = (piece.released() for piece in load_final(run, level, kind))
@@ -158,7 +157,7 @@ def write_table(run: SafeTabRun, level: Level, kind: type[GroupTables], name: st
 
 
 def rows_of_groups(part: GroupTables, name: str, keys: Keys, margins: Margins, *, clip: bool) -> pa.Table:
-    """Return a table of a release of groups that have it, in their order. Sums come before clipping."""
+    """Return a release table of groups that all have it, in their order. Sums precede clipping."""
     tables = part.TABLES[name]
     which = np.searchsorted(list(tables), part.detail)
     widths = np.array([len(table.rows) for table in tables.values()])[which]
@@ -172,7 +171,7 @@ def rows_of_groups(part: GroupTables, name: str, keys: Keys, margins: Margins, *
 
 
 def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> list[int]:
-    """Return the number of groups of a level that have a final table of each detail, a function of the release."""
+    """Return the number of groups of a level by detail, counted in the final tables, so public as they are."""
     groups = np.zeros(len(kind.CELLS), np.int64)
     for piece in load_final(run, level, kind):
         groups += np.bincount(piece.detail, minlength=len(groups))
@@ -190,8 +189,8 @@ def margins_by_level(
 ) -> Margins:
     """Return the margins of a level's tables, by the level whose noise they have: its own, or a donor's.
 
-    levels: of the release. queries: returns those of a level, None without noise. Margins without noise, and of levels
-    that cannot be donors, are 0.
+    levels: of the release. queries: maps a level to its queries, None without noise. Margins are 0 without noise, and
+    for levels that cannot be donors.
     """
     donors = {
         place: found

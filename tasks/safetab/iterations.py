@@ -1,6 +1,6 @@
-"""Race and ethnicity codes to characteristic iterations (paper 5.4.1).
+"""Map race and ethnicity codes to characteristic iterations (paper 5.4.1).
 
-docs/spec/files.md#iteration-files has the files, docs/spec/safetab-p.md#person-to-population-groups the rule.
+The files: docs/spec/files.md#iteration-files. The rule: docs/spec/safetab-p.md#person-to-population-groups.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Granularity:
     level: uint8 array, one per iteration; 1 Regional, 2 Detailed.
     total_only: bool array, one per iteration; DETAILED_ONLY=True: only a total is tabulated.
     maps: {(kind, iteration level): int32 array, one per race/ethnicity code number}; the iteration of that kind and
-    level that a code maps to, -1 for none. Entry 0 is Null.
+    level that a code maps to, or -1. Entry 0 is Null.
     """
 
     codes: tuple[str, ...]
@@ -56,17 +56,17 @@ class Granularity:
         return np.flatnonzero(self.level == iteration_level)
 
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """Return the iterations of combinations of codes, of both levels: the map g_i of the paper's Table 5.
+        """Return the iterations, of both levels, of combinations of codes: the map g_i of the paper's Table 5.
 
         combinations: n x 9; the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN. Returns a 0/1 matrix, n x iterations.
         """
         from scipy import sparse
 
         races, spanish = combinations[:, :RACE_CODES], combinations[:, RACE_CODES:]
-        found: list[NDArray[np.int32]] = []  # n x any number each; -1 for none
+        found: list[NDArray[np.int32]] = []  # n x any number each; -1 for no iteration
         for iteration_level in ITERATION_LEVELS:
             alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
-            # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
+            # "Alone" intersects over the codes: a code has one iteration, so all codes must have the same.
             first = alone[races[:, :1]]
             agree = ((alone[races] == first) | (races == 0)).all(axis=1, keepdims=True)
             found += [combination[races], np.where(agree, first, np.int32(-1)), ethnicity[spanish]]
@@ -79,7 +79,7 @@ class Granularity:
         return matrix
 
     def counts(self, iteration_level: int) -> IterationCounts:
-        """Return the counts of one level from which its stability follows."""
+        """Return the counts of one level that determine its stability."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
         both = (alone >= 0) & (combination >= 0)
         pairs = np.unique(alone[both].astype(np.int64) * len(self.codes) + combination[both])
@@ -97,7 +97,7 @@ class Granularity:
 class Iterations:
     """The race/ethnicity codes and the iterations of both granularities; public.
 
-    A code's number is its index in `codes` (sorted) plus 1; 0 is Null. `names` are those of the iterations.
+    A code's number is its index in `codes` (sorted) plus 1; 0 is Null. `names` are the names of the iterations.
     """
 
     codes: tuple[str, ...]
@@ -115,12 +115,12 @@ class Iterations:
         return self.nation_state if level.nation_or_state else self.sub_state
 
     def stability(self, level: Level, max_race_codes: int) -> int:
-        """Return the stability s of a population group level. Raises ValueError where the formula is not enough."""
+        """Return the stability s of a population group level. Raises ValueError if a record can exceed it."""
         return stability(self.granularity(level).counts(level.iteration_level), max_race_codes)
 
 
 def read_iterations(params: str) -> tuple[Iterations | None, list[Finding]]:
-    """Read and check the four parameter files; None where a finding is an error."""
+    """Read and check the four parameter files; return None if a finding is an error."""
     tables: dict[str, pa.Table] = {}
     findings: list[Finding] = []
     for file, columns in (
@@ -256,7 +256,7 @@ def _pairs(mapping: pa.Table) -> list[tuple[str, str]]:
 
 
 def _differing_hierarchies(iterations: Iterations) -> Iterator[Finding]:
-    """Warn where alone and in-combination iterations do not group the codes alike (as in the production files)."""
+    """Warn if alone and in-combination iterations group the codes differently, as in the production files."""
     for where, granularity in (("nation/state", iterations.nation_state), ("sub-state", iterations.sub_state)):
         for iteration_level in ITERATION_LEVELS:
             alone = granularity.maps["alone", iteration_level]

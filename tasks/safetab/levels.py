@@ -23,17 +23,17 @@ class Level(NamedTuple):
 
     @property
     def nation_or_state(self) -> bool:
-        """The granularity: nation and states tabulate different iterations from the levels below."""
+        """The granularity: nation and states tabulate other iterations than the levels below."""
         return self.region_type in NATION_STATE
 
     @property
     def jurisdiction(self) -> Jurisdiction:
-        """The jurisdiction that tabulates it: US and Puerto Rico have no region type in common."""
+        """The jurisdiction that tabulates it: US and Puerto Rico share no region type."""
         return "pr" if self.region_type.startswith("PR-") else "us"
 
     @property
     def name(self) -> str:
-        """The level for people, `County, Detailed` or `PR-County, Detailed`; `str` gives its key in files."""
+        """The level for people, `County, Detailed` or `PR-County, Detailed`; `str` returns its key in files."""
         return f"{self.geography}, {self.iterations}"
 
     @property
@@ -71,7 +71,7 @@ _NAMES = {
 
 
 def named_level(text: str) -> Level:
-    """Return the level of a name: `Nation, Detailed`, `(USA, 2)` as config.json has it, or `usa-2`.
+    """Return the level with a name: `Nation, Detailed`, `(USA, 2)` as in config.json, or `usa-2`.
 
     Raises Refused for any other text.
     """
@@ -85,7 +85,7 @@ def named_level(text: str) -> Level:
 def one_jurisdiction(levels: Iterable[Level]) -> Jurisdiction:
     """Return the jurisdiction of all these levels.
 
-    Raises Refused where there is none, or some are of the US and some of Puerto Rico: those are runs of their own.
+    Raises Refused without levels, or if some are of the US and some of Puerto Rico: those are separate runs.
     """
     jurisdictions = {level.jurisdiction for level in levels}
     if len(jurisdictions) != 1:

@@ -1,4 +1,4 @@
-"""What the manifests of all SafeTabs say alike: noise, geography, coterminous regions."""
+"""The facts that the manifests of all SafeTabs share: noise, geography, coterminous regions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def noise_facts(queries: LevelQueries) -> dict[str, Any]:
 def release_facts(
     run: SafeTabRun, jurisdiction: Jurisdiction, release: str, options: Mapping[str, object], **own: Any
 ) -> dict[str, Any]:
-    """Return the facts of a release's manifest. own: those that its SafeTab alone has, by their keys."""
+    """Return the facts of a release's manifest. own: further facts of its SafeTab, by key."""
     parameters, validated, truth = run.parameters, run.validated, is_truth(run)
     geography = {"blocks": validated.blocks, "GRF-C": validated.geography_digest}
     return {
@@ -56,7 +56,7 @@ def designed(
 ) -> dict[str, Any]:
     """Return the statements of a release that follow from its configuration and options.
 
-    digests: of the parameter files. geography: the facts of the file of blocks.
+    digests: of the parameter files. geography: facts about the file of blocks.
     """
     return {
         "region": jurisdiction.upper(),
@@ -70,7 +70,7 @@ def designed(
 
 
 def names_of_states(run: SafeTabRun, jurisdiction: Jurisdiction) -> list[str]:
-    """Return the names of the states of a run, which may be fewer than the configuration's."""
+    """Return the names of the states of a run, perhaps fewer than in the configuration."""
     return [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
 
 
@@ -87,7 +87,7 @@ def coterminous_facts(run: SafeTabRun, jurisdiction: Jurisdiction) -> list[list[
 
 
 def notes_of_coterminous(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what a table of margins by level does not say of a release that equates coterminous regions."""
+    """Return the note on coterminous regions that a table of margins by level needs."""
     if not (manifest["options"]["coterminous"] and manifest["coterminous_sets"]):
         return []
     return ["A region that takes the counts of a coterminous one has their margin: that of the other’s level."]

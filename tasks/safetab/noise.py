@@ -1,4 +1,4 @@
-"""The queries of a population group level: their budgets and laws, and the noise that a run draws from its secret.
+"""The queries of a population group level, with budgets and laws, and the noise that a run draws from its secret.
 
 docs/privacy.md#proof shows what they cost.
 """
@@ -26,14 +26,14 @@ from tasks.safetab.run import SafeTabRun
 
 @dataclass(frozen=True)
 class LevelQueries:
-    """The queries of a level, of all its tables: its stability, and the budget of each query by name."""
+    """The queries of a level, over all its tables: the stability, and each query's budget by name."""
 
     definition: Definition
     stability: int
     budgets: Mapping[str, Fraction]
 
     def law(self, query: str) -> Law:
-        """Return the noise of a query's answers; it costs a group budget / stability."""
+        """Return the law of a query's noise. A group costs budget / stability."""
         return law(self.definition, self.budgets[query], self.stability)
 
     def margin(self, query: str, cells: int = 1) -> int:
@@ -47,7 +47,7 @@ def load_queries(run: SafeTabRun, level: Level) -> LevelQueries:
 
 
 def noisy_queries(run: SafeTabRun, level: Level) -> LevelQueries | None:
-    """Return the queries of a level of a run; None where its counts are exact."""
+    """Return the queries of a level of a run, or None if its counts are exact."""
     return None if is_truth(run) else load_queries(run, level)
 
 
@@ -75,7 +75,7 @@ def queries_of(configuration: SafeTabConfiguration, level: Level, stability: int
 class LevelNoise:
     """The noise of a level's queries, by group of its domain: a stream for each (level, query, detail of its tables).
 
-    drawing: what it is drawn from; None for exact counts: all of it is 0.
+    drawing: the source of the noise; None for exact counts, whose noise is 0.
     """
 
     run: SafeTabRun
@@ -83,7 +83,7 @@ class LevelNoise:
     drawing: Drawing | None
 
     def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the noise of one cell of groups from `start` on; 0, and none is drawn, where one is not asked."""
+        """Return the noise of one cell of the groups from `start` on. Where `asked` is False it is 0 and not drawn."""
         if self.drawing is None or not asked.any():
             return np.zeros(len(asked), np.int64)
         return self._stream(self.drawing, query, detail).draw_run(start, start + len(asked), asked)
@@ -104,7 +104,7 @@ def open_noise(run: SafeTabRun, level: Level) -> LevelNoise:
 
 
 def estimate_words(run: SafeTabRun, level: Level, groups: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return two uniform words for the estimate of each of these groups, from a stream that no noise is drawn from.
+    """Return two uniform words for the estimate of each of these groups, from a stream that draws no noise.
 
     Raises Failed as `read_secret` does.
     """

@@ -1,4 +1,4 @@
-"""A parameters directory of a SafeTab: config.json, codes and iterations, and what its noise can guarantee. Public."""
+"""A parameters directory of a SafeTab: config.json, codes and iterations, and the noise that they guarantee. Public."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Parameters(Generic[Config]):
 
 
 def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config] | None, list[Finding]]:
-    """Read config.json, of this kind, and the iteration files; None and findings where they have errors.
+    """Read config.json, of this kind, and the iteration files; return None and findings if they have errors.
 
-    Levels whose stability or noise cannot be guaranteed are errors: before anything is spent on them.
+    A level whose stability or noise cannot be guaranteed is an error, found before any budget is spent on it.
 
-    Raises Refused where one of the files changes meanwhile: the digests are those of the files that were parsed.
+    Raises Refused if a file changes meanwhile: the digests are those of the files that were parsed.
     """
     folder = params.rstrip("/")
     with unchanged(_files(folder, kind).values()):
@@ -50,7 +50,7 @@ def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config]
 
 
 def read_configuration(params: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
-    """Read config.json alone; None and findings where it has errors."""
+    """Read config.json alone; return None and findings if it has errors."""
     try:
         return parse_configuration(read_bytes(_files(params.rstrip("/"), kind)[CONFIG]).decode("utf-8-sig"), kind)
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def _check_levels(configuration: SafeTabConfiguration, iterations: Iterations) -
 
 
 def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterations | None]:
-    """Read a config.json, alone (then without iterations), or a directory with one and the iteration files in it.
+    """Read a config.json, alone (without iterations) or in a directory with the iteration files.
 
     Raises Refused with the first fault, in one line.
     """
@@ -102,7 +102,7 @@ def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterat
 def stability_parts(
     configuration: SafeTabConfiguration, iterations: Iterations | None, level: Level
 ) -> tuple[int, int]:
-    """Return the two parts of a level's stability: of races, max(h_alone, h_comb) max(2, r), and of ethnicity, h_e.
+    """Return the two parts of a level's stability: races, max(h_alone, h_comb) max(2, r), and ethnicity, h_e.
 
     Without iterations h_alone = h_comb = h_e = 1, as in every valid production file: s = max(2, r) + 1.
     """

@@ -1,8 +1,8 @@
-"""The two readers of a chunk of records: each checks its values and encodes them.
+"""The two readers of a chunk of records: each checks the values and encodes them.
 
-The fast reader takes chunks in which no value has a fault, by compiled kernels: nearly every chunk of a real file.
-Where a chunk holds anything else, or little, its functions return None. The validating reader checks row by row, and
-every fault is a finding with its line; it is the fast reader's reference. Everything here is confidential.
+The fast reader's compiled kernels parse chunks without faulty values, nearly every chunk of a real file; they return
+None for a small chunk or any other. The validating reader checks row by row and reports every fault as a finding with
+its line; it is the reference of the fast reader. Everything here is confidential.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tasks.records.record_fields import NULL, Field
 from tasks.records.records import STATE, Chunk, ChunkReport, RowChecks, all_outside, report_of
 from tasks.safetab.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
 
-SLOTS = 1 << 18  # of a table of combinations, as fit a core's cache: there are far fewer combinations than records
+SLOTS = 1 << 18  # entries of a hash table that fits a core's cache; combinations are far fewer than records
 
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
-    """Parse a chunk, whatever the states of its records; None where it is small or a value may be a fault."""
+    """Parse a chunk, including records of other states; return None for a small chunk or a possible fault."""
     return parse_chunk(RecordLayout(kind.fields, _code_numbers(file, RACE_FIELDS[RACES[0]])), file.header, chunk)
 
 
 def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:
-    """Return the number of every code of four digits, 0 where it is not listed or no value of the field."""
+    """Return the number of every code of four digits, 0 for a code that is not listed or not valid in the field."""
     numbers = np.zeros(10_000, np.uint16)
     for code, number in file.code_numbers.items():
         if field.number(code) is not None:
@@ -41,9 +41,9 @@ def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:
 def encode_parsed(
     file: GroupRecords, records: Parsed, blocks: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[Any]], int] | None:
-    """Encode the records in the file's states as the validating reader does; return the number of others as well.
+    """Encode the records in the file's states as the validating reader does; return also the number of other records.
 
-    None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
+    Returns None if a record has a fault: a race code after a Null, too many codes, or a block that is not in GRF-C.
     """
     if not file.blocks_known:
         return None
@@ -72,7 +72,7 @@ def encode_parsed(
 def distinct_combinations(
     codes: NDArray[np.uint16], slots: int = SLOTS
 ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-    """Return the combination of each record, from the codes by place, and the combinations as they first occur."""
+    """Return the combination of each record, and the distinct combinations in the order of first occurrence."""
     from tasks.safetab.compiled_counts import SCATTER, number_combinations
 
     places, rows = codes.shape
@@ -85,7 +85,7 @@ def distinct_combinations(
 def read_validating(
     kind: RecordKind, file: GroupRecords, chunk: Chunk, blocks: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[Any]], ChunkReport]:
-    """Check and encode a chunk; without arrays where it has no record of the file's states."""
+    """Check and encode a chunk; return no arrays if it has no record of the file's states."""
     table, _ = chunk.parse()
     if table is None:
         return {}, report_of(chunk, chunk.skipped, chunk.skipped, [])
@@ -98,10 +98,10 @@ def read_validating(
 def check_and_encode(
     kind: RecordKind, file: GroupRecords, table: pa.Table, blocks: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[Any]], int, list[Finding]]:
-    """Apply the state filter, check every remaining row, encode those without a fault.
+    """Apply the state filter, check every remaining row, encode the rows without a fault.
 
-    Returns the arrays of `encode.encode_chunk`, the number of records outside the state filter, and the findings,
-    whose `first` is the number of the row.
+    Returns the arrays of `encode.encode_chunk`, the number of records outside the state filter, and the findings, whose
+    `first` is the number of the row.
     """
     checks = RowChecks(file, table, file.states)
     columns, count = checks.columns, len(checks.rows)

@@ -1,4 +1,4 @@
-"""What a record of a SafeTab is: a person, or a household by its householder; and the file of a run's records."""
+"""The record of a SafeTab, a person or a household by its householder, and the file of a run's records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.records.record_fields import CODE_OR_NULL, NULL, Field, code
 from tasks.records.records import RecordFile, open_records
 from tasks.safetab.iterations import RACE_CODES
 
-BLOCK, CELL = range(2)  # the numbers of a record, as its fields add them up: the block's of 15 digits, and its cell
+BLOCK, CELL = range(2)  # the two numbers that a record's fields sum to: its block (15 digits) and its cell
 RACES = tuple(f"QRACE{number}" for number in range(1, RACE_CODES + 1))
 CODES = (*RACES, "QSPAN")
 RACE_FIELDS = {name: code(place, or_null=name in RACES[1:]) for place, name in enumerate(CODES)}
@@ -21,12 +21,12 @@ RACE_FIELDS = {name: code(place, or_null=name in RACES[1:]) for place, name in e
 
 @dataclass(frozen=True)
 class RecordKind:
-    """A kind of record: of a person, or of a household.
+    """A kind of record: person or household.
 
-    product, noun: whose records they are, and what they are called, in messages and digests.
-    files: the names that their file may have in a data directory, and the files that it needs.
-    fields: their columns: BLOCK_FIELDS, RACE_FIELDS, those that make the cell, and those that are only checked.
-    cells: how many cells there are; a record is counted in one of them.
+    product, noun: its product, and its name in messages and digests.
+    files: the names that the file may have in a data directory, and other files that it needs.
+    fields: the columns: BLOCK_FIELDS, RACE_FIELDS, the fields of the cell, and fields that are only checked.
+    cells: the number of cells; a record is counted in one of them.
     """
 
     product: str
@@ -43,13 +43,13 @@ class RecordKind:
         raise FileNotFoundError(f"{data}: neither {' nor '.join(self.files.records)}")
 
     def missing_data(self, data: str) -> bool:
-        """Return whether the records, or files that they need, do not exist."""
+        """Return whether the records, or files that they need, are missing."""
         folder = data.rstrip("/")
         there = any(exists(f"{folder}/{file}") for file in self.files.records)
         return not (there and all(exists(f"{folder}/{file}") for file in self.files.needs))
 
     def open(self, data: str) -> tuple[RecordFile | None, list[Finding]]:
-        """Open the records of a data directory; None where there are findings."""
+        """Open the records of a data directory; return None if there are findings."""
         try:
             path = self.find(data)
         except FileNotFoundError:
@@ -65,4 +65,4 @@ class GroupRecords(RecordFile):
     states: tuple[str, ...]
     code_numbers: dict[str, int]
     max_race_codes: int
-    blocks_known: bool = True  # not where GRF-C has faults of its own; then no block is looked up
+    blocks_known: bool = True  # False if GRF-C itself has faults; then no block is looked up

@@ -1,4 +1,4 @@
-"""What a run of a SafeTab asks to be charged: the spend of all its levels, at once."""
+"""The claim of a SafeTab run: the spend of all its levels, reserved at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.safetab.run import SafeTabRun
 
 
 def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
-    """Return what a run over a jurisdiction spends. Raises Refused where a budget is infinite."""
+    """Return the spend of a run over a jurisdiction. Raises Refused for an infinite budget."""
     levels = configuration.levels(jurisdiction)
     with refusing():
         budgets = [configuration.budget(level) for level in levels]
@@ -24,7 +24,7 @@ def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdictio
 
 
 def claim(run: SafeTabRun, jurisdiction: Jurisdiction, options: dict[str, object]) -> Claim:
-    """Return the claim of a validated run. Raises Refused where a budget is infinite."""
+    """Return the claim of a validated run. Raises Refused for an infinite budget."""
     parameters = run.parameters
     configuration, digest = parameters.configuration, configuration_digest(parameters.digests, options)
     spent = planned_spend(configuration, jurisdiction)

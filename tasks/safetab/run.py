@@ -1,10 +1,10 @@
-"""The confidential directory of a SafeTab run, as far as both SafeTabs have it.
+"""The confidential directory of a SafeTab run, as far as both SafeTabs share it.
 
 ```
 prepared/                    parameters, records, validated, geography/, regions, coterminous, partitions
 records/NUMBER               encoded records of a chunk                         confidential
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
-noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the piece's first region
+noisy/LEVEL/STAGE/FIRST      a stage's output for a piece of a level, by the piece's first region
 ```
 """
 
@@ -32,14 +32,14 @@ from tasks.safetab.parameters import Parameters
 from tasks.safetab.record_kind import GroupRecords, RecordKind
 
 RECORDS, COTERMINOUS = "prepared/records", "prepared/coterminous"
-GEOGRAPHY = "prepared/geography"  # a folder; it is whole once `region_ids` in it is there
+GEOGRAPHY = "prepared/geography"  # a folder; complete once it has `region_ids`
 
 
 @dataclass(frozen=True)
 class Validated(Input):
     """The facts about a valid input that later stages need.
 
-    other_digests: of the run's further public inputs, by their names.
+    other_digests: of further public inputs, by name.
     """
 
     geography_digest: str
@@ -49,9 +49,9 @@ class Validated(Input):
 
 @dataclass(frozen=True)
 class SafeTabRun(RunDirectory):
-    """A handle on a run that counts population groups: only a path, so that it may be shown and stored.
+    """A handle on a run that counts population groups: only a path, so it may be shown and stored.
 
-    KIND: what its records are. CONFIGURATION: what is in its config.json.
+    KIND: its records. CONFIGURATION: the class of its config.json.
     """
 
     KIND: ClassVar[RecordKind]
@@ -64,7 +64,7 @@ class SafeTabRun(RunDirectory):
 
     @property
     def parameters(self) -> Parameters[Any]:
-        """The parameters that validation saved. Raises Failed where it has not."""
+        """The parameters that validation saved. Raises Failed before validation."""
         declared: Any = Parameters
         try:
             parameters: Parameters[Any] = load_object(self.parameters_path, declared[self.CONFIGURATION])
@@ -89,7 +89,7 @@ class SafeTabRun(RunDirectory):
 
     @property
     def coterminous_sets(self) -> dict[str, NDArray[np.int64]]:
-        """By region type, the number of the coterminous set that each region is in, -1 for none."""
+        """By region type, the coterminous set of each region, -1 for a region without one."""
         return load_object(self / COTERMINOUS, dict[str, NDArray[np.int64]])
 
     def counts_folder(self, region_type: str, number: int) -> Path:
@@ -97,7 +97,7 @@ class SafeTabRun(RunDirectory):
         return self / f"counts/{region_type}/{number:05d}"
 
     def noisy_folder(self, level: Level, stage: str, first: int) -> Path:
-        """Return the folder of a stage's output for the piece of a level that begins with region `first`."""
+        """Return the folder of a stage's output for the piece of a level whose first region is `first`."""
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"
 
 
@@ -105,9 +105,9 @@ class SafeTabRun(RunDirectory):
 class PublicInput:
     """A public input besides parameters and GRF-C, such as published totals of groups.
 
-    name: in findings and digests. files: their paths, the same ones at every call.
-    read: check the files against the run's parameters and a geography, save in its directory what its stages need, and
-    return findings; it is called again where a try was interrupted.
+    name: in findings and digests. files: their paths, the same at every call.
+    read: checks the files against the run's parameters and a geography, saves what the stages need in the run's
+    directory, and returns findings; called again after an interrupted try.
     """
 
     name: str

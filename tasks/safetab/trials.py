@@ -1,7 +1,7 @@
-"""The repetitions of an accuracy command: a run directory each, with a secret of its own. Not private.
+"""The repetitions of an accuracy command: a run directory each, with its own secret. Not private.
 
-A repetition's directory has links to the public files and the exact counts of the run that it repeats. Its secret comes
-from the reservation, as for any run on synthetic data: data without the mark gets none, and so no repetition.
+A repetition's directory links to the public files and exact counts of the run that it repeats. Its secret comes from
+the reservation, as for any run on synthetic data; unmarked data gets no secret and so no repetition.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ R = TypeVar("R", bound=SafeTabRun)
 
 
 def trial_directory(run: R, name: int | str) -> R:
-    """Return the run directory of a repetition, by its number, or of the truth."""
+    """Return the run directory of a repetition, by number, or of the truth."""
     return type(run)(run.path.resolve() / f"trials/{name}")
 
 
 def truth_trial(run: R) -> R:
-    """Make the run directory of the truth that repetitions are compared with: it has no secret."""
+    """Make the run directory of the truth, which has no secret, for the repetitions to be compared with."""
     trial = _linked(run, TRUTH)
     (trial / TRUTH).touch()
     return trial

@@ -1,7 +1,8 @@
 """Validate: check every row of every file, encode the records, digest the input (paper 5.1).
 
-All findings are gathered before a run is refused. They go to the curator's report in the confidential directory. Of a
-run over US and Puerto Rico one reading validates both, before either is charged: neither is, if one is refused.
+All findings are gathered before a run is refused; they go to the curator's report in the confidential directory. For a
+run over US and Puerto Rico, one reading validates both jurisdictions before either is charged: if one is refused, both
+are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tasks.safetab.record_kind import GroupRecords, RecordKind
 from tasks.safetab.reserve_budget import planned_spend
 from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, Validated
 
-PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
+PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal may name
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.jurisdiction.upper()
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A part while its records are read: findings before that; geography and records, None where they have faults."""
+    """A part while its records are read. Geography or records are None if they have faults, which `findings` has."""
 
     part: Part
     findings: list[Finding]
@@ -67,11 +68,11 @@ class _Opened:
 def validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
     """Validate the input of each part in one reading of the same files, and encode its records into its run directory.
 
-    Returns None for a part that is skipped, because config.json switches it off or it has no block. Its public inputs
+    Returns None for a part that is skipped because config.json switches it off or it has no block. Its public inputs
     are checked and digested too.
 
-    Raises Refused where a finding is an error, or a file changes while it is read. The findings are in each run's
-    findings.json, the message holds none of them.
+    Raises Refused if a finding is an error, or if a file changes meanwhile. The findings are in each run's
+    findings.json, never in the message.
     """
     new = [part for part in parts if not (part.run / VALIDATED).exists()]
     known = {part.jurisdiction: _validated_before(part, workers, params, data) for part in parts if part not in new}
@@ -81,7 +82,7 @@ def validate(parts: Sequence[Part], workers: Workers, params: str, data: str) ->
 def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
     run = parts[0].run
     parameters, findings = read_parameters(params, run.CONFIGURATION)
-    for part in parts:  # left by an interrupted try: the files may have been corrected since
+    for part in parts:  # an interrupted try left them; the files may have been corrected since
         remove(part.run / "prepared", part.run / "records")
     if parameters is None:
         findings += check_data_alone(run.KIND, data)
@@ -92,7 +93,7 @@ def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -
     results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
     asked = [part for part in parts if part.jurisdiction in parameters.configuration.jurisdictions]
     for part in parts:
-        if part not in asked:  # nothing vouches for its levels
+        if part not in asked:  # its levels are not checked
             keep_findings(part.run, findings)
     if not asked:
         return results
@@ -110,7 +111,7 @@ def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -
 def _read(
     parts: Sequence[Part], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
 ) -> dict[str, Callable[[], Validated | None]]:
-    """Read the data files once for all parts; return what makes each one's result. findings: of the parameters."""
+    """Read the data files once for all parts; return a function for each part's result. findings: of the parameters."""
     grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
     parsed = parse_blocks(parts[0].run, workers, grf_c)
     opened = [_open(part, parameters, findings, data, parsed) for part in parts]
@@ -120,7 +121,7 @@ def _read(
     if to_encode:
         first, *others = (each.part.run for each in to_encode)
         chunks = first.records.chunks
-        with ThreadPoolExecutor(1) as beside:  # the workers read the records meanwhile
+        with ThreadPoolExecutor(1) as beside:  # meanwhile the workers read the records
             public = beside.submit(_read_others, to_encode)
             workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
         public.result()
@@ -152,7 +153,7 @@ def _open(
 
 
 def _read_others(opened: Sequence[_Opened]) -> None:
-    """Read the public inputs of parts besides parameters and GRF-C; their findings join the part's."""
+    """Read the public inputs of parts besides parameters and GRF-C; add their findings to the part's."""
     for each in opened:
         if each.geography is not None:
             for other in each.part.others:
@@ -160,7 +161,7 @@ def _read_others(opened: Sequence[_Opened]) -> None:
 
 
 def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:
-    """Return what is known of a part whose records were read. Raises Refused where there is an error."""
+    """Return the facts about a part whose records were read. Raises Refused for an error."""
     part, geography, records, findings = opened.part, opened.geography, opened.records, opened.findings
     run = part.run
     if opened.has_no_block:
@@ -191,7 +192,7 @@ def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
 
 
 def _validated_before(part: Part, workers: Workers, params: str, data: str) -> Validated:
-    """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
+    """Return what an earlier try validated, if the input is unchanged or gone (the run has its own encoded copy)."""
     run = part.run
     validated: Validated = run.validated
     path = run.records.path
@@ -214,10 +215,11 @@ def _validated_before(part: Part, workers: Workers, params: str, data: str) -> V
 
 
 def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> bool:
-    """Refuse faulty parameters, missing data files and accounts with too little left before workers are started.
+    """Refuse faulty parameters, missing data files and insufficient accounts before workers are started.
 
-    Return whether config.json asks for the jurisdiction. Nothing is charged; marked data needs no account. A validated
-    run is past all but the last. Raises Refused as `validate` does, and Refused, Failed as `authorize` does.
+    Returns whether config.json asks for the jurisdiction. Nothing is charged, and marked data needs no account. For a
+    validated run only the account is checked. Raises Refused as `validate` does, and Refused, Failed as `authorize`
+    does.
     """
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
@@ -232,10 +234,10 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
 
 
 def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:
-    """Check the data files where faulty parameters leave nothing to check their rows against.
+    """Check the data files when faulty parameters prevent checking their rows.
 
-    They must exist and have the right columns, and GRF-C must be a table. No row is checked: the state filter is not
-    known.
+    They must exist and have the right columns, and GRF-C must be a table. Rows are not checked because the state filter
+    is unknown.
     """
     _, findings = read_region_map(data, "us", states=())
     return findings + kind.open(data)[1]

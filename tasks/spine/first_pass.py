@@ -1,4 +1,4 @@
-"""The first of two passes over a state: the work that can be done state by state, in any order.
+"""The first of two passes over a state: work that is done state by state, in any order.
 
 A run of several states builds each state as a forest of its top geounits and puts a root above them all; a run of one
 state has its root from the start. The first pass returns what the root needs; the second (`tasks.spine.second_pass`)
@@ -41,12 +41,12 @@ class SpinePlan:
 
     @property
     def power(self) -> int:
-        """Return the exponent by which information grows with the share: 1 under zCDP, 2 under pure DP."""
+        """The exponent by which information grows with the share: 1 under zCDP, 2 under pure DP."""
         return 1 if self.allocation.definition == "zcdp" else 2
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
-        """Return the levels of each spine, root first."""
+        """The levels of each spine, root first."""
         plain = CONVENTIONAL if self.settings.jurisdiction == "us" else CONVENTIONAL[1:]
         return {"conventional": plain, "aian": plain, "optimized": self.settings.levels}
 
@@ -61,9 +61,9 @@ class SpinePlan:
 class StateSummary:
     """The facts about a state that the root needs; all of them are small.
 
-    codes: by family, the codes of its entities. geounits: by spine, their number per level. fanout: by spine, per level
+    codes: by family, the codes of its entities. geounits: by spine, their number per level. fanout: by spine and level,
     the number of geounits with 0, 1, 2... children. tops: by spine and marginal, for each part the (d, d) sum of the
-    variances of all top geounits. numbers: for each level of the optimized spine the largest number in a geocode.
+    variances of all top geounits. numbers: for each level of the optimized spine, the largest number in a geocode.
     """
 
     blocks: int

@@ -67,7 +67,7 @@ def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda d
                 results[future] = result
                 problems += [problem] if problem else []
                 progress(done, len(futures))
-        except OSError as problem:  # from Dask's connections: exceptions of the calls are among the problems
+        except OSError as problem:  # from Dask's connections; a call's exception is among the problems
             raise lost("spine", problem) from None
         if problems:
             raise problems[0]

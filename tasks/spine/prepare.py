@@ -21,7 +21,7 @@ from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
 from tasks.spine.first_pass import SpinePlan
 
-# Cells whose standard errors are reported by default; every geounit has that of the first.
+# Cells with standard errors by default; every geounit reports the first cell's.
 MARGINALS = {
     "pl94-persons": ("total", "hispanic*cenrace"),
     "pl94-units": ("detailed",),
@@ -73,10 +73,9 @@ def prepare(
 
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.geography.blocks.geography`). allocation: of the
     privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
-    standard errors of. extra: a table of prims and living quarters by block
-    (docs/spec/files.md#block-tables).
+    standard errors of. extra: a table of prims and living quarters by block (docs/spec/files.md#block-tables).
 
-    Raises Refused for bad input, and where `out` holds something.
+    Raises Refused for bad input, and if `out` is not empty.
     """
     check_empty(out)
     blocks, notes = read_geography(geography, settings, states, extra)

@@ -28,8 +28,8 @@ from spine.osed import Costs, costs_at_top, overlap
 from spine.variance import Part, Root, Sums, Upward, cell_variance, downward, entity_sums, upward
 from tasks.lifecycle.files import read_object
 from tasks.records.arrow import text
-from tasks.spine.description import NO_PARENT
 from tasks.spine.first_pass import SpinePlan, build, reported_families
+from tasks.spine.release_tables import NO_PARENT
 
 Roots = Mapping[tuple[str, str], list[Root]]  # by spine and marginal, one root for each part
 
@@ -39,9 +39,9 @@ class Family:
     """A state's entities of one family.
 
     codes, blocks, population: (entities,), as in `spine.entities`, with their numbers of blocks and persons. costs: by
-    spine. variance: by spine and marginal the (entities,) variance of a cell, which is right for entities in this state
-    alone. shared: (entities,) whether the entity is in other states too. sums: by spine, marginal and part, what the
-    root needs to know of shared entities.
+    spine. variance: by spine and marginal, the (entities,) variance of a cell, valid for entities in this state only.
+    shared: (entities,) whether the entity is in other states too. sums: by spine, marginal and part, the sums of shared
+    entities that the root needs.
     """
 
     codes: IntArray
@@ -57,7 +57,7 @@ class Family:
 class Written:
     """The results of a state's second pass.
 
-    families: every entity's distances and variances. errors: standard errors by spine and level as (sum of squares,
+    families: every entity's distances and variances. errors: standard errors by spine and level, as (sum of squares,
     count, largest). shares: the distinct ones by level. cost: the largest cost of a replaced record below the root.
     """
 
@@ -79,7 +79,7 @@ def write_state(
     """Measure the state whose blocks are at `path`, and write its two Parquet files under `out`.
 
     shared: by family, the codes of entities that are in other states too. first_ids: for each level of the optimized
-    forest the id of the state's first geounit. largest: the run's largest numbers in geocodes.
+    forest, the id of the state's first geounit. largest: the run's largest numbers in geocodes.
     """
     geography = read_object(path, Geography)
     spines = build(geography, plan)
@@ -155,7 +155,7 @@ def _write(path: Path, table: pa.Table) -> None:
 def measure(
     geography: Geography, spines: Mapping[str, Spine], shared: Mapping[str, IntArray], plan: SpinePlan, roots: Roots
 ) -> tuple[dict[str, Family], dict[str, dict[str, Any]]]:
-    """Return every family on every spine, and by spine and level the standard errors of the first marginal's cell.
+    """Return every family on every spine and, by spine and level, the standard errors of the first marginal's cell.
 
     shared: by family, the codes of entities that are in several states.
     """

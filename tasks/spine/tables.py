@@ -20,7 +20,7 @@ OUTSIDE_LABEL = "outside"
 
 
 def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root_of: Roots) -> pd.DataFrame:
-    """Return one row per entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
+    """Return one row per entity: class, code, blocks, persons; its OSED by spine, and its standard error by marginal.
 
     measured: the families of each state.
     """
@@ -47,7 +47,7 @@ def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root
 def _variance(
     families: Sequence[Family], rows: Sequence[Any], which: str, marginal: str, under: Sequence[tuple[Part, Root]]
 ) -> Any:
-    """Return the variance of every entity: from its state or, if it is in several states, from the root."""
+    """Return the variance of every entity: from its state, or from the root if it is in several states."""
     number = 1 + max(row.max() for row in rows)
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):
@@ -94,7 +94,7 @@ def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
 
 
 def class_table(entities: pd.DataFrame) -> pd.DataFrame:
-    """Return by class of entity their number, and by spine the mean and largest OSED and the mean standard errors.
+    """Return, by class, the number of entities and, by spine, the mean and largest OSED and the mean standard errors.
 
     The regions outside all entities of a class are in the entity table, but not in these means.
     """
@@ -112,7 +112,7 @@ def class_table(entities: pd.DataFrame) -> pd.DataFrame:
 def level_table(
     states: Sequence[StateSummary], plan: SpinePlan, written: Sequence[Written], root_of: Roots
 ) -> pd.DataFrame:
-    """Return by spine and level the number of geounits, their share beta before any bypass, and their fan-outs.
+    """Return, by spine and level, the number of geounits, their share beta before any bypass, and their fan-outs.
 
     It also has the root mean square and the largest standard error of the first marginal's cell.
     """

@@ -26,9 +26,9 @@ from spine.variance import Root
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
-from tasks.spine.description import NO_PARENT, TABLES
 from tasks.spine.first_pass import SpinePlan, StateSummary
 from tasks.spine.prepare import Prepared
+from tasks.spine.release_tables import NO_PARENT, TABLES
 from tasks.spine.report import write_report
 from tasks.spine.second_pass import Roots, Written, write_state
 from tasks.spine.tables import class_table, entity_table, level_table
@@ -41,7 +41,7 @@ class SpineSummary:
     """The content of a spine directory, as in spine.json.
 
     geounits: by spine and level. classes: rows of classes.csv. cost: the largest cost of a replaced record (rho or
-    epsilon), which is the budget if every share is spent. notes: what was left out or is unknown.
+    epsilon), which equals the budget if every share is spent. notes: what was left out or is unknown.
     """
 
     product: str
@@ -58,7 +58,7 @@ class SpineSummary:
     out: Path
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values, fractions and paths as text."""
+        """Return plain values, with fractions and paths as text."""
         return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
@@ -108,7 +108,7 @@ def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
 
 
 def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
-    """Return by family the codes of the entities that are in more than one state."""
+    """Return, by family, the codes of the entities in more than one state."""
     shared = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):
         codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)

@@ -105,10 +105,14 @@ def test_a_changed_a_missing_and_a_foreign_file_are_named(das: Das, release: Pat
     (release / one).write_bytes(content)
     (release / other).unlink()
     (release / "more").write_text("")
-    assert set(faults(das, release)) == {f"{one} was changed", f"{other} is missing", "more is not of this release"}
+    assert set(faults(das, release)) == {
+        f"{one} was changed",
+        f"{other} is missing",
+        "more does not belong to this release",
+    }
     if not one.startswith("t1/"):  # the tables of the Detailed DHC-A are those that its manifest names
         rewrite(release)
-        assert {f"{other} is missing", "more is no file of such a release"} <= set(faults(das, release))
+        assert {f"{other} is missing", "more is not a file of such a release"} <= set(faults(das, release))
 
 
 def persons(manifest: Manifest) -> Any:
@@ -221,7 +225,7 @@ def test_a_forged_number_of_a_table_is_found(das: Das, release: Path, table: str
 
 FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "has no column COUNT": lambda table: table.drop_columns(["COUNT"]),
-    "'PERSONS' is no column of this table": lambda table: table.append_column("PERSONS", table["COUNT"]),
+    "'PERSONS' is not a column of this table": lambda table: table.append_column("PERSONS", table["COUNT"]),
     "COUNT is double, not integer": lambda table: table.set_column(6, "COUNT", table["COUNT"].cast(pa.float64())),
     "SEX '7' is not one of its codes": lambda table: table.set_column(5, "SEX", pa.array(["7"] * len(table))),
 }
@@ -248,7 +252,7 @@ def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) 
     total["das:noise"][0]["cells"] = 9
     path.write_text(json.dumps(package))
     write_manifest(release, read_manifest(release))
-    assert faults(das, release) == ["t1-usa-1 is not described as this version of das-flows describes it"]
+    assert faults(das, release) == ["t1-usa-1 has another description in this version of das-flows"]
     manifest = read_manifest(release)
     manifest["versions"]["das-flows"] = "0.1.9"
     write_manifest(release, manifest)

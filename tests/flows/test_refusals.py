@@ -514,7 +514,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
             "tda run nowhere out --measurements nmf --definition puredp --persons-budget 17 --units-budget 1",
             "not of the spine optimized under puredp: choose parquet",
         ),
-        ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it is a number from 1e-09"),
+        ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it must be a number from 1e-09"),
         ("ledger show", "there is no ledger"),
         ("ledger open a --definition zcdp --total much", "--total much is not a number"),
         ("ledger open a --definition zcdp --total 1/0", "--total 1/0 is not a number"),

@@ -33,10 +33,10 @@ from tasks.safetab.persons.accuracy.report import write_report as write_accuracy
 from tasks.top_down.accuracy.errors import COVERAGE, TARGET, averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.estimate.gls.pass_up import pass_up
-from tasks.top_down.published.places import find_published
+from tasks.top_down.published.open_published import find_published
 from tasks.top_down.user_areas.area_estimates import estimate_file
-from tasks.top_down.user_areas.kept import find_state, keep
 from tasks.top_down.user_areas.report import page as areas_page
+from tasks.top_down.user_areas.state_cache import cache_states, find_state
 from tests.flows.conftest import printed
 
 VIEWS = (
@@ -111,7 +111,7 @@ def answered(release, folder):
     source = published.read(directory.path, HERE, {}, ["46"])
     digest = published.digest("46")
     pass_up(source, HERE)
-    keep(source, folder, {"46": digest})
+    cache_states(source, folder, {"46": digest})
     tree = find_state(folder, digest)
     codes = np.sort(tree.codes("persons"))
     areas = AreaFile(codes, np.arange(len(codes)) % 2, ("north", "south"), ())

@@ -142,7 +142,7 @@ def test_a_release_of_the_first_format_is_refused_with_the_way_out(
 ) -> None:
     old = {name: value for name, value in read_manifest(few_levels).items() if name != "format"}
     (tmp_path / MANIFEST).write_text(json.dumps(old))
-    says = "manifest.json is of an earlier version of das-flows: read the release with that version"
+    says = "manifest.json was made by an earlier version of das-flows: read the release with that version"
     for command in ("check", "show"):
         refused(says, command, tmp_path)
 
@@ -259,6 +259,6 @@ def test_a_release_that_claims_another_relation_than_was_reserved_is_found(
     book.seal(manifest["run"], digest)
     book.release(manifest["run"], digest)
     code, out, _ = das("ledger", "check", place, "--ledger", book.path)
-    assert (code, "its neighbour relations are not those that were reserved" in out) == (
+    assert (code, "its neighbour relations differ from the reserved ones" in out) == (
         (0, False) if change == "charge" else (1, True)
     )

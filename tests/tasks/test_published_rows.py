@@ -83,8 +83,8 @@ def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_fr
     expected = rows().set_column(at, "COUNT", pa.array([7.5] * 6))
     for count, step, fault in (
         (7, 0.5, None),
-        (7.25, 0.5, "1 counts are negative, or not whole steps"),
-        (-1, 0.5, "1 counts are negative, or not whole steps"),
+        (7.25, 0.5, "1 counts are negative, or not multiples of the step"),
+        (-1, 0.5, "1 counts are negative, or not multiples of the step"),
         (8, 0.5, "COUNT differs in 1 rows"),
     ):
         changed = expected.set_column(at, "COUNT", pa.array([count, *[7.5] * 5], pa.float64()))

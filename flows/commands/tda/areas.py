@@ -19,9 +19,9 @@ from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
     from tasks.geography.blocks.area_file import AreaFile
-    from tasks.top_down.published.places import Published
+    from tasks.top_down.published.open_published import PublishedMeasurements
     from tasks.top_down.user_areas.area_estimates import AreaEstimates
-    from tasks.top_down.user_areas.kept import KeptState
+    from tasks.top_down.user_areas.state_cache import CachedState
 
 
 LIMITS = (Fraction(0), Fraction(200))  # of a plan's range, typed as a share or in per cent
@@ -137,9 +137,9 @@ def _estimate(
 ) -> tuple[AreaEstimates, str | None]:
     """Return the estimates of a file's areas, and the place of the published counts next to them, if there are any."""
     from tasks.top_down.published.nmf.source import Request
-    from tasks.top_down.published.places import find_published
+    from tasks.top_down.published.open_published import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
-    from tasks.top_down.user_areas.published import is_estimate, published_counts
+    from tasks.top_down.user_areas.published_counts import is_estimate, published_counts
 
     measured = find_published(source, Request(state_totals))
     states = check_states(file, sorted(state for each in measured for state in each.states))
@@ -163,12 +163,12 @@ def limit_of(text: str) -> Fraction:
     return typed
 
 
-def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> list[KeptState]:
+def _kept(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
     """Return the states as they are kept; read those that are not, and keep what questions about their areas need."""
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.estimate.gls.pass_up import pass_up
-    from tasks.top_down.user_areas.kept import find_state, keep
+    from tasks.top_down.user_areas.state_cache import cache_states, find_state
 
     digests = {state: published.digest(state) for state in states}
     missing = {state: digest for state, digest in digests.items() if find_state(options.home, digest) is None}
@@ -179,7 +179,7 @@ def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> 
             pass_up(source, workers)
             if any(published.digest(state) != digest for state, digest in missing.items()):
                 raise Refused("the measurements changed while they were read: ask again")
-            keep(source, options.home, missing)
+            cache_states(source, options.home, missing)
     kept = [find_state(options.home, digest) for digest in digests.values()]
     if None in kept:
         raise Refused("the kept states were removed while they were read: ask again")

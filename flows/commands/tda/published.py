@@ -81,7 +81,7 @@ def inventory(
     **Example:** `das tda inventory nmf/`
     """
     from tasks.top_down.published.nmf.inventory import described, is_published_files, take_inventory
-    from tasks.top_down.published.places import NO_FILES
+    from tasks.top_down.published.open_published import NO_FILES
 
     if not is_published_files(files):
         raise Refused(f"{files}: {NO_FILES}")
@@ -131,7 +131,7 @@ def import_(
     **Example:** `das tda import nmf/ ri-measurements/ --only-state 44`
     """
     from tasks.top_down.published.nmf.source import Request
-    from tasks.top_down.published.places import find_published
+    from tasks.top_down.published.open_published import find_published
     from tasks.top_down.release.measurements import write_own_layout
 
     published = find_published(files, Request(state_totals, geography, as_measured=True), only_state or ())
@@ -174,7 +174,7 @@ def estimate(
     from tasks.top_down.declared.measurements import read_measurements
     from tasks.top_down.declared.release import write_estimate as write_declared
     from tasks.top_down.published.estimate import write_estimate
-    from tasks.top_down.published.places import find_published, release_of
+    from tasks.top_down.published.open_published import find_published, release_of
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:

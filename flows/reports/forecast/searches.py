@@ -73,7 +73,7 @@ def _front(
     """Yield the predicted errors of two aims, and the shares, from the first aim alone to the second alone."""
     start = forecast.weights(allocation)
     first, second = (read_row(text, forecast.mean_errors(start)) for text in aims)
-    for weights in front(forecast.mean_errors, start, first, second, forecast.held(kept)):
+    for weights in front(forecast.mean_errors, start, first, second, forecast.fixed_levels(kept)):
         errors = forecast.mean_errors(weights)
         shares = as_allocation(weights, allocation, "das tda tune --pareto")
         yield {": ".join(first): errors[first], ": ".join(second): errors[second], "allocation": shares.as_file()}

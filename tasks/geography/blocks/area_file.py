@@ -1,8 +1,8 @@
-"""Read areas as people have them: a table of blocks, each with its area.
+"""Read areas from the files that people have: a table of blocks, each with its area.
 
-Text with a header, or Parquet; block assignment files; block equivalency files of districting plans, with or without a
-header; a plain list of blocks, which is one area; a zip of one such file. Blocks are 15 digits, or 16 with the repeated
-digit of the block group (docs/published.md#areas).
+Accepts text with a header, or Parquet; block assignment files; block equivalency files of districting plans, with or
+without a header; a plain list of blocks, which is one area; a zip of one such file. Blocks have 15 digits, or 16 with
+the repeated digit of the block group (docs/published.md#areas).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tasks.records.public_table import PublicTable, TableFault, open_table
 
 BLOCKS = ("GEOID20", "GEOID", "GEO_ID", "BLOCKID20", "BLOCKID", "BLOCK", "GEOCODE", "TABBLK")
 BLOCKS_OF_2010 = ("GEOID10", "BLOCKID10", "GEOCODE10")
-PARTS = (  # of a block's code, in columns of their own
+PARTS = (  # parts of a block's code, in separate columns
     ("STATE", "STATEFP20", "STATEFP", "TABBLKST"),
     ("COUNTY", "COUNTYFP20", "COUNTYFP", "TABBLKCOU"),
     ("TRACT", "TRACTCE20", "TRACTCE", "TABTRACTCE"),
     ("BLOCK", "BLOCKCE20", "BLOCKCE", "TABBLK"),
 )
-# Columns of areas, the first that is there; a pattern is of any vintage, as CD118FP.
+# Columns of areas; the first that exists is taken. A pattern covers all vintages, such as CD118FP.
 AREAS = ("DISTRICT", r"CD\w*", r"SLDU\w*", r"SLDL\w*", "PLACEFP", "COUSUBFP", "AIANNHCE", "AREA", "NAME")
-LAYERS = ("PLACEFP", "COUSUBFP", "AIANNHCE")  # codes that the Bureau gives: none of them is a mark
-VTD = ["BLOCKID", "COUNTYFP", "DISTRICT"]  # a block assignment file whose codes are a county's own
+LAYERS = ("PLACEFP", "COUSUBFP", "AIANNHCE")  # the Bureau's codes, none of which marks an unassigned block
+VTD = ["BLOCKID", "COUNTYFP", "DISTRICT"]  # a block assignment file whose codes are unique only within a county
 _CODE = r"^(?:[0-9]{7}US)?([0-9]+)(?:\.0*)?$"  # with or without the summary level of data.census.gov
 _BLOCK = r"^(?:[0-9]{7}US)?[0-9]{14,16}(?:\.0*)?$"
 _QUOTES = " \t\r\"'="
@@ -43,8 +43,8 @@ _QUOTES = " \t\r\"'="
 class AreaFile:
     """Blocks and their areas.
 
-    code: (blocks,) sorted, 15 digits. area: (blocks,) which of the names. notes: remarks that are no faults. columns:
-    those that were read, in words. doubtful: the area 0 if it may be a mark of blocks in none.
+    code: (blocks,) sorted, 15 digits. area: (blocks,) index into `names`. notes: remarks about accepted peculiarities.
+    columns: those that were read, in words. doubtful: the area 0 if it may mark unassigned blocks.
     """
 
     code: IntArray
@@ -63,19 +63,19 @@ def read_areas(
     pad: bool = False,
     unassigned: str | None = None,
 ) -> AreaFile:
-    """Return the areas of a file. column: of the areas, or several with `+` between them; block_column: of the blocks.
+    """Return the areas of a file.
 
-    pad: put back a leading zero that a spreadsheet took. unassigned: a mark of blocks in no area besides the usual
-    ones; "" if only blanks are marks.
+    column: of the areas, or several joined by `+`. block_column: of the blocks. pad: restore a leading zero that a
+    spreadsheet dropped. unassigned: another mark of blocks in no area; "" if only blanks are marks.
 
-    Raises Refused for a file that is no such table, codes that did not exist in 2020, or a block in two areas.
+    Raises Refused for a file that is not such a table, codes that did not exist in 2020, or a block in two areas.
     """
     path = _one_file(path)
     try:
         table = open_table(path, is_value=lambda cell: len(cell) > 4 and bool(re.match(_CODE, cell)))
         rows = table.read()
     except TableFault as fault:
-        raise Refused(f"{path} is no table of blocks: {fault.args[1]}") from None
+        raise Refused(f"{path} is not a table of blocks: {fault.args[1]}") from None
     except OSError as error:
         raise Refused(f"{path}: {why(error)}") from None
     own, block = _blocks(table, rows.table, block_column)
@@ -85,7 +85,7 @@ def read_areas(
     text = _area_texts(path, rows.table, columns)
     notes = [*rows.notes]
     if lost := int((~there & np.asarray(pc.not_equal(text, ""))).sum()):
-        notes.append(f"rows with an area and without a block, which are left out: {lost:,}")
+        notes.append(f"rows with an area but no block, left out: {lost:,}")
     encoded = text.filter(pa.array(there)).combine_chunks().dictionary_encode()
     texts, number = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
     _refuse_control(path, code, encoded, there)
@@ -105,7 +105,7 @@ def read_areas(
 
 
 def _refuse_control(path: str, code: IntArray, named: pa.DictionaryArray, there: np.ndarray) -> None:
-    """Refuse a name that could steer a terminal, end a line or hide in a page, by its row and block."""
+    """Refuse a name that could steer a terminal, end a line or hide in a page; name its row and block."""
     bad = np.asarray(pc.match_substring_regex(named.dictionary, r"[\p{C}\p{Zl}\p{Zp}]"))
     if bad.any():
         bad = bad[named.indices.to_numpy()]
@@ -123,14 +123,14 @@ def _one_file(path: str) -> str:
     if len(inside) != 1:
         names = ", ".join(member.partition("::")[0].removeprefix("zip://") for member in sorted(inside)[:6])
         raise Refused(
-            f"{path} holds {len(inside)} files, and one table is wanted: name it, as zip://NAME::{path}"
+            f"{path} holds {len(inside)} files, not one table: name the table, as zip://NAME::{path}"
             + (f" ({names}{', ...' if len(inside) > 6 else ''})" if inside else "")
         )
     return inside[0]
 
 
 def _blocks(table: PublicTable, rows: pa.Table, wanted: str | None) -> tuple[tuple[str, ...], pa.ChunkedArray]:
-    """Return the column of blocks, or the four that make their codes, and the codes as text."""
+    """Return the column of blocks, or the four that make up their codes, and the codes as text."""
     if wanted is not None:
         (name,) = table.columns([wanted]).values()
         return (name,), rows[name]
@@ -153,14 +153,14 @@ def _blocks(table: PublicTable, rows: pa.Table, wanted: str | None) -> tuple[tup
 
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
-    """Return whether the values of a column match, besides blanks, and there is one."""
+    """Return whether all values of a column except blanks match, and there is one."""
     text = pc.utf8_trim(column, characters=_QUOTES)
     blank = pc.equal(text, "")
     return not pc.all(blank).as_py() and bool(pc.all(pc.or_(blank, pc.match_substring_regex(text, pattern))).as_py())
 
 
 def _joined(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return the codes of state, county, tract and block as one, with zeros in front of each."""
+    """Return the codes of state, county, tract and block joined, padded with zeros."""
     texts = []
     for part, width in zip(parts, BLOCK_WIDTHS, strict=True):
         text = pc.replace_substring_regex(pc.utf8_trim(part, characters=_QUOTES), pattern=_CODE, replacement=r"\1")
@@ -169,7 +169,7 @@ def _joined(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 
 def _area_columns(table: PublicTable, others: Sequence[str], wanted: str | None) -> tuple[str, ...]:
-    """Return the column of areas, two where one has the county in front; none for a list of blocks."""
+    """Return the column of areas, or two if one has the county; empty for a list of blocks."""
     if wanted is not None:
         names = [wanted] if table.find(wanted) else [name.strip() for name in wanted.split("+")]
         found = [table.find(name) for name in names]
@@ -187,7 +187,7 @@ def _area_columns(table: PublicTable, others: Sequence[str], wanted: str | None)
 
 
 def _area_texts(path: str, rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
-    """Return the text of each row's area, the name of the file where no column has one."""
+    """Return the text of each row's area, or the name of the file if no column has areas."""
     if not columns:
         name = file_name(path.partition("::")[0].removeprefix("zip://")).partition(".")[0]
         return pa.chunked_array([pa.array([name] * len(rows), pa.string())])
@@ -202,7 +202,9 @@ def _area_texts(path: str, rows: pa.Table, columns: Sequence[str]) -> pa.Chunked
 def _refuse_several_counties(
     path: str, others: Sequence[str], columns: Sequence[str], code: IntArray, names: pa.Array
 ) -> None:
-    """Refuse a DISTRICT beside the county whose codes are in several: it may be one district or several."""
+    """Refuse a DISTRICT column with a county column if a code is in several counties: it may be one district or
+    several.
+    """
     county = next((name for name in others if name.upper() in PARTS[1]), None)
     if county is None or [name.upper() for name in columns] != ["DISTRICT"]:
         return
@@ -219,7 +221,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def _codes(path: str, block: pa.ChunkedArray, pad: bool) -> tuple[IntArray, np.ndarray]:
-    """Return the 15 digits of every row that is not blank as a number, and which rows those are."""
+    """Return every row that is not blank as a number of 15 digits, and which rows these are."""
     text = pc.utf8_trim(block, characters=_QUOTES)
     there = np.asarray(pc.not_equal(text, ""))
     text = text.filter(pa.array(there))
@@ -230,7 +232,7 @@ def _codes(path: str, block: pa.ChunkedArray, pad: bool) -> tuple[IntArray, np.n
     _refuse(path, text, lost, "codes of 14 digits", "a leading zero was lost: put it back, or add --pad")
     wrong = pc.invert(pc.match_substring_regex(digits, "^[0-9]{15,16}$"))
     remedy = "a block has 15 digits, or 16 with the block group's repeated: give them as text"
-    _refuse(path, text, wrong, "codes that are no block's", remedy)
+    _refuse(path, text, wrong, "codes that are not a block's", remedy)
     number = digits.cast(pa.int64()).to_numpy().astype(np.int64)
     long = np.asarray(pc.equal(pc.utf8_length(digits), 16))
     repeated = number // 10**4 % 10 == number // 10**3 % 10
@@ -240,7 +242,7 @@ def _codes(path: str, block: pa.ChunkedArray, pad: bool) -> tuple[IntArray, np.n
 
 
 def _refuse(path: str, text: pa.ChunkedArray, wrong: pa.Array, fault: str, remedy: str) -> None:
-    """Refuse codes with a fault, three of them by name."""
+    """Refuse codes with a fault, naming up to three."""
     rows = np.flatnonzero(np.asarray(wrong))
     if len(rows):
         shown = shown_examples(text.take(pa.array(rows[:3])).to_pylist())
@@ -248,13 +250,13 @@ def _refuse(path: str, text: pa.ChunkedArray, wrong: pa.Array, fault: str, remed
 
 
 def shown_examples(values: Sequence[object]) -> str:
-    """Return at most three values in a message."""
+    """Return up to three values for a message."""
     return ", ".join(str(value)[:24] for value in values[:3])
 
 
 def _one_area_each(path: str, code: IntArray, named: pa.Array, notes: list[str]) -> AreaFile:
-    """Return every block once, areas in the order of their numbers or names."""
-    encoded = named.dictionary_encode()  # numpy would give every row the longest name's room
+    """Return every block once; areas are in the order of their numbers or names."""
+    encoded = named.dictionary_encode()  # numpy would allot every row the longest name's width
     names, area = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
     order = np.lexsort((area, code))
     code, area = code[order], area[order]

@@ -1,7 +1,7 @@
-"""Block assignment files: one table a layer of areas, `BlockAssign_ST44_RI_INCPLACE_CDP.txt` and its siblings, joined.
+"""Block assignment files: one table per layer of areas, joined (`BlockAssign_ST44_RI_INCPLACE_CDP.txt` and others).
 
-A layer lists blocks by BLOCKID, their 15 digits; a blank, or no row, means that a block is in no area of the layer.
-The layer of places lists every block.
+A layer lists blocks by BLOCKID, their 15 digits. A blank, or a missing row, means that a block is outside the layer's
+areas. The layer of places lists every block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLACES = "_INCPLACE_CDP"
-# Layer, the column of it that holds the code, and what the joined table calls that.
+# Layer, its column of codes, and the name of that column in the joined table.
 LAYERS = {
     PLACES: ("PLACEFP", "PLACEFP"),
     "_AIANNH": ("AIANNHCE", "AIANNHCE"),
@@ -34,14 +34,14 @@ _PARTS = dict(zip(BLOCK_COLUMNS, (slice(0, 2), slice(2, 5), slice(5, 11), slice(
 
 
 def is_layer(path: str) -> bool:
-    """Return whether a path names a layer that is read, alone or in an archive."""
+    """Return whether a path names a known layer, alone or in an archive."""
     return bool(_LAYER.search(path))
 
 
 def layers(path: str) -> dict[str, str]:
     """Return the path of each layer in the folder of one of them, itself included, by layer.
 
-    Raises Refused where the layer of places is missing.
+    Raises Refused if the layer of places is missing.
     """
     by_layer = {}
     for layer in LAYERS:
@@ -62,8 +62,8 @@ def header(path: str) -> list[str]:
 def read_assignment(path: str) -> pa.Table:
     """Return the blocks of a state, codes as text: those of the places' layer, with the codes of the other layers.
 
-    Raises Refused where a file is not such a layer; BadGeography where a layer has a block twice, or one that the
-    places' layer lacks.
+    Raises Refused if a file is not such a layer, BadGeography if a layer has a block twice or one that the places'
+    layer lacks.
     """
     by_layer = layers(path)
     codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in by_layer.items()}

@@ -1,4 +1,4 @@
-"""Which files hold a geography: one named, or those of a directory or a zip archive, as they are downloaded."""
+"""The files of a geography: one that is named, or those in a directory or zip archive as downloaded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FORMATS = (
 
 
 def block_files(source: str) -> list[str]:
-    """Return the block tables of a geography, by path or URL; of a state's block assignment files that of places.
+    """Return the block tables of a geography, by path or URL; for block assignment files, a state's layer of places.
 
     A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
 
-    Raises Refused where it holds none of them.
+    Raises Refused if it holds none of these.
     """
     listed = list_files(source)
     if files := [source] if listed is None else block_tables(listed):
@@ -36,12 +36,12 @@ def block_files(source: str) -> list[str]:
 
 
 def block_tables(listed: Collection[str]) -> list[str]:
-    """Return the block tables among listed files: those of the first format that is there."""
+    """Return the block tables among listed files: all files of the first format that occurs."""
     return next(filter(None, (sorted(filter(kind, listed)) for kind in FORMATS)), [])
 
 
 def list_files(source: str) -> list[str] | None:
-    """Return the files in a directory and its archives, or in an archive; None where `source` is neither."""
+    """Return the files in a directory and its archives, or in an archive; None for any other `source`."""
     files, path = locate(source)
     if path.lower().endswith(".zip"):
         return members(source)

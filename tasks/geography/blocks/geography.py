@@ -46,12 +46,12 @@ def read_geography(
     states: Sequence[int] = (),
     extra: str | None = None,
 ) -> tuple[Geography, list[str]]:
-    """Return the blocks that `settings` cover, and notes on what was left out or is not known.
+    """Return the blocks that `settings` cover, and notes on what was left out or is unknown.
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
-    fsspec URL. states: only these, if any are named. extra: a table of prims and living quarters by block
-    (`_with_extra`).
-    Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
+    fsspec URL. states: only these; empty for all. extra: a table of prims and living quarters by block (`_with_extra`).
+
+    Raises Refused if the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:
         parts = [_read_file(path, settings, prims_given=extra is not None) for path in block_files(str(source))]
@@ -72,22 +72,22 @@ def _read_file(path: str, settings: SpineSettings, *, prims_given: bool) -> Geog
     if lacking:
         raise Refused(
             f"{file}: the settings {settings.product} need the column(s) {', '.join(lacking)}; "
-            "P.L. 94-171 files (??2020.pl.zip) have all"
+            "P.L. 94-171 files (??2020.pl.zip) have all of them"
         )
     table = read_rows(file)
     return _geography(with_group_quarters(path, table) if file.headless else table, settings)
 
 
 def needed(settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """Return the columns, by GRF-C's names, that a spine with these settings requires (GQ types are not among them).
+    """Return the columns, by GRF-C's names, that a spine with these settings requires (except GQ types).
 
-    prims_given: whether there is a prim crosswalk next to the table.
+    prims_given: whether a separate prim crosswalk exists.
     """
     names = ["PLACEFP"]
     if settings.jurisdiction == "us":
         names += ["COUSUBFP", "AIANNHCE"]
     if "sd" in settings.entities:
-        names += DISTRICTS[:1]  # most states have unified school districts alone
+        names += DISTRICTS[:1]  # most states have unified school districts only
     if "Prim" in settings.levels and settings.jurisdiction == "us" and not prims_given:
         names += ["COUSUBFS", "PLACEFS"]
     return names
@@ -114,7 +114,7 @@ def _geography(table: pa.Table, settings: SpineSettings) -> Geography:
         aiannh=_code(table, "AIANNHCE", NO_AIANNH, geocode).astype(np.int16),
         school_district=_school_district(table, geocode),
         gq=gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES]) if columns.issuperset(GQ_TYPES) else None,
-        # which blocks hold a living quarter, where the table has units: 0 where all live in group quarters
+        # whether a block has living quarters; `quarters` is 0 if all live in group quarters
         universe=(_integers(table, "HU", 0) > 0) | (_integers(table, "POP", 0) > 0) if "HU" in columns else None,
         population=_integers(table, "POP", 0).astype(np.int32) if "POP" in columns else None,
     )
@@ -133,7 +133,7 @@ def _code(table: pa.Table, name: str, none: int, geocode: IntArray) -> IntArray:
     code = _integers(table, name, none)
     bad = np.flatnonzero((code < 0) | (code > none))
     if len(bad):
-        raise BadGeography(f"block {geoid15(int(geocode[bad[0]]))} has the impossible {name} {code[bad[0]]}")
+        raise BadGeography(f"block {geoid15(int(geocode[bad[0]]))} has the invalid {name} {code[bad[0]]}")
     return code
 
 
@@ -157,7 +157,7 @@ def _with_prims(geography: Geography, table: pa.Table, settings: SpineSettings) 
         return geography
     status = [_letters(table, name) for name in ("COUSUBFS", "PLACEFS")]
     if settings.jurisdiction == "us" and any(each is None for each in status):
-        return geography  # the prims are in a table of their own
+        return geography  # a separate table has the prims
     return replace(geography, prim=prims(geography, *status))
 
 
@@ -169,13 +169,14 @@ def _letters(table: pa.Table, name: str) -> IntArray | None:
 
 
 def _with_extra(geography: Geography, source: str) -> Geography:
-    """Return the geography with other data on its blocks; a block that is not in them has no living quarters.
+    """Return the geography with further data on its blocks; a block that the data lacks has no living quarters.
 
-    source: a CSV, a row a block: `tabblk` (15 digits) and any of `primgeo` (the prim crosswalk of the Estimates and
+    source: a CSV, one row per block: `tabblk` (15 digits) and any of `primgeo` (the prim crosswalk of the Estimates and
     Projections Area), `gq1` .. `gq7` (facilities of the major group-quarters types 1xx .. 7xx-9xx), `hu` (housing
     units), `pop`.
 
-    BadGeography for an unknown column, a block that comes twice or has no prim, and for a value that is not a number.
+    Raises BadGeography for an unknown column, a repeated block, a block without a prim, and a value that is not a
+    number.
     """
     table = _read_extra(source)
     block = short_codes(geography.geocode)
@@ -215,7 +216,7 @@ def _read_extra(source: str) -> pd.DataFrame:
         if wrong.any() or columns[name].min(initial=0) < 0:
             at = int((wrong | (columns[name] < 0)).argmax())
             value = rows.table[own][at].as_py()
-            raise BadGeography(f"{source}, line {rows.lines[at]}: {own} {value[:40]!r} is no whole number")
+            raise BadGeography(f"{source}, line {rows.lines[at]}: {own} {value[:40]!r} is not a whole number")
     table = pd.DataFrame(columns).set_index(KNOWN[0])
     twice = table.index[table.index.duplicated()]
     if len(twice):
@@ -231,9 +232,9 @@ def _covered(
     absent = ", ".join(f"{s:02d}" for s in sorted(set(states) - set(present)))
     chosen = [s for s in present if settings.covers(s) and (not states or s in states)]
     if absent and chosen:
-        notes.append(f"there is no block of state {absent}")
+        notes.append(f"no block is in state {absent}")
     elif absent:
-        raise Refused(f"{source}: has no block of state {absent}")
+        raise Refused(f"{source} has no block of state {absent}")
     if not chosen:
         raise Refused(f"{source}: has no block of {settings.states_covered}")
     if len(chosen) < len(present):
@@ -248,6 +249,6 @@ def _covered(
     elif settings.occupied_only:
         if not geography.universe.any():
             raise Refused(f"{source}: no block holds a housing unit or group quarters")
-        notes.append(f"{int((~geography.universe).sum()):,} blocks without living quarters are on no spine")
+        notes.append(f"{int((~geography.universe).sum()):,} blocks without living quarters are left out of the spine")
         geography = geography.take(geography.universe)
     return geography, notes

@@ -1,4 +1,4 @@
-"""P.L. 94-171 files: their columns, and statuses, group quarters and counts, which are in other rows and segments."""
+"""P.L. 94-171 files: their columns; and statuses, group quarters and counts, from other rows and segments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PL94_NAMES = {
 }
 
 BLOCK = "750"  # the summary level of a block
-ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
+ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # columns of a geographic header that join its rows
 _IDENTITY = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 _TABLES = PERSON_TABLES | UNIT_TABLES
 SEGMENTS = {  # cells by segment, in order
@@ -58,14 +58,14 @@ def is_geographic_header(path: str) -> bool:
 
 
 def segment(path: str, number: int) -> str | None:
-    """Return the path of a segment next to a geographic header, None where there is none."""
+    """Return the path of a segment next to a geographic header, or None."""
     other = _HEADER.sub(f"0000{number}2020.pl", path)
     files, name = locate(other)
     return other if other != path and files.isfile(name) else None
 
 
 def has_all_segments(path: str) -> bool:
-    """Return whether a path is a geographic header with the three segments of counts next to it."""
+    """Return whether a path is a geographic header next to the three segments of counts."""
     return all(segment(path, number) for number in SEGMENTS)
 
 
@@ -88,9 +88,9 @@ def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
 
 
 def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
-    """Join block rows with the residents of group quarters, if segment 3 is there.
+    """Join block rows with the residents of group quarters, if segment 3 exists.
 
-    Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
+    Facilities are not published here: a type counts as present if it has residents, which is the same set of blocks
     (docs/spec/files.md#block-tables).
     """
     segment_3 = segment(path, 3)
@@ -108,9 +108,9 @@ def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
 
 
 def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """Return the codes of a state's blocks, 15 digits, and their (blocks, names) cells, as P0010001 or H0010002.
+    """Return the codes of a state's blocks, 15 digits, and their (blocks, names) cells, such as P0010001 or H0010002.
 
-    path: of the geographic header. Raises Refused where a segment is missing or is none.
+    path: of the geographic header. Raises Refused if a segment is missing or invalid.
     """
     try:
         header = _read_columns(path, PL94_FIELDS, ["SUMLEV", "LOGRECNO", "GEOCODE"])
@@ -131,7 +131,7 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
                 counts[:, names.index(name)] = table[name].cast(pa.int64()).to_numpy()[row]
         return blocks["GEOCODE"].cast(pa.int64()).to_numpy(), counts
     except (pa.ArrowInvalid, IndexError) as error:
-        raise Refused(f"{path}: no P.L. 94-171 file ({str(error).splitlines()[0][:100]})") from None
+        raise Refused(f"{path}: not a P.L. 94-171 file ({str(error).splitlines()[0][:100]})") from None
     except OSError as error:
         raise Refused(f"{path}: a segment of P.L. 94-171 cannot be read: {why(error)}") from None
 
@@ -145,7 +145,9 @@ def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.D
 def read_batches(
     path: str, names: Sequence[str], types: Mapping[str, pa.DataType], block_size: int | None = None
 ) -> Iterator[pa.Table]:
-    """Yield columns of a header or segment, in parts where a size is given. names: of all; types: of those wanted."""
+    """Yield columns of a header or segment, in parts if a size is given. names: of all columns; types: of the wanted
+    ones.
+    """
     read = pyarrow.csv.ReadOptions(column_names=names, encoding="latin1", block_size=block_size)
     parse = pyarrow.csv.ParseOptions(delimiter="|", quote_char=False)
     convert = pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types)

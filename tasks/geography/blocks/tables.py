@@ -22,7 +22,7 @@ from tasks.geography.blocks.pl94 import (
 from tasks.records.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.records.public_table import PublicTable, blank_rows, is_blank, open_table, whole_numbers
 
-# What tables with a header may call each column. GRF-C has no population; a table with its names may.
+# Possible names of each column in tables with a header. GRF-C has no population, but a table with its names may.
 NAMES = {
     **{name: (other, name) for name, other in list(PL94_NAMES.items())[:4]},
     "GEOID": ("GEOID",),
@@ -41,9 +41,9 @@ NO_NAMES: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class BlockFile:
-    """A block table that is not read yet.
+    """A block table that was recognized but not read yet.
 
-    names: of all its columns, in order. columns: what it calls each column of GRF-C that it has. table: None for a
+    names: of all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
     geographic header of P.L. 94-171, whose names are not in the file, and for block assignment files.
     """
 
@@ -59,20 +59,20 @@ class BlockFile:
 
     @property
     def headless(self) -> bool:
-        """True for a geographic header of P.L. 94-171."""
+        """Whether it is a geographic header of P.L. 94-171."""
         return is_geographic_header(self.path)
 
     def batches(self, types: Mapping[str, pa.DataType], block_size: int | None = None) -> Iterator[pa.Table]:
-        """Yield columns of these types, in parts where a size is given. Raises pa.ArrowInvalid for another value."""
+        """Yield columns of these types, in parts if a size is given. Raises pa.ArrowInvalid for another value."""
         if self.table is None:
             return read_batches(self.path, PL94_FIELDS, types, block_size)
         return self.table.batches(types, block_size)
 
 
 def recognize(path: str) -> BlockFile:
-    """Return the table at a path, by the file's name and header.
+    """Return the table at a path, recognized by the file's name and header.
 
-    Raises Refused where the columns that name a block are missing.
+    Raises Refused if the columns that name a block are missing.
     """
     if is_geographic_header(path):
         return BlockFile(path, PL94_FIELDS, PL94_NAMES)
@@ -97,9 +97,9 @@ def recognize(path: str) -> BlockFile:
 def read_rows(file: BlockFile, *, text: bool = False) -> pa.Table:
     """Return the columns of a table's blocks, under the names of GRF-C; codes as integers, or as `text`.
 
-    A blank is null among integers. Of P.L. 94-171 the blocks' rows, with the statuses of their place and subdivision.
+    Blanks become null integers. P.L. 94-171 gives the rows of blocks, with the statuses of their place and subdivision.
 
-    Raises BadGeography for a value that is no number, where integers are asked for.
+    Raises BadGeography for a value that is not a number, if integers are asked for.
     """
     if assignment.is_layer(file.path):
         table = assignment.read_assignment(file.path)
@@ -117,7 +117,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     try:
         (table,) = file.batches(types)
         table = table.rename_columns(list(names))
-        may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # columns of numbers are not cast in vain
+        may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # do not cast columns of numbers in vain
         return table.filter(pa.array(~blank)) if may_be_blank and (blank := blank_rows(table)).any() else table
     except pa.ArrowInvalid as error:
         if text:
@@ -126,9 +126,9 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
 
 
 def _integers(table: pa.Table, names: Mapping[str, str] = NO_NAMES) -> pa.Table:
-    """Return a table of text with its blanks null and the rest as integers; names: what the file calls the columns.
+    """Return a table of text as integers, blanks as null. names: the file's names of the columns.
 
-    Raises BadGeography for the first value that is no number.
+    Raises BadGeography for the first value that is not a number.
     """
     arrays = {}
     for column in table.column_names:

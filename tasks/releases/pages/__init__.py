@@ -1,6 +1,6 @@
-"""What all pages of das share: the style, the pictures (SVG) and the format of numbers.
+"""The parts that all pages share: the style, the charts (SVG) and the format of numbers.
 
-A page in one file extends `one_file.html`, which contains the style; `pictures.html` has the pictures as macros.
+A one-file page extends `one_file.html`, which contains the style; `pictures.html` has the charts as macros.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @cache  # compile each template once
 def environment(package: str, folder: str) -> Environment:
     """Return the templates of a package's folder and those shared by all pages."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape  # which commands do without
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape  # only pages need it
 
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.releases.pages", ".")
     made = Environment(
@@ -53,24 +53,24 @@ def whole(value: float) -> str:
 
 
 def margin(value: float) -> str:
-    """Return a margin >= 0 at three digits, or whole from 100 on, rounded up."""
+    """Return a margin >= 0 with three digits, or whole from 100 on, rounded up."""
     places = 2 - floor(log10(value)) if 0 < value < 100 else 0
     return number(ceil(value * 10**places) / 10**places)
 
 
 def decimal(value: float) -> str:
-    """Return a number at three digits."""
+    """Return a number with three digits."""
     text = f"{floor(value + 0.5):,}" if abs(value) >= 99.95 else f"{value:.3g}"  # halves upward, as in a browser
     return text.replace("-", "−")
 
 
 def percent(value: float) -> str:
-    """Return a share in percent, at one decimal below ten."""
+    """Return a share in percent, with one decimal below ten."""
     return f"{100 * value:.1f}%" if value < 0.0995 else f"{round(100 * value):,}%"
 
 
 def end_of_axis(most: float) -> float:
-    """Return the end of an axis: the least of …, 0.8, 1, 2, 4, 6, 8, 10, 20, … that is at least `most` > 0."""
+    """Return the end of an axis: the smallest of …, 0.8, 1, 2, 4, 6, 8, 10, 20, … that is at least `most` > 0."""
     power = floor(log10(most))
     up, down = 10.0 ** max(power, 0), 10.0 ** max(-power, 0)
     ends = (times * up / down for times in (1, 2, 4, 6, 8, 10, 20))

@@ -59,15 +59,15 @@ def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
 
 
 def standalone(svg: str) -> str:
-    """Return a picture of a page as a file of its own, which follows the viewer's light or dark mode."""
+    """Return a page's chart as a separate file that follows the viewer's light or dark mode."""
     head, start, body = svg.partition("<defs>")
     return head + _ADAPTS + start + body
 
 
 def save(chart: Callable[[], Figure], path: Path) -> None:
-    """Draw a chart into a file: .svg follows the viewer's light or dark mode, .png and .pdf are light.
+    """Draw a chart into a file. SVG follows the viewer's light or dark mode; PNG and PDF are light.
 
-    Raises Refused for another suffix, or where the file cannot be written.
+    Raises Refused for another suffix, or if the file cannot be written.
     """
     if path.suffix not in FORMATS:
         raise Refused(f"a chart is written as {', '.join(FORMATS)}, not as {path.name}")

@@ -1,6 +1,6 @@
 """Points on a logarithmic axis, a row for each level: the data of the macro `dots` in `pictures.html`.
 
-Every series is named at its mark in the first row that has the most of them, so that no key is needed.
+Each series is named at its mark in the first row with the most marks, instead of in a key.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from math import ceil, floor, log10
 from textwrap import wrap
 from typing import Any, TypeGuard
 
-LEFT, RIGHT, END = 160, 740, 790  # where the axis runs, and the picture ends without notes
+LEFT, RIGHT, END = 160, 740, 790  # ends of the axis, and the right end of a picture without notes
 ROW, LINE, LETTER = 26, 16, 7.0  # heights of a row and of a line of labels, width of a letter
-FEWEST = 30  # areas or counts behind a mark: a mean of fewer is chance, and stays in the tables
-MOST = 10**12  # that is drawn; an infinite threshold is larger
+FEWEST = 30  # areas or counts behind a mark: a mean of fewer is chance and appears in tables only
+MOST = 10**12  # the largest value drawn; an infinite threshold is larger
 
 
 @dataclass(frozen=True)
 class Series:
-    """A mark with a value for every row, None where there is none; spread: half the length of its whisker."""
+    """A mark with a value per row, or None; spread: half the length of its whisker."""
 
     mark: str
     values: Sequence[float | None]
@@ -35,10 +35,10 @@ def dots(
     least: float = 1,
     finding: str = "",
 ) -> dict[str, Any]:
-    """Return a picture: rows by their names, and series by their words.
+    """Return a chart; rows and series have their names.
 
-    A row may have a `note`, at its right end; one that is a `head` names those below it. Values that are None, below
-    `least` or not finite are left out. finding: what the picture shows, as a sentence.
+    A row may have a `note` at its right end; a `head` row names the rows below it. Values that are None, infinite or
+    below `least` are left out. finding: the chart's message, as a sentence.
     """
     drawn = [value for one in series.values() for value in one.values if _on_axis(value, least)]
     first = floor(log10(min(drawn, default=1))) if least < 1 else 0
@@ -81,10 +81,10 @@ def _points(series: Mapping[str, Series], number: int, x: Any, least: float) -> 
 
 
 def _labels(points: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the names of marks over them, in lines without overlap, and the number of lines.
+    """Return the names of marks above them, in lines without overlap, and the number of lines.
 
-    A mark stands before its name, over its like in the row. A name is above those that begin over it, whose leads it
-    would cross.
+    A mark precedes its name, above the row's mark. A name goes above those that begin over it, so it does not cross
+    their leader lines.
     """
     found: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda one: one["x"], reverse=True):
@@ -99,7 +99,7 @@ def _labels(points: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 
 def alone(chart: Mapping[str, Any], *notes: str) -> str:
-    """Return a picture as an SVG file, with its finding and notes over it; it follows light and dark mode."""
+    """Return a chart as an SVG file, with its finding and notes above it; it follows light and dark mode."""
     from tasks.releases.pages import environment
 
     lines = [line for text in (chart["finding"], *notes) for line in wrap(text, int(chart["width"] / 7))]

@@ -1,6 +1,6 @@
 """A table of text, for pages (macro in `text_table.html`), the terminal, Markdown and CSV.
 
-A spreadsheet finds figures and text in the CSV, and no formula.
+The CSV has figures and text, but no formulas that a spreadsheet would run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # as a spreadsheet begins one
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # starts of a spreadsheet formula
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: nothing in it can call a function
+_FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: none of it can call a function
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TextTable:
     def filled(
         cls, title: str, columns: Mapping[str, str], rows: Iterable[Mapping[Any, Any]], *, words: int = 1
     ) -> TextTable:
-        """Return a table from format strings by heading, filled in with the values of each row."""
+        """Return a table from format strings by heading, filled with the values of each row."""
         return cls(
             title, [*columns], [[text.format_map(row) for text in columns.values()] for row in rows], words=words
         )
@@ -50,9 +50,9 @@ class TextTable:
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a table as the text of a CSV file; None is empty. Text that would be a formula gets an apostrophe.
+    """Return a table as CSV text; None is empty. Text that would be a formula gets an apostrophe.
 
-    Names in a table may be anybody's. Numbers, and texts that are figures, stay as they are.
+    Names in a table may come from anyone. Numbers, and texts that are figures, stay as they are.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in (columns, *rows))

@@ -1,4 +1,4 @@
-"""The words of pages and terminals for geographic levels, kinds of areas, and query groups; files have keys instead."""
+"""Words, on pages and terminals, for geographic levels, kinds of areas, and query groups; files have their keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from spine.redistricting import HISPANIC, PERSON_AXES, PERSON_COUNTS, UNIT_AXES, UNIT_COUNTS
 
-LEVELS = {  # of a spine (capital), and families of areas; a level that is not here is its own word
+LEVELS = {  # of a spine (capital), and families of areas; other levels keep their name
     "US": "Nation",
     "cbg": "Tabulation block group",
     "obg": "Optimized block group",
@@ -47,14 +47,15 @@ def query_title(query: str) -> str:
 
 
 def count_title(name: str) -> str:
-    """Return a count that has margins in words: `Asian alone`, `group quarters: nursing facilities`."""
+    """Return the words of a count with margins: `Asian alone`, `group quarters: nursing facilities`."""
     return COUNTS.get(name, name)
 
 
 def best_in_words(figures: Mapping[str, Mapping[str, float]]) -> str:
-    """Return for which rows each column has the least figure: `conventional: Counties; optimized: Places, Tracts`.
+    """Return the best rows of each column: `conventional: Counties; optimized: Places, Tracts`.
 
-    figures: by row and column. Columns that are equal at three digits share a row; a row that all share is left out.
+    figures: by row and column; the smallest is best. Columns equal at three digits share a row. A row shared by all
+    columns is left out.
     """
     best: dict[str, list[str]] = {}
     for row, values in figures.items():

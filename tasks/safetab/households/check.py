@@ -68,7 +68,7 @@ def _groups(received: Received, level: Level, name: str, form: Published) -> int
 
 
 def _parts(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a level's stability: that of ethnicity as it is stated, and the rest for races."""
+    """Return the parts of a level's stability: ethnicity as stated, races from the difference."""
     ethnicity = int(stated["stability_parts"]["ethnicity"])
     why = "it follows from the parameter files; both parts sum to the stability"
     return {"race": int(stated["stability"]) - ethnicity, "ethnicity": Unshown(Positive, why)}
@@ -95,14 +95,14 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def _rows(received: Received, level: Level, kind: type[GroupTables]) -> dict[str, ReceivedRows]:
-    """Read the tables of a level; a detail that no group has is no file."""
+    """Read the tables of a level. No file exists for a detail that no group has."""
     files = received.manifest["files"]
     there = [name for name in kind.TABLES if f"parquet/{kind.FOLDER}{name}/{level.slug}.parquet" in files]
     return {name: read_rows(received, level, kind, name) for name in there}
 
 
 def _check_estimates(received: Received, level: Level, counts: Mapping[str, GroupTables]) -> Iterator[Check]:
-    """Check that the groups with both tables have estimates at their details, whose rows add up, with one total."""
+    """Check that groups with both tables have estimates, at the same details, that add up and share one total."""
     faults, totals = [], []
     both = np.intersect1d(counts["t3"].group, counts["t4"].group)
     for name, kind in ESTIMATED.items():
@@ -117,5 +117,5 @@ def _check_estimates(received: Received, level: Level, counts: Mapping[str, Grou
             totals.append(np.add.reduceat(found.cells, starts) if len(both) else found.cells)
     if len(totals) == len(ESTIMATED) and received.configuration.allow_negative_counts:
         wrong = int((totals[0] != totals[1]).sum())
-        faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
+        faults += [f"{wrong:,} groups have different totals in the two tables"] * bool(wrong)
     yield Check(f"estimates of {level}", f"{len(both):,} groups", tuple(faults))

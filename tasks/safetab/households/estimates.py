@@ -1,9 +1,9 @@
-"""Estimates: T3 and T4 of a group count the same households, so both get one total of smaller error, at no loss.
+"""Estimates: T3 and T4 of a group count the same households, so pooling them reduces the error, at no loss.
 
-Where more was measured of the same households, all of it counts: a Regional ethnicity is the sum of its Detailed ones,
-if all of them have tables, and coterminous regions, where they are equated, have the same households. The detail of all
-tables was chosen by published totals, so there is no choice to correct for. Estimates are released beside the counts,
-for the same groups and at the same details, never in their place (docs/detailed-dhcb.md#estimates).
+Other measurements of the same households count too: a Regional ethnicity is the sum of its Detailed ones if all of them
+have tables, and equated coterminous regions have the same households. Published totals chose the details, so no choice
+needs correcting. Estimates are released beside the counts, for the same groups and details, never in their place
+(docs/detailed-dhcb.md#estimates).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import equalities, load_domain, map_pieces
 from tasks.safetab.group_tables import Margins
 from tasks.safetab.households.run import HouseholdRun
-from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, CountTable, HouseholdTables, HouseholdTypes, Tenures
+from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, HouseholdTables, HouseholdTypes, TableShell, Tenures
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import estimate_words, load_queries
 
@@ -32,7 +32,7 @@ Groups = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EstimatedTables(HouseholdTables):
-    """Estimates of a table: `cells` are all of its rows, sums too, and `margins` those of each."""
+    """Estimates of a table: `cells` are all of its rows, sums included, and `margins` are theirs."""
 
     CELLWISE = ("cells", "margins")
     FOLDER, COLUMN = "estimates/", "ESTIMATE"
@@ -70,7 +70,7 @@ def has_both(run: HouseholdRun, level: Level) -> bool:
 
 
 def estimate(run: HouseholdRun, workers: Workers, level: Level) -> None:
-    """Estimate the tables of a level that has both; those of all levels must have been measured and equated."""
+    """Estimate the tables of a level that has both. The tables of all levels must have been measured and equated."""
     map_pieces("estimates", run, workers, level, estimate_tables)
 
 
@@ -106,7 +106,7 @@ def estimate_tables(run: HouseholdRun, level: Level, first: int, _last: int) -> 
 def _pooled(
     run: HouseholdRun, level: Level, groups: Groups, details: list[int], noisy: list[NDArray[np.int64]]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield of T3 and T4 the estimated cells of these groups, and the exact margins of their rows."""
+    """Yield, for T3 and T4, the estimated cells of these groups and the exact margins of their rows."""
     words = estimate_words(run, level, groups)
     one, other = (
         PooledTable(load_queries(run, level).law(table.name), int(table.widths[detail]))
@@ -123,16 +123,16 @@ def _pooled(
         yield noisy[column] + spread(moved, turn, own.cells), np.array(margin)
 
 
-# -- with all else that was measured of the same households -----------------------------------------------------------
+# -- with all other measurements of the same households ------------------------------------------------------------
 
 
 def _weighted(
     run: HouseholdRun, level: Level, groups: Groups, details: list[int]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield of T3 and T4 the cells and margins of groups, by least squares over all that was measured of them."""
+    """Yield, for T3 and T4, the cells and margins of groups, by least squares over all their measurements."""
     sources = list(_sources(run, level, groups))
     words = np.zeros((len(groups), 2), np.uint64)
-    for donor, members in reversed(sources):  # of a set the first has the word, whichever is estimated
+    for donor, members in reversed(sources):  # the set's first level overrides: all round alike
         if donor.iteration_level == level.iteration_level:
             there = np.flatnonzero(members[:, 0] >= 0)
             words[there] = estimate_words(run, donor, members[there, 0])
@@ -157,15 +157,15 @@ def _weighted(
 def _add(
     run: HouseholdRun,
     donor: Level,
-    table: CountTable,
+    table: TableShell,
     members: Groups,
     detail: int,
     information: Information,
     least: float,
 ) -> None:
-    """Add what a level measured: of each group the sum of its members' tables, where all of them have one.
+    """Add a level's measurements: for each group the sum of its members' tables, if all members have one.
 
-    It is of the cells of the coarsest detail among them and the group's own, `detail`.
+    The sum has the cells of the coarsest detail among the members' and the group's own, `detail`.
     """
     found, cells = _measured(run, donor, table, members)
     variance = max(load_queries(run, donor).law(table.name).variance(), least)
@@ -182,12 +182,9 @@ def _add(
 
 
 def _measured(
-    run: HouseholdRun, level: Level, table: CountTable, groups: Groups
+    run: HouseholdRun, level: Level, table: TableShell, groups: Groups
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the details of groups in any order, -1 for one that has no table, and their cells as they were measured.
-
-    The cells are padded to the widest table's.
-    """
+    """Return the details of groups, in any order (-1: without a table), and measured cells, padded to one width."""
     kind, domain = KINDS[table.name], load_domain(run, level)
     detail = np.full(groups.shape, -1)
     cells = np.zeros((*groups.shape, int(table.widths[-1])), np.int64)
@@ -207,7 +204,7 @@ def _measured(
 
 
 def _linked(run: HouseholdRun, level: Level, groups: Groups) -> NDArray[np.bool_]:
-    """Return which groups are estimated by weights: of coterminous regions, or sums of groups that all have tables."""
+    """Return whether each group needs least squares: in a coterminous region, or the sum of groups with tables."""
     region = groups // len(load_domain(run, level).iterations)
     sets = run.coterminous_sets.get(level.region_type)
     linked = np.zeros(len(groups), bool) if sets is None else sets[region] != NOWHERE
@@ -219,9 +216,9 @@ def _linked(run: HouseholdRun, level: Level, groups: Groups) -> NDArray[np.bool_
 
 
 def _sources(run: HouseholdRun, level: Level, groups: Groups) -> Iterator[tuple[Level, Groups]]:
-    """Yield levels with the groups in their domains that count the same households, groups x members, -1 for none.
+    """Yield levels with the groups of their domains that count the same households, groups x members, -1 for none.
 
-    They are the group itself, or it in a coterminous region; and the members of a sum that it is, together.
+    The members are the group itself, the same group in a coterminous region, or all parts of a sum.
     """
     configuration, sets = run.parameters.configuration, run.coterminous_sets
     own = load_domain(run, level)
@@ -245,7 +242,7 @@ def _sources(run: HouseholdRun, level: Level, groups: Groups) -> Iterator[tuple[
 
 
 def _members(columns: tuple[str, ...], codes: NDArray[np.str_], regions: Groups, parts: dict[str, list[str]]) -> Groups:
-    """Return the groups of regions that make up those of these codes, -1 for none."""
+    """Return the numbers of groups of `regions`: those of the parts of each code, -1 for a missing part."""
     place = {code: at for at, code in enumerate(columns)}
     width = max(map(len, parts.values()), default=1)
     numbers = {code: [place.get(part, -1) for part in of_code] for code, of_code in parts.items()}

@@ -19,7 +19,7 @@ HOUSEHOLD = RecordKind(
     files=DATA_FILES,
     fields={
         **BLOCK_FIELDS,
-        "HHRACE": listed((0,) * 63, width=2, place=CELL),  # only checked
+        "HHRACE": listed((0,) * 63, width=2, place=CELL),  # checked only
         **RACE_FIELDS,
         "HOUSEHOLD_TYPE": listed(range(0, CELLS, TENURES), place=CELL),
         "TEN": listed((0, 1, 2, 2), place=CELL),

@@ -1,4 +1,4 @@
-"""manifest.json and report.html of a release: what it is and how it was made, with nothing exact about households."""
+"""manifest.json and report.html of a release: what it is and how it was made, without exact counts of households."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
 from tasks.safetab.domain import Domain, load_domain
-from tasks.safetab.households.description import description
 from tasks.safetab.households.run import Configuration, HouseholdRun
-from tasks.safetab.households.tables import TABLES
+from tasks.safetab.households.tables import TABLES, description
 from tasks.safetab.levels import Level, named_level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.safetab.noise import LevelQueries, noisy_queries
@@ -30,7 +29,7 @@ STATEMENTS = {
     "details of their tables follow from published totals, so they say nothing about households.",
     "persons": "A person is in a household, so this release adds to what the release of the totals says about persons: "
     "docs/privacy.md has the figures of both together, and `das ledger show --together` computes them.",
-    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "margins": "Each count in the Parquet files has its margin of error, the smallest m with "
     "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before clipping.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a count may "
     "differ from the sum of its parts.",

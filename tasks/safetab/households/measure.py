@@ -1,6 +1,6 @@
 """Household type and tenure: the noisy tables of a level's groups, each at the detail that its published total chooses.
 
-Nothing here chooses by a noisy or an exact count of households: groups and details are public.
+Groups and details are public: no count of households, noisy or exact, chooses them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tasks.safetab.domain import load_domain, map_pieces
 from tasks.safetab.exact_counts import read_exact_counts
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.run import HouseholdRun
-from tasks.safetab.households.tables import KINDS, CountTable
+from tasks.safetab.households.tables import KINDS, TableShell
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import LevelNoise, open_noise
 
@@ -27,7 +27,7 @@ def measure(run: HouseholdRun, workers: Workers, level: Level) -> None:
 
 
 def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> None:
-    """Write the noisy tables of the groups in regions first ... last - 1: the arrays of `GroupTables` each."""
+    """Write the noisy tables, as `GroupTables`, of the groups in regions first ... last - 1."""
     tables = run.parameters.configuration.tables(level)
     folders = {table.name: run.noisy_folder(level, KINDS[table.name].MADE, first) for table in tables}
     if all(folder.exists() for folder in folders.values()):
@@ -43,13 +43,13 @@ def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> No
 
 def noisy_tables(
     run: HouseholdRun,
-    table: CountTable,
+    table: TableShell,
     group: NDArray[np.int64],
     detail: NDArray[np.uint8],
     of_records: NDArray[np.int64],
     noise: LevelNoise,
 ) -> GroupTables:
-    """Return a table of each of these groups, with the noise of one query.
+    """Return the tables of these groups, with the noise of one query.
 
     of_records: int64[groups, cells of a record]; the households of each group. Confidential.
     """
@@ -64,7 +64,7 @@ def noisy_tables(
     return made
 
 
-def details(run: HouseholdRun, level: Level, table: CountTable, total: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the detail of the tables of groups: how many thresholds their published totals reach."""
+def details(run: HouseholdRun, level: Level, table: TableShell, total: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the detail of each group's table: the number of thresholds that its published total reaches."""
     thresholds = run.parameters.configuration.thresholds[table.key][level]
     return np.searchsorted(thresholds, total, side="right").astype(np.uint8)

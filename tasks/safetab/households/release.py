@@ -1,7 +1,7 @@
 """Release: T3 and T4 as the Bureau's files, one for each detail and level, and as Parquet with margins of error.
 
 REGION_ID|REGION_TYPE|ITERATION_CODE|T3_DATA_CELL|COUNT (docs/spec/files.md#detailed-dhc-b-release), rows sorted by
-region, iteration and cell. A detail that no group of a level has is no file.
+region, iteration and cell. No file is written for a detail that no group of the level has.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
-from tasks.safetab.description import write_tabulated
 from tasks.safetab.group_tables import groups_by_detail, write_table
 from tasks.safetab.households.estimates import ESTIMATED, has_both
 from tasks.safetab.households.manifest import describe_release
 from tasks.safetab.households.run import HouseholdRun
 from tasks.safetab.households.tables import KINDS, HouseholdTables
 from tasks.safetab.levels import Level
+from tasks.safetab.release_tables import write_tabulated
 
 
 def stage_release(
     run: HouseholdRun, workers: Workers, jurisdiction: Jurisdiction, out: Path, options: Mapping[str, object]
 ) -> None:
-    """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest."""
+    """Write the whole release into its staging folder: the tables of every level, their groups, report and manifest."""
     configuration = run.parameters.configuration
     levels = configuration.levels(jurisdiction)
     made: list[tuple[Level, type[HouseholdTables]]] = [

@@ -1,9 +1,9 @@
 """A Detailed DHC-B run: its config.json (docs/spec/files.md#configjson-of-safetab-h), and its confidential directory.
 
-Besides what every SafeTab run has (tasks/safetab/run.py) there are in the directory:
+The directory has, besides the files of every SafeTab run (tasks/safetab/run.py):
 ```
-prepared/totals/LEVEL        the groups of the run and their published totals; prepared/totals/read comes last
-noisy/LEVEL/t3, t4           noisy tables, then final_t3, final_t4: coterminous regions made equal
+prepared/totals/LEVEL        the groups of the run and their published totals; prepared/totals/read is written last
+noisy/LEVEL/t3, t4           noisy tables; final_t3, final_t4 with coterminous regions equated
 ```
 """
 
@@ -22,7 +22,7 @@ from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, 
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.domain import load_domain
 from tasks.safetab.households.household import HOUSEHOLD
-from tasks.safetab.households.tables import TABLES, CountTable
+from tasks.safetab.households.tables import TABLES, TableShell
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
 
@@ -41,19 +41,19 @@ class Configuration(SafeTabConfiguration):
         return {table.removeprefix("h_"): self.table_budget(table, level)}
 
     def needs_thresholds(self, table: str, level: Level) -> bool:
-        """Return whether the table is made at the level."""
+        """Return whether the table is tabulated at the level."""
         return self.budgets[table].get(level, 0) != 0
 
-    def tables(self, level: Level) -> list[CountTable]:
+    def tables(self, level: Level) -> list[TableShell]:
         """Return the tables that a level has: those with a budget above 0."""
         return [table for table in TABLES.values() if self.budgets[table.key][level] != 0]
 
 
 @dataclass(frozen=True)
 class TotalsRead:
-    """Where the totals of a run came from, and how many groups of them are not in the run, by reason. Public.
+    """Where the totals of a run came from, and how many of their groups are not in the run, by reason. Public.
 
-    run: of the release that has them; None where the curator declared them.
+    run: of the totals' release; None for totals that the curator declared.
     """
 
     run: str | None
@@ -62,7 +62,7 @@ class TotalsRead:
 
 @dataclass(frozen=True)
 class HouseholdRun(SafeTabRun):
-    """A handle on a Detailed DHC-B run: only the path of its directory, so that it may be shown and stored."""
+    """A handle on a Detailed DHC-B run: only the path of its directory, so it may be shown and stored."""
 
     KIND, CONFIGURATION = HOUSEHOLD, Configuration
 

@@ -1,6 +1,6 @@
-"""T3, household type, and T4, tenure: what their cells count, and which of them a table of each detail has.
+"""T3, household type, and T4, tenure: what their cells count, and which cells a table of each detail has.
 
-A table measures cells that part the households; its other rows are sums of these.
+The measured cells of a table partition the households; its other rows are sums of these.
 """
 
 from __future__ import annotations
@@ -8,23 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privacy.tables.published import Published, Row
+from tasks.releases.description import Description
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.household import CELLS, TENURES, TYPES
+from tasks.safetab.release_tables import describe
 
 
 @dataclass(frozen=True)
-class CountTable:
+class TableShell:
     """A table of households by a characteristic.
 
-    name: of its files, `t3`. words: what it is of. categories: of a record, by its cell. cells: by the number of a
-    published cell its words and the categories that it counts. measured: of the table of each detail the cells that it
-    measures; the last distinguishes all categories.
+    name: of its files, such as `t3`. words: the characteristic. categories: the category of each record cell. cells: by
+    number, the words of a published cell and the categories that it counts. measured: by detail, the cells that the
+    table measures; the last detail distinguishes all categories.
     """
 
     name: str
@@ -54,12 +56,12 @@ class CountTable:
         return np.array([len(cells) for cells in self.measured])
 
     def counted(self, detail: int) -> NDArray[np.int64]:
-        """Return which cells of a record each measured cell counts: record cells x measured cells, 0 or 1."""
+        """Return which record cells each measured cell counts: record cells x measured cells, 0 or 1."""
         return _inside([frozenset({category}) for category in self.categories], self._counts(self.measured[detail]))
 
     @cached_property
     def published(self) -> tuple[Published, ...]:
-        """The table of each detail: those cells, sorted, that the measured ones make up."""
+        """The table of each detail: the published cells, sorted, that are sums of measured ones."""
         title, parts = f"Households by {self.words}", map(self._counts, self.measured)
         return tuple(
             Published(code, f"{title} ({code})", self.name, "households", (self.column,), self._rows(own), self.words)
@@ -68,7 +70,7 @@ class CountTable:
 
     @cached_property
     def files(self) -> dict[str, dict[int, Published]]:
-        """The tables of a release by their name, and each by its detail."""
+        """The tables of a release by name, each with its form by detail."""
         return {f"{self.name}/{each.name}": {detail: each} for detail, each in enumerate(self.published)}
 
     def _rows(self, parts: Sequence[frozenset[int]]) -> tuple[Row, ...]:
@@ -81,20 +83,20 @@ class CountTable:
         return tuple(rows)
 
     def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
-        """Return which cells measured at a detail make up those of a coarser one: cells x cells, 0 or 1."""
+        """Return which cells of a detail make up those of a coarser one: cells x cells, 0 or 1."""
         return _inside(self._counts(self.measured[fine]), self._counts(self.measured[coarse]))
 
     def _counts(self, cells: Iterable[int]) -> list[frozenset[int]]:
-        """Return the categories that each of these published cells counts."""
+        """Return the categories that each published cell counts."""
         return [self.cells[cell][1] for cell in cells]
 
 
 def _inside(parts: Sequence[frozenset[int]], wholes: Sequence[frozenset[int]]) -> NDArray[np.int64]:
-    """Return which parts each whole has: parts x wholes, 0 or 1."""
+    """Return which parts lie in each whole: parts x wholes, 0 or 1."""
     return np.array([[part <= whole for whole in wholes] for part in parts], np.int64)
 
 
-T3 = CountTable(
+T3 = TableShell(
     "t3",
     "household type",
     tuple(cell // TENURES + 1 for cell in range(CELLS)),
@@ -111,7 +113,7 @@ T3 = CountTable(
     },
     ((0,), (1, 6), (2, 3, 7, 8), (2, 4, 5, 7, 8)),
 )
-T4 = CountTable(
+T4 = TableShell(
     "t4",
     "tenure",
     tuple(cell % TENURES + 1 for cell in range(CELLS)),
@@ -127,9 +129,9 @@ TABLES = {table.name: table for table in (T3, T4)}
 
 
 class HouseholdTables(GroupTables):
-    """A table of the groups of a level: TABLE, or estimates of it."""
+    """The tables of the groups of a level, or estimates of them. TABLE: which."""
 
-    TABLE: ClassVar[CountTable]
+    TABLE: ClassVar[TableShell]
 
 
 @dataclass(frozen=True)
@@ -149,3 +151,8 @@ class Tenures(HouseholdTables):
 
 
 KINDS: dict[str, type[HouseholdTables]] = {"t3": HouseholdTypes, "t4": Tenures}
+
+
+def description(manifest: Mapping[str, Any]) -> Description:
+    """Describe a release: its tables, and the laws of their noise."""
+    return describe(manifest, T3.files | T4.files, "householders")

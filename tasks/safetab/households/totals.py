@@ -1,7 +1,7 @@
-"""The published totals of the Detailed DHC-A: which groups the run has, and what chooses the detail of their tables.
+"""The published totals of the Detailed DHC-A: they name the groups of a run and choose the detail of their tables.
 
-They come from a release of das-flows, whose manifest must be of the same public files as this run, or as text from a
-curator, whose word stands for that (docs/detailed-dhcb.md#totals). Public: no rule here looks at a household.
+They come from a release of das-flows, whose manifest must name the same public files as this run, or as text from a
+curator, who vouches for that (docs/detailed-dhcb.md#totals). Public: no rule here depends on a household.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Groups = dict[Level, tuple[NDArray[np.int64], NDArray[np.int64]]]  # numbers in 
 
 
 def totals_input(source: str | None, data: str, jurisdiction: Jurisdiction) -> PublicInput:
-    """Return the totals of a run as an input of it: the file in its data, or the release that `source` names.
+    """Return the input with the totals of a run: the file in its data, or the release that `source` names.
 
-    Of a folder with releases of the US and Puerto Rico it is the one of the run's jurisdiction.
+    A folder with releases of both the US and Puerto Rico stands for the one of the run's jurisdiction.
     """
     if source is None:
         path = _declared(data)
@@ -64,21 +64,22 @@ def totals_input(source: str | None, data: str, jurisdiction: Jurisdiction) -> P
 
 
 def _declared(data: str) -> str:
-    """Return the path of the totals in a data directory: Parquet where there is no text."""
+    """Return the path of the totals in a data directory: text if it exists, else Parquet."""
     text, columns = (f"{data.rstrip('/')}/{name}" for name in (TOTALS_FILE, TOTALS_PARQUET))
     return columns if exists(columns) and not exists(text) else text
 
 
 def _read_declared(run: HouseholdRun, geography: RegionMap, *, data: str, path: str) -> list[Finding]:
     if not exists(path):
-        return [Finding(TOTALS_FILE, "the file does not exist, and --totals names no release")]
+        return [Finding(TOTALS_FILE, "the file does not exist; add it, or name a release by --totals")]
     return _read(_Domains(run, geography, data), {TOTALS_FILE: path}, None, [])
 
 
 def _read_release(run: HouseholdRun, geography: RegionMap, *, data: str, release: Path) -> list[Finding]:
     """Read the totals of a release.
 
-    Raises Refused where it is none, is of exact counts, or holds other files than it names; where a file changes.
+    Raises Refused if it is not a release with noise, if a file is not the one that its manifest names, or if a file
+    changes meanwhile.
     """
     manifest, domains = read_manifest(release), _Domains(run, geography, data)
     names = [name for name in manifest["files"] if name.startswith("parquet/t1/")]
@@ -94,7 +95,7 @@ def _read_release(run: HouseholdRun, geography: RegionMap, *, data: str, release
 
 
 def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """Compare the manifest of a release with the public files of this run."""
+    """Yield how the public files of a release, by its manifest, differ from this run's."""
     if manifest["release"] != TITLE:
         raise Refused(f"--totals names a release of {manifest['release']!r:.80}, not of the {TITLE}")
     mark = read_mark(domains.data)
@@ -125,9 +126,9 @@ def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding
 
 
 def _read(domains: _Domains, files: Mapping[str, str], released: str | None, findings: list[Finding]) -> list[Finding]:
-    """Read the groups in these files and save them; return the findings, those in `findings` too.
+    """Read and save the groups in these files; return all findings, `findings` included.
 
-    released: the run of the release that the files are of; None for a text of the curator's.
+    released: the run of the release; None for a curator's text.
     """
     parts, left_out = [], Counter[str]()
     for file, path in files.items():
@@ -156,9 +157,9 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
 
 
 def _read_columns(path: str, file: str, *, more: bool) -> tuple[pa.Table | None, list[Finding]]:
-    """Read totals in Parquet as `read_table` reads text: COUNT may be a number; LINE is the row, from 1.
+    """Read totals in Parquet as `read_table` reads text. COUNT may be a number; LINE is the row, from 1.
 
-    more: whether there may be other columns.
+    more: accept further columns.
     """
     try:
         table = pq.read_table(pa.BufferReader(read_bytes(path)), read_dictionary=COLUMNS).unify_dictionaries()
@@ -173,7 +174,7 @@ def _read_columns(path: str, file: str, *, more: bool) -> tuple[pa.Table | None,
         of_dictionary = kind.value_type if pa.types.is_dictionary(kind) else kind
         whole = name == "COUNT" and pa.types.is_integer(of_dictionary)
         if table[name].null_count or not (whole or pa.types.is_string(of_dictionary)):
-            return None, [Finding(file, "must hold text in every row, or, of COUNT, a whole number", name)]
+            return None, [Finding(file, "must hold text in every row; COUNT may be whole numbers", name)]
         coded = of_dictionary is not kind and not whole
         read[name] = table[name] if coded else table[name].cast(pa.string()).dictionary_encode()
     return pa.table({**read, LINE: np.arange(1, len(table) + 1, dtype=np.int32)}), []
@@ -188,7 +189,7 @@ def _join(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> tuple
 
 @dataclass(frozen=True)
 class _Domains:
-    """The domains that groups of totals are looked up in."""
+    """The domains in which the groups of totals are looked up."""
 
     run: HouseholdRun
     geography: RegionMap
@@ -206,7 +207,7 @@ class _Domains:
         return levels
 
     def groups_of(self, file: str, table: pa.Table, left_out: Counter[str]) -> tuple[Groups, list[Finding]]:
-        """Return the groups of the run in a table, by level; count those that are left out."""
+        """Return the run's groups in a table, by level; count the groups that are left out, by reason."""
         iterations, levels = self.run.parameters.iterations, self.levels
         known = {*iterations.nation_state.codes, *iterations.sub_state.codes}
         kind, region, code, count = (
@@ -217,7 +218,7 @@ class _Domains:
         faults = [
             ("REGION_TYPE", "Invalid values found in REGION_TYPE", ~kind.where(ALL_TYPES.__contains__)),
             ("COUNT", "Invalid values found in COUNT", ~count.where(lambda text: bool(WHOLE.fullmatch(text)))),
-            ("ITERATION_CODE", "unknown iterations, or of level 0", ~code.where(known.__contains__)),
+            ("ITERATION_CODE", "iterations that are unknown or of level 0", ~code.where(known.__contains__)),
             ("ITERATION_CODE", "groups that appear twice", pd.Series(group).duplicated()),
         ]
         number = np.full(len(table), ELSEWHERE, np.int64)
@@ -253,7 +254,7 @@ class _Domains:
         return found, []
 
     def _outside(self, region_type: str, region_id: str) -> int:
-        """Return ELSEWHERE for a region that the run's states do not have, but others may."""
+        """Return ELSEWHERE for a region of a state that the run does not cover, NOWHERE for one that cannot exist."""
         bare = region_type.removeprefix("PR-")
         if not is_region(bare, region_id):
             return NOWHERE
@@ -266,7 +267,7 @@ class _Domains:
 
     @cached_property
     def _areas(self) -> set[str]:
-        """All AIANNH areas of GRF-C, whatever their states."""
+        """All AIANNH areas of GRF-C, in any state."""
         path = f"{self.data.rstrip('/')}/{GRF_FILE}"
         table, _ = read_table(path, GRF_FILE, ("AIANNHCE",), more=True, dictionary=True)
         return set() if table is None else {*Column(table["AIANNHCE"]).values} - {"9999"}

@@ -29,7 +29,7 @@ from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups, 
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements of a release besides those of every release."""
+    """Return the statements of a release besides those that every release makes."""
     received, options = Received(release, manifest, Configuration), manifest["options"]
     levels = {}
     for level in received.levels:
@@ -48,7 +48,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _details(received: Received, level: Level, rows: Mapping[str, ReceivedRows]) -> Details:
-    """Return the details of groups: in T2 by the number of their rows, in T1 those of T2, or a total's."""
+    """Return the detail of groups: in T2 by their number of rows, in T1 as in T2, or that of a total."""
     domain, t1, t2 = received.domains[level], rows["t1"], rows["t2"]
     details = {name: each.details(TABLES[name]) for name, each in rows.items()}
     alone = np.where(domain.total_only[t1.group % len(domain.iterations)], TOTAL_ONLY, TOTAL)
@@ -75,7 +75,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def _check_published(received: Received, level: Level, rows: Mapping[str, ReceivedRows], details: Details) -> Check:
-    """Check that all groups are there where none is suppressed, and no total that is; compare totals with their sexes.
+    """Check that no suppressible total is published, and no other group is missing; compare totals with their sexes.
 
     Clipped counts of the sexes sum to a clipped total or more.
     """
@@ -92,7 +92,7 @@ def _check_published(received: Received, level: Level, rows: Mapping[str, Receiv
         faults.append(f"{bare:,} groups have cells and no total")
     _, at, of = np.intersect1d(t1.group, t2.group, return_indices=True)
     if domain.total_only[t1.group[at] % len(domain.iterations)].any():
-        faults.append("groups of which only a total is tabulated have cells")
+        faults.append("TotalOnly groups have cells")
     sexes = count[t2.start[of]] + count[np.minimum(t2.start[of] + 1, len(count) - 1)]
     if more := int((total[t1.start[at]] > sexes).sum()):
         faults.append(f"{more:,} totals are more than both sexes")
@@ -100,7 +100,7 @@ def _check_published(received: Received, level: Level, rows: Mapping[str, Receiv
 
 
 def _check_estimates(received: Received, level: Level, groups: GroupTables) -> Iterator[Check]:
-    """Check that estimates are of the published groups, at their details, except of totals that were dropped."""
+    """Check that the published groups have estimates, at their details, except for dropped totals."""
     rows = {name: read_rows(received, level, EstimatedGroups, name) for name in TABLES}
     found = yield from check_groups(
         received, level, PublishedGroups, rows, _details(received, level, rows), estimates=True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privacy.tables.published import Published, Row
 from tasks.safetab.persons.person import AGE23_BINS, CELLS, LAST_AGE
 
-# 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
+# 0 to 3 are the outcomes of step 1 (its stat level); TOTAL_ONLY is known beforehand.
 TOTAL, AGE4, AGE9, AGE23, TOTAL_ONLY = range(5)
 DETAILS = ("total", "age4", "age9", "age23", "total_only")
 AGES = {
@@ -23,13 +23,13 @@ AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
     detail: list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
     for detail, starts in AGES.items()
 }
-SEXES = {1: "male", 2: "female"}  # by their code; cells are those of males by age, then those of females
-SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: what is TotalOnly is published as a total
+SEXES = {1: "male", 2: "female"}  # by code; cells are males by age, then females by age
+SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: a TotalOnly group is published as a total
 CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))  # of a published table
 BY_AGE = SHAPES[AGE4:]  # the tables of sex by age
 FINEST = BY_AGE[-1]
 TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
-AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said
+AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # after "sex by"
 
 
 for _starts in AGES.values():
@@ -38,7 +38,7 @@ for _starts in AGES.values():
 
 
 def query_of(detail: int) -> str:
-    """Return the query that measured the cells of a group's published table (Algorithm 2)."""
+    """Return the query that measured the cells of a published table (Algorithm 2)."""
     return "total_only" if detail == TOTAL_ONLY else "stage_2"
 
 

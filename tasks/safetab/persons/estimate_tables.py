@@ -1,4 +1,4 @@
-"""Estimators, equalities and ancestors: what a run's estimates are made with, from public files alone.
+"""Estimators, equalities and ancestors: the parts of a run's estimates that follow from public files alone.
 
 The estimators are made once a run and saved, so that every worker, retry and host reads the same floats.
 """
@@ -23,7 +23,7 @@ from tasks.safetab.persons.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS
 from tasks.safetab.persons.run import PERSONS, DetailedRun
 
 ESTIMATORS = "prepared/estimators/{:02d}"
-STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
+STATE_DIGITS, COUNTY_DIGITS = 2, 5  # a region id begins with its state's, a tract's with its county's
 ANCESTORS = {
     prefix + name: tuple((prefix + ancestor, digits) for ancestor, digits in ancestors)
     for prefix in ("", "PR-")
@@ -45,7 +45,7 @@ class EstimatorInput:
 
 
 def details_of(run: DetailedRun, level: Level) -> dict[int, EstimatorInput]:
-    """Return the details that step 1 can choose in a level."""
+    """Return the details that step 1 can choose at a level."""
     queries = load_queries(run, level)
     thresholds = run.parameters.configuration.thresholds[PERSONS][level]
     ends = (None, *(None if threshold >= NEVER else threshold for threshold in thresholds), None)
@@ -60,7 +60,7 @@ def details_of(run: DetailedRun, level: Level) -> dict[int, EstimatorInput]:
 
 
 def make_estimators(run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction) -> None:
-    """Make the estimators of every detail of every level, each once."""
+    """Make the estimator of every detail of every level, each distinct one once."""
     numbers = range(len(_distinct(run, jurisdiction)))
     workers.map("estimate tables", run, save_estimator, [(jurisdiction, number) for number in numbers])
 
@@ -82,13 +82,13 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
 
 
 def _distinct(run: DetailedRun, jurisdiction: Jurisdiction) -> list[EstimatorInput]:
-    """Return what estimators are made for, one number each."""
+    """Return the distinct inputs of estimators; an estimator's number is its place."""
     levels = run.parameters.configuration.levels(jurisdiction)
     return list(dict.fromkeys(made_for for level in levels for made_for in details_of(run, level).values()))
 
 
 def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
-    """Return the variance of an estimated total far from thresholds, by detail; nan for a detail no group has."""
+    """Return the variance of an estimated total far from thresholds, by detail; nan for a detail that no group has."""
     by_width = np.full(len(WIDTHS), np.nan)
     by_width[-1] = load_queries(run, level).law("total_only").variance()
     for detail, estimator in load_estimators(run, level).items():
@@ -97,14 +97,14 @@ def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
 
 
 def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:
-    """Return the levels whose regions hold those of this one, with the digits of a region id that name them."""
+    """Return the levels whose regions hold this level's, with the number of digits of their region ids."""
     levels = run.parameters.configuration.levels(level.jurisdiction)
     above = {Level(name, level.iteration_level): digits for name, digits in ANCESTORS.get(level.region_type, ())}
     return {ancestor: digits for ancestor, digits in above.items() if ancestor in levels}
 
 
 def critical_values(run: DetailedRun, level: Level, ancestor: Level) -> dict[int, int]:
-    """Return the most by which a total may exceed its ancestor's, by the ancestor's detail (never TotalOnly)."""
+    """Return the largest plausible excess of a total over its ancestor's, by the ancestor's detail."""
     return _critical_values(run, level, ancestor, stamp(run.parameters_path))
 
 

@@ -1,7 +1,7 @@
 """Estimates: the two noisy answers of each published group pooled into one, with its margin of error.
 
-Post-processing of noisy counts that were paid for, public files, and words of a keystream of the run's that is used for
-nothing else. A TotalOnly group has one answer: its estimate is its count.
+Post-processing of noisy counts, public files, and words of a keystream of the run that nothing else uses. A TotalOnly
+group has one answer: its estimate is its count.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
 
 @dataclass(frozen=True)
 class PooledTotals:
-    """The estimated totals of some groups of a level, whether published or not.
+    """The estimated totals of groups of a level, published or not. One element per group each.
 
-    detail, measured: one per group; their detail, and the total S that step 2 measured.
-    total, margin: int64 arrays; the estimate U of each, and its margin of error.
-    turn: int64 array; the cell of each table that takes its part of the change first.
+    detail, measured: the group's detail, and the total S that step 2 measured.
+    total, margin: int64 arrays; the estimate U, and its margin of error.
+    turn: int64 array; the cell of the table that takes its part of the change first.
     """
 
     detail: NDArray[np.uint8]
@@ -42,12 +42,12 @@ class PooledTotals:
 
 
 def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
-    """Estimate the published groups of a level; the tables of all levels must have been measured."""
+    """Estimate the published groups of a level. The tables of all levels must have been measured."""
     map_pieces("estimates", run, workers, level, estimate_published)
 
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
-    """Write the estimates of the published groups of regions first ... last - 1: the arrays of `EstimatedGroups`."""
+    """Write the estimates, as `EstimatedGroups`, of the published groups of regions first ... last - 1."""
     folder = run.noisy_folder(level, EstimatedGroups.MADE, first)
     unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
 
@@ -80,7 +80,7 @@ def _words(
 
 
 def _taken(run: DetailedRun, level: Level, groups: NDArray[np.int64], stage: str, name: str) -> NDArray[np.int64]:
-    """Return the values of these groups in an array that a stage saves piece by piece."""
+    """Return the values of these groups from an array that a stage saves in pieces."""
     domain = load_domain(run, level)
     width = len(domain.iterations)
     starts = np.array([first * width for first, _ in domain.pieces()])
@@ -109,7 +109,7 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
 
 
 def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:
-    """Return what is added to each cell of the tables, in the order of `PublishedGroups`."""
+    """Return the change of each cell of the tables, in the order of `PublishedGroups`."""
     added = np.zeros(len(published.cells), np.int64)
     for detail, width in enumerate(WIDTHS.tolist()):
         rows = published.detail == detail
@@ -120,7 +120,7 @@ def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.i
 
 
 def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> PooledTotals:
-    """Return the totals; those of iterations that are sums of Detailed ones are combined with these sums.
+    """Return the totals, those of sums of Detailed iterations combined with these.
 
     All parts count, suppressed ones too: their totals before suppression are unbiased given their details.
     """
@@ -140,13 +140,13 @@ def _equated(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
 
 
 def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: PooledTotals) -> NDArray[np.bool_]:
-    """Return groups without a table whose total exceeds their state's or county's by more than noise explains."""
+    """Return the groups without a table whose total exceeds their state's or county's by more than noise explains."""
     dropped = np.zeros(len(groups), np.bool_)
     domain = load_domain(run, level)
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)
     for ancestor, digits in ancestors(run, level).items():
         above = load_domain(run, ancestor)
-        position_above = pd.Index(above.iteration_codes).get_indexer(pd.Index(codes))  # -1 for none
+        position_above = pd.Index(above.iteration_codes).get_indexer(pd.Index(codes))  # -1: not there
         region_above = np.searchsorted(np.array(above.region_ids), ids.astype(f"U{digits}"))
         region, position = np.divmod(groups, len(codes))
         rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))

@@ -27,7 +27,7 @@ TITLE = "Detailed DHC-A by SafeTab-P"
 class Setting:
     """The measured levels of one jurisdiction, with budgets and stabilities.
 
-    thresholds: the noisy totals from which a group of a level has a table by age; NEVER for none.
+    thresholds: by level, the noisy totals from which a group has a table by age; NEVER for a table that no group has.
     """
 
     source: str
@@ -41,7 +41,7 @@ class Setting:
 
 
 def read_settings(path: Path) -> list[Setting]:
-    """Read a config.json or its directory, or a release or its manifest.json; a setting for each jurisdiction.
+    """Read a config.json or its directory, or a release or its manifest.json; return a setting per jurisdiction.
 
     Raises Refused with the first fault, in one line.
     """
@@ -71,7 +71,7 @@ def read_settings(path: Path) -> list[Setting]:
 
 
 def _by_age(thresholds: Sequence[int]) -> tuple[int, ...]:
-    """Return the thresholds of the tables by age. Raises ValueError or TypeError for anything else."""
+    """Return the thresholds of the tables by age. Raises ValueError or TypeError for invalid ones."""
     return tuple(int(threshold) for threshold, _ in zip(thresholds, BY_AGE, strict=True))
 
 

@@ -1,7 +1,6 @@
-"""manifest.json and report.html of a release: what it is and how it was made, with nothing exact about persons.
+"""manifest.json and report.html of a release: what it is and how it was made, without exact counts of persons.
 
-The report is one page for a review board, with pictures; one file, offline. It shows the content of the manifest:
-nothing that is not in the release.
+The report is one offline page for a review board, with charts. It shows the content of the manifest only.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from tasks.safetab.domain import Domain, equalities, load_domain
 from tasks.safetab.levels import Level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
-from tasks.safetab.persons.description import description
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
 from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
 from tasks.safetab.persons.level_budgets import TITLE
 from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
 from tasks.safetab.persons.suppression import suppression_threshold
+from tasks.safetab.persons.tables import description
 
 STATEMENTS = {
     "guarantee": GUARANTEE,
-    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "margins": "Each count in the Parquet files has its margin of error, the smallest m with "
     "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before suppression and clipping. It "
     "is that of all noisy counts, published or not: of small groups those with high noise are published more often.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
@@ -68,8 +67,8 @@ def describe_release(
 ) -> None:
     """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
 
-    `published` holds the numbers of groups by published detail, `spine` one line about the spine branch, `estimated`,
-    where estimates were made, the number of groups that the ancestor test left out of them.
+    published: the number of groups by published detail. spine: one line about the spine branch. estimated: if estimates
+    were made, how many groups the ancestor test dropped.
     """
     by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
     manifest = release_facts(
@@ -92,14 +91,14 @@ def describe_release(
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
-    """Return what a release says in words."""
+    """Return the statements of a release in words."""
     return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 
 def level_facts(
     configuration: Configuration, domain: Domain, queries: LevelQueries | None, groups: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the facts of a level: its domain, thresholds and noise, and its published groups by detail."""
+    """Return the facts of a level: its domain, thresholds, noise, and number of published groups by detail."""
     return {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
@@ -114,8 +113,8 @@ def level_facts(
 def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     """Return how the estimates of a level were made.
 
-    By detail: the weight of pooling, deviations and margins far from any threshold, and how close to one the stage-1
-    answer is corrected for having chosen the detail.
+    By detail: the weight of pooling, deviations and margins far from any threshold, and the distance from a threshold
+    within which the stage-1 answer is corrected for having chosen the detail.
     """
     queries, codes = load_queries(run, level), load_domain(run, level).iteration_codes
     details = {}
@@ -141,7 +140,7 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
 
 
 def groups_published(manifest: Mapping[str, Any]) -> TextTable:
-    """Return the number of groups that a release has on each level, and that of the level's domain."""
+    """Return the number of published groups of each level, and of all groups of its domain."""
     rows = [
         [name, f"{sum(level['groups_published'].values()):,}", f"{level['groups']:,}"]
         for name, level in manifest["levels"].items()
@@ -179,7 +178,7 @@ def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manif
 
 
 def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str, Any], *, truth: bool) -> InShort:
-    """Return what was published, and by level the margin of a count and from which size a total is within a tenth."""
+    """Return what was published and, by level, a count's margin and the size from which a total is within a tenth."""
     published = [
         f"Persons of {where} by detailed race, ethnicity or tribe, and by sex and age where a group is large enough: "
         f"{sum(row['published'] for row in rows):,} groups of {sum(row['groups'] for row in rows):,} possible ones.",
@@ -209,7 +208,7 @@ def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str,
 
 
 def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, spend: Spend | None) -> dict[str, Any]:
-    """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
+    """Return the row of a level: its groups, noise and published counts. Without noise, it has no margins."""
     published = facts["groups_published"]
     noise = facts.get("queries", {})
     budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
@@ -241,7 +240,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, s
 
 
 def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
+    """Draw each level's margins, the sizes at which its tables change, and its suppression threshold."""
     series = {
         "margin of a published count": Series("circle", [row["margins"]["total"] for row in rows]),
         "margin of the first answer": Series("ring", [row["step_1"] for row in rows]),
@@ -254,7 +253,7 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Draw the size from which a group's total has its table and a margin of at most a tenth of it."""
+    """Draw the size from which a group has a table and a total's margin is at most a tenth of it."""
     place = RELATIVE.index(DRAWN)
     series = {
         f"as {AGES_NAMES[name]}": Series(MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES

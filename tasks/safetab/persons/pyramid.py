@@ -1,7 +1,7 @@
 """A sex-by-age table as a population pyramid.
 
-As demographers draw it: a bar is as high as its age group is wide and as long as the group has persons per year of age,
-so that areas are persons and neighbouring groups of different width can be compared.
+Demographers' convention: a bar's height is the width of its age group, and its length the persons per year of age.
+Areas are persons, and age groups of different widths compare.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tasks.safetab.persons.details import age_label
 from tasks.safetab.persons.person import LAST_AGE
 
 DRAWN_TO = 100  # the age at which the last, open group ends in the picture
-SIDES = {"male": (206, -1), "female": (274, 1)}  # where the zero of a side is, and its direction
+SIDES = {"male": (206, -1), "female": (274, 1)}  # x of a side's zero, and its direction
 LENGTH = 196.0  # of an axis
-TOP, YEAR = 40.0, 4.4  # where age 100 is, and the height of a year
+TOP, YEAR = 40.0, 4.4  # y of age 100, and the height of a year
 BOTTOM = TOP + DRAWN_TO * YEAR
-LABELS_APART = 14  # the least between two labels of ages
+LABELS_APART = 14  # the least distance of two age labels
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Share:
 
 
 def share(count: float, margin: float, total: float, total_margin: float) -> Share | None:
-    """Return a sum of cells as a share of all cells, its margin to first order (delta method); None without a total.
+    """Return a sum of cells as a share of all cells, its margin to first order (delta method); None if the total is 0.
 
-    The error of x / T is (e_x - p e_T) / T. The cells' noise is independent and T has the cells of x among its own, so
-    Var(e_x - p e_T) = (1 - 2p) Var e_x + p^2 Var e_T; margins stand for the standard deviations.
+    The error of x / T is (e_x - p e_T) / T. The cells' noise is independent and T includes the cells of x, so Var(e_x -
+    p e_T) = (1 - 2p) Var e_x + p^2 Var e_T; margins stand for the standard deviations.
     """
     if total <= 0:
         return None
@@ -116,8 +116,8 @@ class Bar:
 class Drawing:
     """A pyramid in the units of its picture, which is 480 wide.
 
-    labels: ages with their height. below: the axis of the bars' lengths, as (text, distance from zero); above: that
-    of shares, where there is one.
+    labels: ages with their height. below: the axis of the bars' lengths, as (text, distance from zero). above: the axis
+    of shares, or empty.
     """
 
     height: float
@@ -227,7 +227,7 @@ def _figure(value: float) -> str:
 
 
 def _labels(ages: Sequence[AgeRow]) -> list[tuple[str, float]]:
-    """Return the first age of every group; where they are too near each other, every tenth year and the open group."""
+    """Return the first age of every group; if they are too close, every tenth year and the open group."""
     starts = [row.first for row in ages]
     if any((b - a) * YEAR < LABELS_APART for a, b in pairwise(starts)):
         starts = [age for age in range(0, starts[-1], 10) if starts[-1] - age >= LABELS_APART / YEAR] + starts[-1:]

@@ -15,21 +15,21 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
-from tasks.safetab.description import write_tabulated
 from tasks.safetab.group_tables import groups_by_detail, load_final, write_table
 from tasks.safetab.levels import Level
 from tasks.safetab.persons.manifest import describe_release
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
+from tasks.safetab.release_tables import write_tabulated
 
 
 def stage_release(
     run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction, out: Path, options: Mapping[str, object], spine: str
 ) -> None:
-    """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest.
+    """Write the whole release into its staging folder: the tables of every level, their groups, report and manifest.
 
-    `spine` is the line that the manifest says of the spine branch; where it ends in SEE_SPINE, the branch's files lie
-    in the folder already. Everything else there is of an earlier try and goes.
+    spine: the manifest's line about the spine branch; if it ends in SEE_SPINE, the branch's files are in the folder
+    already. All other files there are left from an earlier try and removed.
     """
     levels = run.parameters.configuration.levels(jurisdiction)
     staged = open_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
@@ -48,5 +48,5 @@ def stage_release(
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:
-    """Return how many estimates of a level the ancestor test left out."""
+    """Return how many estimates of a level the ancestor test dropped."""
     return sum(int(piece.dropped.sum()) for piece in load_final(run, level, EstimatedGroups))

@@ -1,6 +1,6 @@
 """A Detailed DHC-A run: its config.json (docs/spec/files.md#configjson), and its confidential directory.
 
-Besides what every SafeTab run has (tasks/safetab/run.py) there are in the directory:
+The directory has, besides the files of every SafeTab run (tasks/safetab/run.py):
 ```
 prepared/                    estimators/NUMBER
 noisy/LEVEL/totals           the details of groups, chosen by their noisy totals
@@ -50,6 +50,6 @@ class Configuration(SafeTabConfiguration):
 
 @dataclass(frozen=True)
 class DetailedRun(SafeTabRun):
-    """A handle on a Detailed DHC-A run: only the path of its directory, so that it may be shown and stored."""
+    """A handle on a Detailed DHC-A run: only the path of its directory, so it may be shown and stored."""
 
     KIND, CONFIGURATION = PERSON, Configuration

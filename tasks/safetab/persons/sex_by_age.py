@@ -1,6 +1,6 @@
 """Sex by age: step 2 of Algorithm 2, and the marginals of section 5.3.1.
 
-Every group is counted afresh at the detail that step 1 chose, with the rest of its budget.
+Step 2 measures every group at the detail that step 1 chose, with the rest of its budget.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the noisy tables of the groups in regions first ... last - 1.
 
-    Arrays `total` (`narrowest`, one per group: measured, or for a sex-by-age group the sum of its cells) and, for each
+    Arrays: `total` (`narrowest`, one per group: measured, or the sum of a sex-by-age group's cells) and, for each
     detail, `age4`, `age9`, `age23` (int64, groups at that detail x cells, in the order of the groups).
     """
     folder = run.noisy_folder(level, "sex_by_age", first)

@@ -1,4 +1,4 @@
-"""Suppression (paper 5.3.2): small noisy totals of sub-state groups are not published. The groups that are."""
+"""Suppression (paper 5.3.2): groups below the state with small noisy totals are not published."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
 
 @dataclass(frozen=True)
 class PublishedGroups(GroupTables):
-    """The tables of the published groups of a level: a total (T1), and sex by age (T2) for those that have ages."""
+    """The tables of the published groups of a level: a total (T1), and sex by age (T2) for groups with ages."""
 
     TABLES, CELLS = TABLES, WIDTHS
     BUDGET, MADE, FINAL = PERSONS, "published_groups", "final_groups"
@@ -33,7 +33,7 @@ class EstimatedGroups(PublishedGroups):
     """Estimates of the published groups of a level.
 
     margin: int64 array; the 95% margin of error of each total.
-    dropped: bool array; the groups that the ancestor test leaves out of the estimates.
+    dropped: bool array; whether the ancestor test dropped the estimate.
     """
 
     MADE, FINAL = "estimated_groups", "final_estimated_groups"
@@ -43,11 +43,11 @@ class EstimatedGroups(PublishedGroups):
     dropped: NDArray[np.bool_]
 
     def released(self) -> Self:
-        """Return the groups that are released: those that were not dropped."""
+        """Return the released groups: those that were not dropped."""
         return self.take(np.flatnonzero(~self.dropped))
 
     def numbers(self, name: str, detail: int, margins: Margins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of a table, and their margins. A cell's is the count's, which covers the estimate too."""
+        """Return the rows of a table and their margins. A cell has its count's margin, which covers the estimate."""
         numbers, margin = super().numbers(name, detail, margins)
         rows, draws, width = self.detail == detail, self.TABLES[name][detail].draws, WIDTHS[detail]
         of_total = self.margin[rows][:, None]
@@ -56,10 +56,10 @@ class EstimatedGroups(PublishedGroups):
 
 
 def suppression_threshold(configuration: Configuration, level: Level, queries: LevelQueries | None) -> int | None:
-    """Return the largest noisy total that is suppressed in a level, None where nothing is (paper eq. 12).
+    """Return the largest noisy total that a level suppresses, or None if it suppresses nothing (paper eq. 12).
 
-    Nation and state are never suppressed. Without noise, so without queries, the threshold is 0 where a
-    zero_suppression_chance is set (docs/spec/safetab-p.md#suppression).
+    Nation and state suppress nothing. For exact counts (no queries) the threshold is 0 if a zero_suppression_chance is
+    set (docs/spec/safetab-p.md#suppression).
     """
     chance = configuration.zero_suppression_chance
     if level.nation_or_state or not chance:
@@ -73,7 +73,7 @@ def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
 
 
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
-    """Write the published groups of regions first ... last - 1: the arrays of `PublishedGroups`."""
+    """Write the published groups, as `PublishedGroups`, of regions first ... last - 1."""
     folder = run.noisy_folder(level, PublishedGroups.MADE, first)
     unless_done(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
 

@@ -1,8 +1,8 @@
-"""The tables that a tabulation system would publish of a release (SafeTab-P, section 5.3.4), by post-processing.
+"""Post-process a release into the tables that a tabulation system would publish (SafeTab-P, section 5.3.4).
 
-Negative counts become 0. Then a group is suppressed, with its table, whose total "alone" is greater than the total of
-the same region "alone or in any combination". The paper names both rules and not their order; after the first a
-contradiction is one that a reader would see. A group whose partner was not published is not compared.
+First, negative counts become 0. Then a group and its table are suppressed if its total "alone" exceeds the total "alone
+or in any combination" of the same region. The paper names both rules, not their order; in this order, the
+contradictions are those that a reader would see. A group whose partner was not published is not compared.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.errors import Refused
-from tasks.geography.public_regions import REGION
+from tasks.geography.public_regions import REGION_COLUMNS
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import write_files
 from tasks.releases.datapackage import write_descriptions
 from tasks.releases.description import Column, Description, Table, integer
 from tasks.releases.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in
-from tasks.safetab.description import ITERATION, ITERATIONS, OF_GROUP
 from tasks.safetab.levels import Level, named_level
-from tasks.safetab.persons import description as released
+from tasks.safetab.persons.tables import description as release_description
+from tasks.safetab.release_tables import ITERATION, ITERATIONS, OF_GROUP
 
 TABULATED = "as a tabulation system would publish it"  # added to the title of the release
 ALONE, COMBINED = " alone", " alone or in any combination"
 CHANGES_FILE, GROUPS_FILE = "changes.csv", "changed-groups.csv"
 GROUP = ["REGION_ID", "ITERATION_CODE"]
-WORDS = {  # of what was changed at a level, a count a rule
+WORDS = {  # what changed at a level; each rule has a count
     "groups": "groups of the release",
     "negative_totals": "totals (T1) that were negative and are 0",
     "negative_cells": "counts by sex and age (T2) that were negative and are 0",
@@ -53,7 +53,7 @@ CHANGES = Table(
 GROUPS = Table(
     "Which groups were changed, or not compared, and why",
     (
-        *REGION,
+        *REGION_COLUMNS,
         ITERATION,
         Column("change", "code", "what was changed, or not"),
         integer("rows", "rows", "how many rows of the group"),
@@ -72,7 +72,7 @@ OF_HOUSEHOLDS = (
 
 
 def partners(names: Mapping[str, str]) -> dict[str, str]:
-    """Return by the code of an iteration "alone" that of the same one "alone or in any combination"."""
+    """Return, by the code of an iteration "alone", the code of its partner "alone or in any combination"."""
     codes = {name: code for code, name in names.items()}
     return {
         code: codes[other]
@@ -82,7 +82,7 @@ def partners(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def contradicted(totals: pd.DataFrame, partner: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the groups, by region and iteration, that exceed their partner, and those without one to compare with."""
+    """Return the groups, by region and iteration, that exceed their partner, and those whose partner is missing."""
     alone = totals.assign(PARTNER=totals["ITERATION_CODE"].map(partner)).dropna(subset="PARTNER")
     partners = totals.rename(columns={"ITERATION_CODE": "PARTNER", "COUNT": "MOST"})
     pairs = alone.merge(partners[["REGION_ID", "PARTNER", "MOST"]], how="left", on=["REGION_ID", "PARTNER"])
@@ -90,12 +90,12 @@ def contradicted(totals: pd.DataFrame, partner: Mapping[str, str]) -> tuple[pd.D
 
 
 def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
-    """Write OUT with the tables of a release under both rules, and what they changed. Raises Refused."""
+    """Write OUT with the tables of a release under both rules, and what these changed. Raises Refused."""
     require_release(release)
     manifest = read_manifest(release)
     if not str(manifest["release"]).startswith("Detailed DHC-A"):
         instead = OF_HOUSEHOLDS * str(manifest["release"]).startswith("Detailed DHC-B")
-        raise Refused(f"{release} is not a release of the Detailed DHC-A, which alone das tabulate takes{instead}")
+        raise Refused(f"{release}: das tabulate takes only a release of the Detailed DHC-A{instead}")
     if "tabulated" in manifest:
         raise Refused(f"{release} was made by das tabulate: give the release that it was made from")
     if manifest.get("NOT_PRIVATE"):
@@ -120,8 +120,8 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Return the description of the tables, given their manifest: the release's, and what was changed."""
-    of_release = released.description(manifest)
+    """Describe the tables of a tabulated release, given its manifest: the release's, and the changes."""
+    of_release = release_description(manifest)
     tables = tuple(replace(table, dependent=True) if table.has_counts else table for table in of_release.tables)
     return Description((*tables, CHANGES, GROUPS), of_release.noise, of_release.names)
 

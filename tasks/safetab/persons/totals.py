@@ -31,9 +31,9 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     domain = load_domain(run, level)
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
-    answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group has one query, in sex by age
+    answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group has one query, asked in sex by age
     noise = open_noise(run, level)
-    noisy_total = noise.totals("stage_1", DETAILS[TOTAL], first * width, answering)  # 0 where nothing is asked
+    noisy_total = noise.totals("stage_1", DETAILS[TOTAL], first * width, answering)  # 0 where not asked
     np.add(noisy_total, exact_total, out=noisy_total, where=answering)
     thresholds = run.parameters.configuration.thresholds[PERSONS][level]
     detail = np.searchsorted(thresholds, noisy_total, side="right").astype(np.uint8)

@@ -1,6 +1,6 @@
 """Measure errors of the TopDown Algorithm on marked data, by level and off-spine entity, and average them.
 
-Every seed gives a spine its own noise, and all estimators the same. Errors are those of the released blocks, summed to
+A seed gives each spine its own noise, shared by all estimators. Errors are those of the released blocks, summed to
 entities; they are also compared with the margins of error.
 """
 
@@ -40,24 +40,23 @@ from tasks.top_down.spines import make_spine
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
 }
-SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
-ALL = -1  # instead of a class of size: all of them
+SIZES = (0, 1, 10, 50, 250, 1000)  # smallest true counts of the size classes
+ALL = -1  # all size classes together
 COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
 TARGET = ("areas", "met")
 LEAST_PERSONS, POINTS = 500, 0.05  # of the redistricting target
-LEAST_ERROR = 0.01  # of a standard error that is not that of a declared count
+LEAST_ERROR = 0.01  # a smaller standard error belongs to a declared count
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
 
 class Measured(NamedTuple):
-    """The errors measured on a spine, or on several.
+    """The errors measured on one or several spines.
 
-    errors: sums of errors by spine, seed, estimator, level, quantity and class of size. coverage: by spine, seed,
-    estimator, level, quantity, and whether entities cut block groups (`cut`): the number of counts n, how many of them
-    are within 1.96 standard errors of the truth, and the sum of the squares of errors over standard errors; of the
-    release (released) and of the unbiased estimate (unbiased). `width`: the sum of the standard errors. target: by
-    spine, seed, estimator and level the areas of 500 and more persons, and how many have the share of their largest
-    group within 5 points (met).
+    errors: sums of errors by spine, seed, estimator, level, quantity and size class. coverage: by spine, seed,
+    estimator, level, quantity, and whether entities cut block groups (`cut`): the number of counts n, the number within
+    1.96 standard errors of the truth, and the sum of squares of errors over standard errors, for the release (released)
+    and the unbiased estimate (unbiased). `width`: the sum of the standard errors. target: by spine, seed, estimator and
+    level, the areas of 500 or more persons, and how many have the share of their largest group within 5 points (met).
     """
 
     errors: pd.DataFrame
@@ -71,9 +70,9 @@ def measure_errors(
     seeds: Sequence[int],
     estimators: Sequence[Estimator] = ESTIMATORS,
 ) -> Measured:
-    """Measure and estimate once a seed and estimator, on the histograms of marked data; return the errors.
+    """Measure and estimate once per seed and estimator, on the histograms of marked data; return the errors.
 
-    Raises Refused where a law of the spine cannot be drawn.
+    Raises Refused if a law of the spine cannot be drawn.
     """
     pieces, design = run.product_states, run.design
     check_costs(run, workers)
@@ -96,7 +95,7 @@ def measure_errors(
 
 
 def refuse_unmarked(run: MeasuredRun) -> None:
-    """Refuse a run on data that is not marked synthetic or public."""
+    """Raise Refused for a run on data that is not marked synthetic or public."""
     if run.validated.mark is None:
         raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
 
@@ -104,9 +103,9 @@ def refuse_unmarked(run: MeasuredRun) -> None:
 def repetitions(
     run: MeasuredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator]
 ) -> Iterator[tuple[int, Estimator]]:
-    """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates are there.
+    """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates exist.
 
-    Margins stay: they are those of gls, which comes first. Raises Refused for data that is not marked.
+    Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
     """
     refuse_unmarked(run)
     mark_repetition(run)
@@ -127,7 +126,7 @@ class Entities:
     """The entities of one level of a state that have blocks.
 
     level: a key of LEVELS. codes: public codes, or numbers. of_block: the entity of each block, -1 outside all.
-    present: which of the family's areas they are.
+    present: their places among the family's areas.
     """
 
     level: str
@@ -144,7 +143,7 @@ class Entities:
 
 
 def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
-    """Yield the entities of every level that a state has; they are found once, for many seeds and estimators."""
+    """Yield the entities of every level of a state; they are found once for all seeds and estimators."""
     path = run / f"accuracy/{product}/{state}"
     if not path.exists():
         save_object(path, list(_find(run, product, state)))
@@ -174,9 +173,9 @@ def _present(level: str, codes: IntArray, of_block: IntArray) -> Entities:
 
 
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return sums over a state's entities by level and quantity, as `Measured` holds them.
+    """Return sums over a state's entities by level and quantity, as in `Measured`.
 
-    Of errors by class of the true size, of coverage, and of the redistricting target.
+    They are sums of errors by class of the true size, of coverage, and of the redistricting target.
     """
     schema = SCHEMAS[product]
     counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
@@ -210,10 +209,10 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
 
 
 def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
-    """Return the number of areas of 500 and more persons, and of those whose largest group is well released.
+    """Return the number of areas of 500 or more persons, and the number whose largest group is released well.
 
-    true, released: (areas, groups) that share out the persons. A group is well released where its share of the persons
-    is within 5 percentage points of the true share, as the Census Bureau set for redistricting.
+    true, released: (areas, groups) that partition the persons. A group is released well if its share of the persons is
+    within 5 percentage points of the true share, the Census Bureau's target for redistricting.
     """
     persons = true.sum(axis=1)
     chosen = np.flatnonzero(persons >= LEAST_PERSONS)
@@ -224,7 +223,7 @@ def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
 
 
 def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
-    """Yield for all counts, and for each class of true size, their number and sums of errors."""
+    """Yield the number and the sums of errors of all counts, and of each class of true size."""
     size = np.searchsorted(SIZES, true, side="right") - 1
     for number in (ALL, *np.unique(size).tolist()):
         chosen = np.ones(len(size), bool) if number == ALL else size == number
@@ -233,7 +232,7 @@ def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]
 
 
 def size_words() -> dict[int, str]:
-    """Return the classes of size in words, by number."""
+    """Return the words of the size classes, by number."""
     ends = (*SIZES[1:], None)
     return {
         at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
@@ -242,7 +241,7 @@ def size_words() -> dict[int, str]:
 
 
 def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
-    """Return the sums that COVERAGE names; a standard error of 0 is that of a declared count, which is exact."""
+    """Return the sums that COVERAGE names. A standard error of 0 belongs to a declared count, which is exact."""
     noisy = error > LEAST_ERROR
     scores = [values[noisy] / error[noisy] for values in (released, unbiased)]
     within = [int((np.abs(z) <= Z95).sum()) for z in scores]
@@ -251,7 +250,7 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
 
 
 def _margins(run: TopDownRun, product: ProductName, state: str, entities: Entities) -> Margins | None:
-    """Return the margins of a level's entities, None where there are none; "obg" are the optimized spine's own."""
+    """Return the margins of a level's entities, or None; "obg" are the optimized spine's own."""
     name = "Block_Group" if entities.level == "obg" and run.design.kind == "optimized" else entities.level
     found = load_margins(run, product, state, name)
     if found is None:
@@ -263,7 +262,7 @@ def covered(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
     coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
-    of errors over standard errors, 1 where standard errors are right. error: the mean standard error.
+    of errors over standard errors, 1 if standard errors are right. error: the mean standard error.
     """
     keys = ["product", "level", "quantity", "cut", "estimator", "spine"]
     sums = table.groupby(keys, as_index=False, sort=False)[list(COVERAGE)].sum()
@@ -291,10 +290,9 @@ def targeted(table: pd.DataFrame) -> pd.DataFrame:
 def averaged(table: pd.DataFrame) -> pd.DataFrame:
     """Return error measures by product, level, quantity, size, spine and estimator.
 
-    Means over the seeds, those of rmse over its squares; `sd` is the standard deviation of the mean absolute error from
-    seed to seed. ratio, ratio_sd: the same of the mean absolute error over topdown's on the same noise; empty where
-    that was not run, or is 0. mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all
-    seeds.
+    Means over the seeds (for rmse, of squares). sd: the standard deviation of the mean absolute error between seeds.
+    ratio, ratio_sd: the same for the mean absolute error over topdown's on the same noise; empty if topdown was not run
+    or has 0. mape, within_5_percent, within_5, outliers: as `Closeness.shares`, over all counts and seeds.
     """
     sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
     by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, square=sums.rmse**2)

@@ -1,6 +1,6 @@
-"""Predicted errors of the redistricting data: the stand-in and spine of a run on marked data, and what they predict.
+"""Predicted errors of the redistricting data: the stand-in and spine of a run on marked data, and their predictions.
 
-The run is validated and counted like any other, and never charged or measured.
+The run is validated and counted like any other, but never charged or measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tasks.top_down.run_plan import Design, ProductName
 from tasks.top_down.source import load_histograms
 
 OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # of the spine: no family of areas has these geounits
-BASE = 16  # of the number in which each level's share is a digit
+BASE = 16  # of a number whose digits are the levels' shares
 MEAN_OF_NORMAL = (2 / np.pi) ** 0.5  # mean absolute value over standard deviation
 EXACT = (TOTAL, "votingage*cenrace")  # queries with exact standard errors
 
@@ -63,8 +63,8 @@ class Target:
 class RunForecast:
     """Predict the errors of one product of a run, by level or kind of area, over all its states.
 
-    with_below: those of generalized least squares, in place of the program's estimates. Raises Refused for data that is
-    not marked: its errors, and shares chosen by them, would reveal exact counts.
+    with_below: predict generalized least squares instead of the program's estimates. Raises Refused for unmarked data,
+    whose exact counts the errors, and shares chosen by them, would reveal.
     """
 
     def __init__(self, run: TopDownRun, product: ProductName, *, with_below: bool) -> None:
@@ -77,24 +77,24 @@ class RunForecast:
         self.quantities = np.array(self._states[0].quantities)
 
     def weights(self, allocation: Allocation) -> Weights:
-        """Return the part of the budget that each query has, on the levels of the run's spine."""
+        """Return each query's part of the budget on the levels of the run's spine."""
         return weights_of(allocation.on(self._levels))
 
     @property
     def predicted_levels(self) -> tuple[str, ...]:
-        """Return the levels of the spine whose budgets shape the errors."""
+        """The levels of the spine whose budgets affect the errors."""
         return self._states[0].stand_in.spine.levels
 
-    def held(self, kept: Sequence[str]) -> list[str]:
-        """Return the levels whose shares a search holds: those kept, and the root, whose errors are not predicted."""
+    def fixed_levels(self, kept: Sequence[str]) -> list[str]:
+        """Return the levels with a fixed share in a search: `kept`, and the root, whose errors are not predicted."""
         return [level for level in self._levels if level in kept or level not in self.predicted_levels]
 
     def best(self, allocation: Allocation, aims: Aims, kept: Sequence[str]) -> Weights:
         """Return the weights with the smallest predicted errors at the same budget."""
-        return best_shares(self.mean_errors, self.weights(allocation), aims, self.held(kept))
+        return best_shares(self.mean_errors, self.weights(allocation), aims, self.fixed_levels(kept))
 
     def errors(self, weights: Weights) -> dict[str, Errors]:
-        """Return the errors of all areas by level, those of one state after the other's."""
+        """Return the errors of all areas by level, the states' concatenated."""
         found = [state.errors(weights, with_below=self._with_below) for state in self._states]
         levels = dict.fromkeys(level for errors in found for level in errors if level in OWN_LEVELS or level.islower())
         return {
@@ -131,7 +131,7 @@ class RunForecast:
         return {words: float(bias[size == at].mean()) for at, words in size_words().items() if (size == at).any()}
 
     def targets(self, weights: Weights) -> dict[str, Target]:
-        """Return how often the largest group of an area has its share of the persons within 5 points, by level."""
+        """Return, by level, how often an area's largest group is expected to have its share within 5 points."""
         found = {}
         for level, errors in self.errors(weights).items():
             counts = np.concatenate(list(self._group_counts(level)))
@@ -162,7 +162,7 @@ class RunForecast:
 
 
 def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
-    """Return the stand-in of a state, from the counts of a run on marked data, and its spine."""
+    """Return the stand-in and spine of a state, from the counts of a run on marked data."""
     blocks, design, spine = run.state(state), run.design, run.spine(product, state)
     counted = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     place = np.empty(spine.blocks, np.int64)
@@ -179,22 +179,22 @@ def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
 
 
 def production(design: Design, product: ProductName) -> Allocation:
-    """Return the shares of production at its budget; under pure DP, which it did not use, at the design's."""
+    """Return production's shares at its budget; under pure DP, which it did not use, at the design's."""
     given = None if design.definition == "zcdp" else design.allocations[product].budget
     return allocation_for(design.settings[product], given)
 
 
 def _levels(design: Design, product: ProductName, spine: Spine) -> tuple[str, ...]:
-    """Return the levels of the whole spine of which a state's forest is a part."""
+    """Return the levels of the whole spine; a state's forest has some of them."""
     root = () if design.jurisdiction == "pr" else (design.settings[product].levels[0],)
     return (*root, *spine.levels)
 
 
 def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArray]:
-    """Return, by level, how much of each level's budget a geounit has: (geounits, levels).
+    """Return each geounit's part of each level's budget: (geounits, levels), by level.
 
-    Under zCDP a bypass depends on fan-outs alone, so each level's share is followed through it as a digit of one
-    number. Under pure DP it depends on the shares: there a geounit has a multiple of its own level's.
+    Under zCDP a bypass depends on fan-outs only, so one number carries each level's share as a digit through it. Under
+    pure DP it depends on the shares; a geounit then has a multiple of its own level's.
     """
     design, spine, settings = run.design, run.spine(product, state), run.design.settings[product]
     allocation = design.allocations[product].on(_levels(design, product, spine))
@@ -214,9 +214,9 @@ def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArr
 
 
 def exact_errors(run: TopDownRun, allocation: Allocation) -> dict[Row, float]:
-    """Return the mean standard errors of persons by level of the spine and query: those of least squares over the tree.
+    """Return the mean standard errors of persons by level of the spine and query, under least squares over the tree.
 
-    `spine.variance`: nothing is declared, and no cell is known to be 0.
+    `spine.variance` assumes that nothing is declared and no cell is known to be 0.
     """
     design = run.design
     settings, power = design.settings["persons"], 1 if design.definition == "zcdp" else 2

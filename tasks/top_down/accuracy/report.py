@@ -1,4 +1,4 @@
-"""error.csv, coverage.csv, target.csv, error.html, board.svg: what spines and estimators buy. Of marked data."""
+"""Report errors of spines and estimators on marked data: error.csv, coverage.csv, target.csv, error.html, board.svg."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.top_down.accuracy.errors import LEVELS
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
 SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
-TARGET = 95.0  # per cent of the areas, of the Census Bureau
+TARGET = 95.0  # per cent of the areas: the Census Bureau's target
 CLOSE = {
     "mean error, %": "{mape_shown}",
     "within 5%": "{near_shown}",
@@ -48,7 +48,7 @@ def write_report(
     about: dict[str, str],
     target: pd.DataFrame,
 ) -> list[TextTable]:
-    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg; return a table of errors a quantity."""
+    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg; return a table per quantity."""
     errors.to_csv(out / "error.csv", index=False)
     coverage.to_csv(out / "coverage.csv", index=False)
     target.to_csv(out / "target.csv", index=False)
@@ -98,7 +98,7 @@ def write_report(
 
 
 def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
-    """Return by count and level how close counts of one spine and estimator are to the true ones."""
+    """Return, by count and level, how close counts of one spine and estimator are to the true ones."""
     shown = errors["quantity"].isin([quantity for of in SHOWN.values() for quantity in of])
     rows = errors[shown & (errors["size"] == "all") & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
     rows = rows.assign(of=rows["product"].map(PRODUCTS) + ": " + rows["quantity"], place=rows["level"].map(LEVELS))
@@ -108,7 +108,7 @@ def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTabl
 
 
 def with_percentages(rows: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return rows whose mean percentage error is empty where no true count is above 0."""
+    """Return rows, with an empty mean percentage error if no true count is above 0."""
     shown = rows.assign(
         mape_shown=[f"{value:.1f}%" if value == value else "" for value in rows["mape"]],
         near_shown=[f"{value:.1f}%" if value == value else "" for value in rows["within_5_percent"]],
@@ -117,7 +117,7 @@ def with_percentages(rows: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:
-    """Return by level the share of areas that meet the redistricting target, by spine and estimator."""
+    """Return, by level, the share of areas that meet the redistricting target, by spine and estimator."""
     rows = []
     for level, table in target.groupby("level", sort=False):
         by = table.set_index(["spine", "estimator"])["share"]
@@ -128,7 +128,7 @@ def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Te
 
 
 def _best_spines(errors: pd.DataFrame, kinds: Sequence[str], estimator: str) -> str:
-    """Return in words on which spine the total of persons is nearest to the truth, level by level."""
+    """Return in words the spine on which the total of persons is nearest to the truth, level by level."""
     chosen = (errors["product"] == "persons") & (errors["quantity"] == "total") & (errors["estimator"] == estimator)
     by = errors[chosen].set_index(["level", "spine"])["mae"]
     levels = [level for level in LEVELS if level in by.index] if len(kinds) > 1 else []
@@ -136,25 +136,25 @@ def _best_spines(errors: pd.DataFrame, kinds: Sequence[str], estimator: str) -> 
 
 
 def _verdict(target: pd.DataFrame) -> str:
-    """Return where the redistricting target is missed."""
+    """Return a sentence that names the levels that miss the redistricting target."""
     missed = target[target["share"] < TARGET]
     if missed.empty:
         return "It is met everywhere here."
     named = (
         f"{LEVELS[str(row['level'])]} ({SPINES[row['spine']]}, {row['estimator']})" for row in missed.to_dict("records")
     )
-    return f"It is missed here by: {', '.join(named)}; and met by all others."
+    return f"Here it is missed by {', '.join(named)} and met by all others."
 
 
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
-    """Return what is known of how far the errors of other draws would be."""
+    """Return a sentence about how errors vary with the draw of the noise."""
     if errors["sd"].isna().all():
         return "From one run, so one draw of the noise: differences of some per cent may be chance (--runs 3)."
     return f"Means of {about['Runs']} draws of the noise; a whisker is the standard deviation from draw to draw."
 
 
 def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:
-    """Return by level or class of size the number of entities, and by spine and estimator mean error and bias."""
+    """Return, by level or size class, the number of entities, and mean error and bias by spine and estimator."""
     rows = []
     for name, of_name in table.groupby(key, sort=False):
         measured = of_name.set_index(["spine", "estimator"])
@@ -164,16 +164,17 @@ def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[st
 
 
 def signed(value: float) -> str:
-    """Return a bias with its sign; 0 has none."""
+    """Return a bias with its sign; 0 has no sign."""
     return f"{value:+z.2f}".replace("-", "−").replace("+0.00", "0.00")
 
 
 def board_chart(
     errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str], where: str = ""
 ) -> dict[str, Any]:
-    """Draw the mean errors by count, level and estimator, on the last spine, or on both where two are compared.
+    """Draw the mean errors by count, level and estimator, on the last spine, or on both to compare two.
 
-    Levels with fewer than FEWEST areas are left to the tables. A change in per cent is of means over several seeds.
+    Levels with fewer than FEWEST areas appear in the tables only. A change in per cent compares means over several
+    seeds.
     """
     product = "persons" if "persons" in set(errors["product"]) else "units"
     shown = kinds if len(kinds) == 2 else kinds[-1:]
@@ -214,7 +215,7 @@ def board_chart(
 def _change(
     errors: pd.Series, spread: pd.Series, quantity: str, level: str, kind: str, estimators: Sequence[str]
 ) -> str:
-    """Return by how much gls changes the error of topdown; "" of one seed, whose difference may be chance."""
+    """Return gls's change of topdown's error; "" for a single seed, whose difference may be chance."""
     found = [float(errors.get((quantity, level, kind, name), np.nan)) for name in estimators]
     if all(value == 0 for value in found):
         return "exact"

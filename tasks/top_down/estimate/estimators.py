@@ -1,4 +1,4 @@
-"""The stage "estimate": the program of 2020, or our own estimator; a truth takes the exact histograms."""
+"""The stage "estimate": the program of 2020, or generalized least squares; a truth takes the exact histograms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def estimate(run: MeasuredRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
+    """Estimate the histograms of every geounit of every product of a run; a truth takes the exact ones."""
     if is_truth(run):
         workers.map(run.descents[0].title, run, take_exact, run.product_levels)
     else:
@@ -43,9 +43,9 @@ def estimate_from(source: Source, workers: Workers) -> None:
 
 
 def take_exact(run: MeasuredRun, product: str, state: str, level: str) -> None:
-    """Save exact histograms where estimates go: what estimation without noise would find.
+    """Save exact histograms as estimates: the result of estimation without noise.
 
-    Raises Failed where the run is authorized to draw noise: only a truth shows exact counts.
+    Raises Failed if the run is authorized to draw noise: only a truth shows exact counts.
     """
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")
@@ -57,7 +57,7 @@ def take_exact(run: MeasuredRun, product: str, state: str, level: str) -> None:
 def tree_answers(
     source: Source, product: str, state: str, measured: StateAnswers, parents: Estimates | None
 ) -> OwnAnswers:
-    """Return what the children of these parents, or the roots, are estimated from: their information.
+    """Return the answers of `spine.gls` for the children of these parents, or for the roots: their information.
 
     Blocks are estimated from their own answers.
     """

@@ -1,13 +1,13 @@
-"""Estimate from the top of the spine down to the blocks, in batches that do not depend on each other.
+"""Estimate from the top of the spine down to the blocks, in independent batches.
 
-    nation and its states' parts   one batch, where the US level is measured
-    states                         a batch a state: its parts and their counties
+    nation and its states' parts   one batch, if the US level is measured
+    states                         a batch per state: its parts and their counties
     tracts                         batches of counties
     blocks                         batches of tracts: their block groups and blocks
 
 Other hierarchies than the nation's have other stages (`Source.descents`).
 
-A batch reads the estimates of its parents and measures the levels below them. A batch that exists is not made again.
+A batch reads the estimates of its parents and measures the levels below them. An existing batch is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
+import spine.top_down as engine  # its compiled functions, and numba, are imported at first use
 from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object
 from tasks.lifecycle.workers import Workers
@@ -34,12 +34,12 @@ SOLVES = "solves"
 def own_answers(
     _source: Source, _product: str, _state: str, measured: StateAnswers, _parents: Estimates | None
 ) -> engine.OwnAnswers:
-    """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
+    """Return the program's answers for the children of these parents, or for the roots: their own noisy answers."""
     return engine.OwnAnswers(measured.plan, measured)
 
 
 def estimate_by_topdown(source: Source, workers: Workers, answers: Answers = own_answers) -> None:
-    """Estimate the histograms of all geounits of every product; answers: what each batch is estimated from."""
+    """Estimate the histograms of all geounits of every product. answers: returns the answers of a batch."""
     top, *below = source.descents
     if source.validated.nation:
         nations = [(product, US, 0, None, US, "State", answers) for product in dict(source.product_states)]
@@ -61,9 +61,9 @@ def estimate_batch(
     lowest: str,
     answers: Answers,
 ) -> None:
-    """Estimate and save the levels below the geounits first ... last - 1 of a level; of the top level, itself as well.
+    """Estimate and save the levels below the geounits first ... last - 1 of a level; with the top level, also itself.
 
-    How the parents were solved is saved last of all. The parts of a state are read where the nation is measured.
+    The record of the solved parents is saved last. The parts of a state are read if the nation is measured.
     """
     done = source.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
     if done.exists():
@@ -91,7 +91,7 @@ def estimate_batch(
 
 def _parts_of_nation(source: Source, product: str, state: str) -> Estimates:
     """Read a state's parts from the estimates below the nation."""
-    assert isinstance(source, BlockSource)  # no other source has a nation
+    assert isinstance(source, BlockSource)  # only this source has a nation
     parts = load_histograms(source.estimates_folder(product, US, "State") / FIRST, Estimates)
     number = source.validated.states.index(state)
     ends = np.cumsum([0, *(len(summary.shares) for summary in source.summaries(product))])
@@ -100,7 +100,7 @@ def _parts_of_nation(source: Source, product: str, state: str) -> Estimates:
 
 
 def load_solves(source: Source, product: str, state: str) -> list[engine.Solve]:
-    """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
+    """Read the record of the solved parents of a state, or (US) of the nation; empty for a truth."""
     folder = source.estimates_folder(product, state, SOLVES)
     paths = complete(folder) if folder.exists() else []
     return [solve for path in paths for solve in load_object(path, list[engine.Solve])]
@@ -109,7 +109,7 @@ def load_solves(source: Source, product: str, state: str) -> list[engine.Solve]:
 def load_estimates(
     source: Source, product: str, state: str, level: str, first: int = 0, last: int | None = None
 ) -> Estimates:
-    """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
+    """Read the estimates of the geounits first ... last - 1 of a level, or of all its geounits."""
     paths = complete(source.estimates_folder(product, state, level))
     spine = source.spine(product, state)
     number = len(spine.starts[spine.levels.index(level)])

@@ -1,1 +1,1 @@
-"""What was published and is read again: noisy measurements and microdata."""
+"""Read published noisy measurements and microdata."""

@@ -1,4 +1,4 @@
-"""What is made of published measurements: estimates, or the measurements in das-flows' own layout. Neither is a run."""
+"""Write estimates of published measurements, or the measurements in das-flows' own layout. Neither is a run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def write_estimate(source: BlockSource, workers: Workers, staged: Path) -> None:
 def write_sources(
     sources: Sequence[S], workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]
 ) -> list[Path]:
-    """Write OUT/us and OUT/pr of published measurements, each whole; none before all of them are.
+    """Write OUT/us and OUT/pr of published measurements, only after all of them are complete.
 
-    write: `write_estimate`, or `write_own_layout` for an import. Raises Refused where OUT holds something.
+    write: `write_estimate`, or `write_own_layout` for an import. Raises Refused if OUT is not empty.
     """
     places = {source: out / source.folder for source in sources}
     for source, place in places.items():
@@ -47,6 +47,6 @@ def write_sources(
 
 
 def end_sources(directories: Sequence[RunDirectory], out: Path, folders: Collection[str] = ("us", "pr")) -> None:
-    """Remove the directories of sources, and what they staged of OUT's folders. Raises as `end_run` does."""
+    """Remove the directories of sources, and their staged parts of OUT's folders. Raises as `end_run` does."""
     for directory in directories:
         end_run(directory, *((out, folder) for folder in folders))

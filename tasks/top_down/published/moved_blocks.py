@@ -1,8 +1,8 @@
-"""Blocks of water that have records in the measurements of 2020, and the blocks in which the tables count them.
+"""Blocks of water with records in the measurements of 2020, and the blocks that count these records in the tables.
 
-The Census Bureau moved their records when it tabulated: noisy measurements name the first, published tables and
-microdata the second; both blocks of a pair are in one county. Source: U.S. Census Bureau, 2020 Redistricting Data File
-Least Squares Estimates, README, paragraph 7; 2020 Census Privacy-Protected Microdata File, technical documentation.
+The Census Bureau moved the records when it tabulated: noisy measurements have the first block of a pair, published
+tables and microdata the second; both are in one county. Source: U.S. Census Bureau, 2020 Redistricting Data File Least
+Squares Estimates, README, paragraph 7; 2020 Census Privacy-Protected Microdata File, technical documentation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOVED = {  # as measured: as tabulated, 15 digits each
 
 
 def as_tabulated(public: IntArray) -> IntArray:
-    """Return the blocks, codes of 16 digits, as the tables have them."""
+    """Return the tables' codes of blocks, all codes of 16 digits."""
     measured, tabulated = (long_codes(np.array(codes)).tolist() for codes in (list(MOVED), list(MOVED.values())))
     moved = dict(zip(measured, tabulated, strict=True))
     return np.array([moved.get(code, code) for code in public.tolist()], np.int64)

@@ -1,4 +1,4 @@
-"""The measurements of a release of das-flows as a source: read `measurements/`, and validate every answer."""
+"""The measurements of a das-flows release as a source: read `measurements/`, and validate every answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Names
 from tasks.top_down.spines import build_spines, save_spine
 
-JOIN = "\x1f"  # between the codes of a geounit that has several
+JOIN = "\x1f"  # separates the codes of a geounit that has several
 LAW = (
     "query",
     "share",
@@ -61,7 +61,7 @@ RELEASE = "prepared/release"
 
 
 class Measurements(NamedTuple):
-    """The folder of measurements; widths: digits of geocodes by level, of a spine that is read; else empty."""
+    """The folder of measurements. widths: digits of geocodes by level for a spine that is read; else empty."""
 
     folder: Path
     widths: Mapping[ProductName, tuple[int, ...]]
@@ -72,7 +72,7 @@ class ReleaseSource(PublishedSource):
     """The measurements of a release of das-flows."""
 
     def fill(self, product: str, state: str, level: str, folder: Path) -> Read:
-        """Map the answers of a level, which are validated (`read_answers`)."""
+        """Map and validate the answers of a level (`read_answers`)."""
         plan, (file, names) = self.plan(product, state), self.released(product, state, level)
         number, columns = plan.spine.levels.index(level), self.columns(plan, level)
         path = path_in(load_object(self / RELEASE, Measurements).folder, file)
@@ -90,9 +90,9 @@ class BlockRelease(BlockSource, ReleaseSource):
 def read_into(
     source: BlockRelease, workers: Workers, described: Description, changes: Changes, only: Sequence[str]
 ) -> None:
-    """Read the measurements of a release into a directory: blocks, spines, then the answers, which are validated.
+    """Read the measurements of a release into a directory: blocks, spines, then the validated answers.
 
-    only: states to be estimated by themselves, without the US level, if any are named. Raises Refused for faults.
+    only: states to estimate separately, without the US level; empty for all. Raises Refused for faults.
     """
     digest = _save_description(source, described, changes, only)
     if load_object(source / RELEASE, Measurements).widths:
@@ -100,24 +100,24 @@ def read_into(
     else:
         build_spines(source, workers)
     if digest is not None and source.spine_digest() != digest:
-        raise Refused(f"{described.folder}: the blocks and settings give another spine than the one that was measured")
+        raise Refused(f"{described.folder}: the blocks and settings do not give the measured spine")
     workers.map("read answers", source, read_level, source.product_levels)
 
 
 def _save_description(
     source: BlockRelease, described: Description, changes: Changes, only: Sequence[str]
 ) -> str | None:
-    """Save design and blocks; return the digest of the spines that were measured, where all of them are made."""
+    """Save design and blocks; return the digest of the measured spines, if all of them are made."""
     folder, totals, validated = described.folder, described.totals, described.validated
     digest: str | None = described.spine_digest
     if only:
-        digest = digest if set(only) == set(validated.states) else None  # it is of all spines together
+        digest = digest if set(only) == set(validated.states) else None  # it covers all spines together
         validated = replace(validated, states=tuple(only), nation=False)
     with reading(folder):
         parts = {state: read_blocks(folder, state) for state in validated.states}
     if not parts or any(totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in parts.items()):
         raise Refused(
-            f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
+            f"{folder / SETTINGS_FILE}: a state without a declared total of at least its facilities, or no state"
         )
     for state, (geography, quarters) in parts.items():
         save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
@@ -129,7 +129,7 @@ def _save_description(
 
 
 def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
-    """Save the spine of imported measurements, which is read, with the shares that they have."""
+    """Save the spine of imported measurements, which is read from them, with its shares."""
     folder, all_widths = load_object(source / RELEASE, Measurements)
     widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
     allocation = source.design.allocations[product]
@@ -137,7 +137,7 @@ def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
         table = pq.read_table(path, columns=["block", "geocode"])
         number, blocks = table["block"].to_numpy(), np.array(table["geocode"].to_pylist(), f"S{widths[-1]}")
         if not np.array_equal(np.sort(number), np.arange(len(source.state(state).geography))):
-            raise ValueError("not every block once")
+            raise ValueError("blocks that are missing or repeated")
         codes = tuple(digits_above(blocks.view(np.uint8).reshape(len(blocks), -1), width) for width in widths)
         bare = spine_of(codes, number)
         _, denominator = common_denominator(list(allocation.levels.values()))
@@ -146,19 +146,19 @@ def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
             for level, digits in zip(bare.levels, codes, strict=True)
         )
     except UNREADABLE as error:
-        raise Refused(f"{path}: no geounits of imported measurements ({type(error).__name__})") from None
+        raise Refused(f"{path}: not the geounits of imported measurements ({type(error).__name__})") from None
     save_arrays(source.codes_folder(product, state), {str(level): digits for level, digits in enumerate(codes)})
     save_spine(source, product, state, replace(bare, shares=shares, denominator=denominator))
 
 
 def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
-    """Return the numerators of the shares of a level's geounits; 0 for one that was not measured."""
+    """Return the numerators of the shares of a level's geounits; 0 for unmeasured ones."""
     table = pq.read_table(path, columns=["geounit", "share"])
     place = pa.compute.index_in(table["geounit"].cast(pa.large_string()), value_set=codes)
     share = table["share"].cast(pa.string()).combine_chunks().dictionary_encode()
     words = [parse_exact(str(word)) * denominator for word in share.dictionary.to_pylist()]
     if any(word.denominator != 1 for word in words):
-        raise ValueError("a share that is none of the design")
+        raise ValueError("a share outside the design")
     found = np.zeros(len(codes), np.int64)
     found[place.to_numpy()] = np.array([word.numerator for word in words], np.int64)[share.indices.to_numpy()]
     return found
@@ -167,8 +167,8 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
 def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with geounits, by number, and their (geounits, n) answers.
 
-    Raises Refused for another file, for an answer that is missing, of another law than its geounit's share gives, or
-    twice, and for one that no noise explains.
+    Raises Refused for another file, for a missing or repeated answer, for an answer with another law than its geounit's
+    share gives, and for an answer that noise cannot explain.
     """
     queries, expected = [*plan.allocation.queries[plan.spine.levels[level]]], plan.spine.shares[level] > 0
     own = names(0, len(expected), np.arange(len(expected)))
@@ -179,7 +179,7 @@ def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[t
             np.add.at(answered[queries.index(query)], geounit, 1)
             yield query, geounit, answers
     except UNREADABLE as error:
-        raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
+        raise Refused(f"{path}: not the measurements of a TopDown release ({type(error).__name__})") from None
     if (answered != expected).any():
         row, column = (int(index[0]) for index in np.nonzero(answered != expected))
         which = f"{queries[row]} of geounit {codes[column].as_py() or US}"
@@ -187,7 +187,7 @@ def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[t
 
 
 def _joined(codes: Sequence[pa.Array], number: int) -> pa.Array:
-    """Return the codes of geounits, joined; the only one at the top may have none."""
+    """Return the joined codes of geounits; a single top geounit may have no codes."""
     texts = [each.cast(pa.large_string()) for each in codes]
     if not texts:
         return pa.array([""] * number, pa.large_string())
@@ -195,7 +195,7 @@ def _joined(codes: Sequence[pa.Array], number: int) -> pa.Array:
 
 
 def _largest_count(bounds: Bounds) -> int:
-    """Return what no count below a root can exceed: the declared number of all records, if it is."""
+    """Return the largest possible count below a root: the declared number of all records, if there is one."""
     if bounds.fixed:
         return int(bounds.number(0).sum())
     totals = bounds.totals[0]
@@ -211,7 +211,7 @@ def _answers(
     file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
-        raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
+        raise Refused(f"{path}: the column value has {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=[*named, "value", *LAW])
         place, answers = (
@@ -219,14 +219,14 @@ def _answers(
             table["value"],
         )
         if place.null_count:
-            raise ValueError("a geounit that is not on the spine")
+            raise ValueError("an unknown geounit")
         geounit, answers = place.to_numpy().astype(np.int64), answers.combine_chunks()
         if answers.null_count or answers.flatten().null_count:
             raise Refused(f"{path}: an answer is missing in the column value")
         shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
-                raise Refused(f"{path}: answers to {query}, which is not asked in this level")
+                raise Refused(f"{path}: answers to {query}, which this level does not ask")
             (share, numerator, denominator), stated_variance = map(parse_exact, numbers[:3]), float(numbers[3])
             stated = share * plan.spine.denominator
             if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():

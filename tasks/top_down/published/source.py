@@ -1,9 +1,9 @@
 """Published noisy measurements as a source: their answers mapped into memory, in the order of the spine.
 
-A release of das-flows (release_source.py) or the Census Bureau's files (nmf/) fill its directory:
+Its directory is filled from a das-flows release (release_source.py) or from the Census Bureau's files (nmf/):
 
 ```
-prepared/origin                             who published them
+prepared/origin                             the publisher
 noisy/PRODUCT/SS/published/LEVEL/values     (geounits, coordinates of all queries)
 ```
 Needs no secret, no records and no budget.
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
     from spine.top_down.histogram import Product
 
-FAR = 40  # standard deviations: no noise is so large
+FAR = 40  # standard deviations; noise is never so large
 TOO_FAR = f"a value more than {FAR} standard deviations below 0, or above the {{:,}} there can be"
 LARGEST_NATION = 10**9
 ORIGIN, VALUES = "prepared/origin", "values.npy"
 Read: TypeAlias = tuple[list[Finding], Any]
-Changes: TypeAlias = Mapping[str, Any]  # of the fields of a design
+Changes: TypeAlias = Mapping[str, Any]  # to the fields of a design
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,22 @@ class PublishedSource(Source):
 
     @property
     def origin(self) -> Origin:
-        """Load who published the measurements."""
+        """The publisher of the measurements."""
         return load_object(self / ORIGIN, Origin)
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Validate the answers of a level of a state, and write them to a folder (`new_answers`, `put_answers`).
 
-        Returns findings, and what else a reader needs. Raises Refused.
+        Returns findings, and whatever else the reader needs. Raises Refused.
         """
         raise NotImplementedError
 
     def answers_folder(self, product: str, state: str, level: str) -> Path:
-        """Return the folder of the answers of a level of a state; US: of the nation."""
+        """Return the folder of the answers of a level of a state, or (US) of the nation."""
         return self / f"noisy/{product}/{state}/published/{level}"
 
     def columns(self, plan: Plan, level: str) -> dict[str, slice]:
-        """Return the columns of each query in the array of a level: those that the level was asked."""
+        """Return the columns of each query of a level in its array."""
         return columns_of(plan.product, [*plan.allocation.queries[level]])
 
     def answers(self, product: ProductName, state: str) -> MappedAnswers:
@@ -78,7 +78,7 @@ class MappedAnswers:
     plan: Plan
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
-        """Read the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+        """Read the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are undefined."""
         name = self.plan.spine.levels[level]
         states = self.source.validated.states if self.state == US and level else (self.state,)
         folders = [self.source.answers_folder(self.product, state, name) for state in states]
@@ -90,30 +90,30 @@ class MappedAnswers:
 
 
 def columns_of(product: Product, queries: Sequence[str]) -> dict[str, slice]:
-    """Return the columns of queries whose values are side by side in an array."""
+    """Return the columns of queries whose values are adjacent in an array."""
     widths = [query_group(product, query).width for query in queries]
     ends = accumulate(widths)
     return {query: slice(end - width, end) for query, width, end in zip(queries, widths, ends, strict=True)}
 
 
 def read_level(source: PublishedSource, product: ProductName, state: str, level: str) -> Read:
-    """Validate the answers of a level of a state, and map them; return what `fill` returned."""
+    """Validate and map the answers of a level of a state; return the result of `fill`."""
     with atomic_path(source.answers_folder(product, state, level)) as folder:
         folder.mkdir()
         return source.fill(product, state, level, folder)
 
 
 def new_answers(folder: Path, rows: int, columns: Iterable[slice]) -> None:
-    """Make the array of a level's answers in a folder, of zeros."""
+    """Create the array of a level's answers in a folder, filled with zeros."""
     shape = rows, max(column.stop for column in columns)
     np.lib.format.open_memmap(folder / VALUES, "w+", np.int32, shape)
 
 
 def put_answers(folder: Path, rows: IntArray, columns: slice, answers: IntArray, file: str | Path) -> None:
-    """Write the answers of some geounits to a query, which a file has.
+    """Write the answers of some geounits to a query; file: their source, for messages.
 
     The array is mapped for each call: pages of a file that stays mapped count as memory in use. Raises Refused for a
-    number that does not fit it: its noise is larger than any nation.
+    number that does not fit: its noise is larger than any nation.
     """
     values = np.load(folder / VALUES, mmap_mode="r+")
     bounds = np.iinfo(values.dtype)
@@ -123,7 +123,7 @@ def put_answers(folder: Path, rows: IntArray, columns: slice, answers: IntArray,
 
 
 def is_far(answers: IntArray, variance: FloatArray | float, most: int) -> BoolArray:
-    """Return which rows of answers no counts of 0 to `most` and noise of this variance explain."""
+    """Return which rows of answers counts of 0 to `most` and noise of this variance cannot explain."""
     noise = FAR * np.sqrt(variance)
     far: BoolArray = (answers.min(axis=1) < -noise) | (answers.max(axis=1) > most + noise)
     return far

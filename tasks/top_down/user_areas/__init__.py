@@ -1,5 +1,5 @@
-"""Estimates and standard errors of anybody's areas, from published noisy measurements (docs/published.md).
+"""Estimates and standard errors of a user's areas, from published noisy measurements (docs/published.md).
 
-kept.py keeps what passed up the states, estimate_areas.py estimates the areas, deviations.py has what a districting
-plan adds, published.py the published counts next to them, report.py the files and the page.
+state_cache.py saves the trees of states, estimate_areas.py estimates the areas, deviations.py adds the statistics of a
+districting plan, published_counts.py reads published counts for comparison, report.py writes the files and the page.
 """

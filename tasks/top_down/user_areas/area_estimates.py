@@ -1,4 +1,4 @@
-"""Answer a question about areas: whether its blocks are the source's, the estimates, and what a plan adds."""
+"""Estimate a user's areas: check that their blocks are the source's, estimate, and judge a districting plan."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
 from tasks.top_down.user_areas.intervals import interval
-from tasks.top_down.user_areas.kept import KeptState
-from tasks.top_down.user_areas.published import Published
+from tasks.top_down.user_areas.published_counts import PublishedCounts
+from tasks.top_down.user_areas.state_cache import CachedState
 
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
-FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
+FOREIGN = 0.02  # if more of the codes are in tracts that the source lacks, they belong to another vintage
 COUNTED = (
     "An interval is for the count that the census took. It says nothing about persons whom the census missed or "
     "counted twice."
@@ -43,19 +43,20 @@ CUT = (
     "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "
     "total of a block is known much less well than that of its group."
 )
-MISSED = 0.01  # share of a state's blocks in no district, up to which the others are judged as its plan
+MISSED = 0.01  # largest share of a state's blocks outside all districts for which these are judged as its plan
 SEVERAL = "Each state is estimated by itself; an area of several states is the sum of its parts."
 
 
 @dataclass(frozen=True)
 class AreaEstimates:
-    """The estimates of areas. names: of the areas; the last is UNASSIGNED where blocks are in no area.
+    """The estimates of areas.
 
-    published: by product (areas, counts), where there are such counts. plan: where the areas divide a state. shares:
-    of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
-    what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
-    file, published_file: the names of the files of the areas and of the published counts. unjudged: why areas that
-    divide a state are not judged as a plan. read: the blocks of the areas.
+    names: of the areas; the last is UNASSIGNED if blocks are outside all areas. published: by product, (areas, counts),
+    if published counts are given. plan: if the areas divide a state. shares: of races in the voting age population, by
+    race, the (areas,) share and standard error. notes: about the blocks. banners: warnings about the figures. reading:
+    how to read them. within: the limit for a plan's range, a share. file, published_file: the names of the files of the
+    areas and of the published counts. unjudged: why areas that divide a state are not judged as a plan. read: the
+    blocks of the areas.
     """
 
     source: str
@@ -76,21 +77,21 @@ class AreaEstimates:
 
     @property
     def districts(self) -> tuple[str, ...]:
-        """The names of the areas without the row of blocks that are in none."""
+        """The names of the areas, without the row of unassigned blocks."""
         return tuple(name for name in self.names if name != UNASSIGNED)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The names of the areas that have rows: a single one has no row of the rest of its state."""
+        """The names of the areas with rows; for a single area, the rest of its state has no row."""
         return self.districts if len(self.districts) == 1 else self.names
 
     @property
     def counts(self) -> list[str]:
-        """The counts that there are."""
+        """The names of the counts."""
         return [name for found in self.estimated.values() for name in found.names]
 
     def rows(self, counts: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Return a row an area and count (docs/spec/files.md#areas), of these counts, or all."""
+        """Return a row per area and count (docs/spec/files.md#areas), of these counts or of all."""
         return [
             {
                 "area": name,
@@ -118,17 +119,18 @@ def _numbers(estimate: float, error: float) -> dict[str, float | int]:
 
 
 def estimate_file(
-    kept: Sequence[KeptState],
+    kept: Sequence[CachedState],
     file: AreaFile,
     source: str,
-    published: Published | None,
+    published: PublishedCounts | None,
     banners: tuple[str, ...] = (),
     *,
     published_is_estimate: bool = False,
 ) -> AreaEstimates:
-    """Return the estimates of the areas of a file; published_is_estimate: nobody published the published counts.
+    """Return the estimates of the areas of a file.
 
-    Raises Refused where its codes are not the source's blocks.
+    published_is_estimate: the published counts are an estimate, not a publication. Raises Refused if the file's codes
+    are not the source's blocks.
     """
     states = tuple(state.about.state for state in kept)
     products = [product for product in PRODUCTS if all(product in state.about.levels for state in kept)]
@@ -136,15 +138,15 @@ def estimate_file(
     checked = check_codes(file, universe)
     file = without_empty_areas(file, universe)
     notes = [*file.notes, *checked]
-    left = universe[_areas_of(file, universe) == len(file.names)]
+    unassigned = universe[_areas_of(file, universe) == len(file.names)]
     names, remark = file.names, ""
-    if len(left):
+    if len(unassigned):
         names = (*names, UNASSIGNED)
         if len(file.names) > 1:
-            notes.append(f"blocks of the state that are in no area: {len(left):,}, the row {UNASSIGNED}")
+            notes.append(f"blocks of the state outside all areas: {len(unassigned):,}, the row {UNASSIGNED}")
         remark = (
-            f"In no district are {len(left):,} of the {len(universe):,} blocks with living quarters ({_shown(left)}): "
-            "assign them. Until then the ideal is the mean of the districts."
+            f"In no district are {len(unassigned):,} of the {len(universe):,} blocks with living quarters "
+            f"({_shown(unassigned)}): assign them. Until then the ideal is the mean of the districts."
         )
     estimated: dict[ProductName, ProductEstimates] = {}
     of_published: dict[ProductName, IntArray] = {}
@@ -155,14 +157,14 @@ def estimate_file(
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
             of_published[product] = sums[: len(names)]
     persons = estimated.get("persons")
-    notes = [*_understood(file, len(left), persons, of_published.get("persons")), *notes]
+    notes = [*_understood(file, len(unassigned), persons, of_published.get("persons")), *notes]
     divided = len(states) == 1 and len(file.names) > 1
-    judged = divided and len(left) <= MISSED * len(universe)
+    judged = divided and len(unassigned) <= MISSED * len(universe)
     unjudged = ""
-    if divided and not judged and len(left) < len(universe) / 2:
+    if divided and not judged and len(unassigned) < len(universe) / 2:
         unjudged = (
-            f"Not judged as a plan: in no district are {len(left):,} of the {len(universe):,} blocks with living "
-            f"quarters ({_shown(left)}), more than {MISSED:.0%}. Assign them and ask again."
+            f"Not judged as a plan: in no district are {len(unassigned):,} of the {len(universe):,} blocks with living "
+            f"quarters ({_shown(unassigned)}), more than {MISSED:.0%}. Assign them and ask again."
         )
     return AreaEstimates(
         source,
@@ -185,9 +187,9 @@ def estimate_file(
 def _plan(
     persons: ProductEstimates, published: IntArray | None, total: int, remark: str, is_estimate: bool
 ) -> Deviations | None:
-    """Return the deviations of areas that divide a state; None where there are too many for covariances.
+    """Return the deviations of areas that divide a state; None if they are too many for covariances.
 
-    remark: on blocks that are in none, of which the last row is; "" where there are none.
+    remark: describes the blocks outside every area, which form the last row; "" without such blocks.
     """
     if persons.covariances.values.ndim < 3:
         return None
@@ -199,22 +201,22 @@ def _plan(
 
 
 def _areas_of(file: AreaFile, code: IntArray) -> IntArray:
-    """Return the number of the area of each block; that after the last for a block in none."""
+    """Return the number of each block's area; unassigned blocks have the number after the last."""
     row, there = find_blocks(file.code, code)
     return np.where(there, file.area[row], len(file.names))
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
-    """Return the (areas + 1, counts) sums of blocks; the last of those in no area."""
+    """Return the (areas + 1, counts) sums of blocks; the last row is that of unassigned blocks."""
     sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
     np.add.at(sums, _areas_of(file, code), counts)
     return sums
 
 
 def without_empty_areas(file: AreaFile, universe: IntArray) -> AreaFile:
-    """Return a file without the areas that have no block with living quarters; universe: sorted codes of those with.
+    """Return a file without the areas that lack blocks with living quarters. universe: their sorted codes.
 
-    Raises Refused where the area 0 has so few of them that it may mark blocks in no area.
+    Raises Refused if the area 0 has so few of these blocks that it may mark unassigned ones.
     """
     row, there = find_blocks(file.code, universe)
     blocks = np.bincount(file.area[row[there]], minlength=len(file.names))
@@ -235,27 +237,29 @@ def without_empty_areas(file: AreaFile, universe: IntArray) -> AreaFile:
 
 
 def _understood(
-    file: AreaFile, left: int, persons: ProductEstimates | None, published: IntArray | None
+    file: AreaFile, unassigned: int, persons: ProductEstimates | None, published: IntArray | None
 ) -> Iterator[str]:
-    """Yield what was read of a file, in one line, with the persons who live in no area where the areas are several."""
+    """Yield, in one line, what was read from a file and, for several areas, the persons outside all of them."""
     if not file.columns:
         return
     said = f"{file.columns}: {len(file.names):,} area{'s' * (len(file.names) > 1)}"
     if len(file.names) > 1 and persons is not None:
         rest = "every block with living quarters is in one"
-        if left:
+        if unassigned:
             number, by = float(persons.estimate[-1, 0]), "by the estimate"
             if published is not None:
                 number, by = float(published[-1, 0]), "as published"
-            rest = f"in none of them are {left:,} blocks with living quarters, where {number:,.0f} persons live {by}"
+            rest = (
+                f"in none of them are {unassigned:,} blocks with living quarters, where {number:,.0f} persons live {by}"
+            )
         said += f" of {len(file.code):,} blocks; {rest}"
     yield said
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
-    """Return notes on codes of no block with living quarters; universe: sorted codes of those with.
+    """Return notes on codes of blocks without living quarters. universe: sorted codes of blocks with them.
 
-    Raises Refused where codes are in counties that are not there, or too many in tracts that are not there.
+    Raises Refused for codes in unknown counties, or for too many in unknown tracts.
     """
     _, known = find_blocks(universe, file.code)
     other = file.code[~known]
@@ -293,7 +297,7 @@ def _shown(codes: IntArray) -> str:
 
 
 def check_states(file: AreaFile, there: Sequence[str]) -> tuple[str, ...]:
-    """Return the states of a file's blocks, two digits. Raises Refused for one that the measurements do not have."""
+    """Return the states of a file's blocks, two digits. Raises Refused for a state that was not measured."""
     states = [f"{state:02d}" for state in np.unique(file.code // STATE_UNIT).tolist()]
     if missing := [state for state in states if state not in there]:
         number = int((file.code // STATE_UNIT == int(missing[0])).sum())

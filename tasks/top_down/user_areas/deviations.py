@@ -1,4 +1,4 @@
-"""What a districting plan adds: deviations from the ideal with bounds of the largest and of the range, and shares.
+"""The statistics of a districting plan: deviations from the ideal, bounds of their largest and of their range, shares.
 
 Bounds rest on DRAWS normal draws, with a fixed seed, of errors with the known covariances. They are a function of
 public numbers.
@@ -20,14 +20,14 @@ from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95
-RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million seeds
+RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million times
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """A statistic of a plan: of the published totals, of the estimates, and bounds of that of the counts.
+class StatisticBounds:
+    """A statistic of a plan, for published totals and for estimates, and bounds of it for the true counts.
 
-    noise_alone: its median over draws in which all districts are equal, so that errors alone set them apart.
+    noise_alone: its median over draws with equal districts, which differ by errors only.
     low, high: hold with a probability of at least LEVEL for all districts and statistics at once.
     """
 
@@ -41,51 +41,51 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Deviations:
-    """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,).
+    """Deviations of districts from the ideal, in persons. published, deviation, error: (districts,).
 
-    remark: why the plan is not all of its state, in a sentence. published_is_estimate: whether the published totals are
-    an estimate by das-flows.
+    remark: why the plan does not cover its whole state, in a sentence. published_is_estimate: whether the published
+    totals are an estimate by das-flows.
     """
 
     ideal: float
     published: FloatArray | None
     deviation: FloatArray
     error: FloatArray
-    bounds: tuple[Bounds, ...]
+    bounds: tuple[StatisticBounds, ...]
     remark: str = ""
     published_is_estimate: bool = False
 
     @property
     def shown(self) -> FloatArray:
-        """The published deviations; without them those of the estimates."""
+        """The published deviations, or without them the estimated ones."""
         return self.deviation if self.published is None else self.published
 
 
 def deviations(
     estimate: FloatArray, covariance: FloatArray, total: int, published: IntArray | None = None, *, whole: bool = True
 ) -> Deviations:
-    """Return the deviations of the districts of a state; estimate, covariance, published: of their total populations.
+    """Return the deviations of the districts of a state. estimate, covariance, published: of their total populations.
 
-    total: the state's. whole: whether the districts are all of it; else the ideal is the mean of their estimates, and
-    all deviations, estimates' and counts', are from their own mean. Published totals always deviate from their own
-    mean: those of a run on moved blocks, or on other totals, have another.
+    total: the state's. whole: whether the districts cover it; if not, the ideal is the mean of their estimates, and all
+    deviations are from their own mean. Published totals always deviate from their own mean, which differs for a run on
+    moved blocks or other totals.
     """
     ideal = total / len(estimate) if whole else float(estimate.mean())
     deviation = estimate - ideal
-    if not whole:  # the error of the mean goes with those of the districts
+    if not whole:  # the mean's error correlates with the districts'
         centred = covariance - covariance.mean(axis=0)
         covariance = centred - centred.mean(axis=1, keepdims=True)
     error = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
     drawn = errors(covariance)
     width = joint_width(drawn, error) * error
     off = None if published is None else published - float(published.mean())
-    most = total / len(estimate)  # no mean of the counts is larger, and no count below 0
+    most = total / len(estimate)  # the mean of the counts is not larger, and no count is below 0
     below, above = np.maximum(deviation - width, -most), np.minimum(deviation + width, total - ideal * whole)
 
-    def bounds(name: str, statistic: Callable[..., Any], low: float, high: float) -> Bounds:
+    def bounds(name: str, statistic: Callable[..., Any], low: float, high: float) -> StatisticBounds:
         noise_alone = float(np.median(statistic(drawn, axis=1)))
         own = None if off is None else float(statistic(off))
-        return Bounds(name, own, float(statistic(deviation)), noise_alone, float(low), float(high))
+        return StatisticBounds(name, own, float(statistic(deviation)), noise_alone, float(low), float(high))
 
     found = (
         bounds("largest deviation", np.max, max(below.max(), 0.0), above.max()),  # all sum to 0
@@ -96,16 +96,16 @@ def deviations(
 
 
 def joint_width(drawn: FloatArray, error: FloatArray) -> float:
-    """Return how many standard errors hold all districts' errors at once, with a probability of at least LEVEL.
+    """Return how many standard errors contain all districts' errors at once, with a probability of at least LEVEL.
 
-    An upper confidence limit of the quantile, by order statistics; never less than one district alone needs.
+    An upper confidence limit of the quantile, by order statistics; at least the value for a single district.
     """
     largest = np.sort(np.abs(drawn / np.where(error > 0, error, 1.0)).max(axis=1))
     return max(float(largest[RANK]), Z95)
 
 
 def errors(covariance: FloatArray) -> FloatArray:
-    """Return (DRAWS, districts) draws of normal errors; the covariance may be singular: districts sum to the state."""
+    """Return (DRAWS, districts) draws of normal errors. The covariance may be singular: districts sum to the state."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     drawn: FloatArray = np.random.default_rng(SEED).standard_normal((DRAWS, len(covariance))) @ root.T
@@ -115,8 +115,8 @@ def errors(covariance: FloatArray) -> FloatArray:
 def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return the (areas,) share of each race and of Hispanics in the voting age population, and its standard error.
 
-    By the name of its count. The error is by the delta method. Of an area whose population of voting age is not
-    positive, or not known within a quarter of itself, NaN: no ratio.
+    By the name of the count; errors by the delta method. NaN for an area whose voting age population is not positive,
+    or has a standard error above a quarter of it.
     """
     columns, of = columns_of("persons"), found.covariances.of
     whole = found.estimate[:, found.names.index("voting age")]

@@ -1,7 +1,7 @@
-"""Estimate areas from kept states: the best linear unbiased estimate of every count, its standard error, covariances.
+"""Estimate areas from cached states: the best linear unbiased estimate of every count, its standard error, covariances.
 
-Each state is worked on by itself, so an area of several states is the sum of independent parts. The US level is not
-used: all states would have to be read for standard errors that are less than 1 % smaller (docs/published.md#areas).
+Each state is estimated separately, so an area of several states is the sum of independent parts. The US level is not
+used: it would require reading all states for standard errors less than 1 % smaller (docs/published.md#areas).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from spine.gls.columns import Covariances
 from spine.gls.entity_sums import entity_estimates
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import ProductName
-from tasks.top_down.user_areas.kept import KeptState
+from tasks.top_down.user_areas.state_cache import CachedState
 
-MOST_BETWEEN = 500  # areas of which the covariances of every two are kept
+MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
 
 
 @dataclass(frozen=True)
 class ProductEstimates:
     """The counts of the areas in one product.
 
-    names: of the counts. estimate, error: (areas, counts). blocks: (areas,) those with living quarters. whole, cut:
-    (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or of
-    each with itself where there are more than MOST_BETWEEN.
+    names: of the counts. estimate, error: (areas, counts). blocks: (areas,) number with living quarters. whole, cut:
+    (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or
+    only each area's own if there are more than MOST_BETWEEN.
     """
 
     names: tuple[str, ...]
@@ -40,9 +40,9 @@ class ProductEstimates:
 
 
 def estimate_areas(
-    states: Sequence[KeptState], product: ProductName, of_code: Sequence[IntArray], areas: int
+    states: Sequence[CachedState], product: ProductName, of_code: Sequence[IntArray], areas: int
 ) -> ProductEstimates:
-    """Return the estimates of areas; of_code: for each state the (blocks,) area of each block, in spine order."""
+    """Return the estimates of areas. of_code: by state, the (blocks,) area of each block, in spine order."""
     columns = columns_of(product)
     components = len(columns.parts)
     covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)

@@ -1,4 +1,4 @@
-"""What a hearing asks of a districting plan: is its range within a limit? The answer in words, and two pictures."""
+"""Answer a hearing's question about a districting plan, whether its range is within a limit, in words and charts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tasks.records.block_codes import TRACT_UNIT
 from tasks.releases.pages import number
 from tasks.releases.pages.charts import BLUE, INK, ORANGE, picture
 from tasks.releases.pages.text_table import TextTable
-from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
+from tasks.top_down.user_areas.deviations import LEVEL, Deviations, StatisticBounds
 
 Verdict = Literal["yes", "no", "not known"]
 MANY = 40  # districts of a chart with little room
-FEW = 20  # districts that are all named on the sketch
-MOST_DIGITS = 16  # behind the point of a share in per cent
+FEW = 20  # at most so many districts are all named on the sketch
+MOST_DIGITS = 16  # decimals of a share in per cent
 CITE = (
     "The published counts are what redistricting uses, and their range is the one to cite. Of a district that cuts "
     "block groups they are usually nearer to the count before noise than the estimate is; of one that cuts none, about "
@@ -44,13 +44,13 @@ def census_verdict(plan: Deviations, within: float) -> Verdict:
     return "no" if bounds.low > within * plan.ideal else "not known"
 
 
-def range_of(plan: Deviations) -> Bounds:
+def range_of(plan: Deviations) -> StatisticBounds:
     """Return the bounds of the largest deviation less the smallest."""
     return next(one for one in plan.bounds if one.name == "range")
 
 
 def answer(plan: Deviations, within: float) -> list[str]:
-    """Return the answer in sentences: of the published counts first, where there are any, then of the census counts."""
+    """Return the answer in sentences: for the published counts, if given, then for the census counts."""
     bounds, limit = range_of(plan), f"{100 * within:g} %"
     low, high = shown_bounds(plan, bounds, within)
     between = f"between {low} and {high}, with a probability of at least {100 * LEVEL:g} %"
@@ -71,8 +71,8 @@ def answer(plan: Deviations, within: float) -> list[str]:
     return [*said, f"{what} is {range_}, {within_it} the limit of {limit}.", census, read, *guide]
 
 
-def _estimated(bounds: Bounds, ideal: float) -> str:
-    """Return the range of the estimates, and whether noise alone makes such a one."""
+def _estimated(bounds: StatisticBounds, ideal: float) -> str:
+    """Return the range of the estimates, compared with that of noise alone."""
     said = f"The range of the estimates is {in_percent(bounds.estimate / ideal)}; published counts are not given."
     if bounds.estimate > 2 * bounds.noise_alone:
         return said
@@ -81,7 +81,7 @@ def _estimated(bounds: Bounds, ideal: float) -> str:
 
 
 def in_percent(share: float, limit: float | None = None, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Return a share in per cent at two decimals, or at more if these hide on which side of a limit it is."""
+    """Return a share in per cent with two decimals, or with more if these hide its side of a limit."""
     exact = 100 * Decimal(repr(float(share)))
     for digits in range(2, MOST_DIGITS):
         shown = exact.quantize(Decimal(1).scaleb(-digits), rounding)
@@ -90,14 +90,14 @@ def in_percent(share: float, limit: float | None = None, rounding: str = ROUND_H
     return f"{(shown + 0).normalize():f} %"  # no -0
 
 
-def shown_bounds(plan: Deviations, bounds: Bounds, within: float | None = None) -> tuple[str, str]:
+def shown_bounds(plan: Deviations, bounds: StatisticBounds, within: float | None = None) -> tuple[str, str]:
     """Return bounds in per cent of the ideal, rounded outwards."""
     low, high = bounds.low / plan.ideal, bounds.high / plan.ideal
     return in_percent(low, within, ROUND_FLOOR), in_percent(high, within, ROUND_CEILING)
 
 
 def verdict_table(plan: Deviations, within: float) -> TextTable:
-    """Return the answer as a terminal shows it."""
+    """Return the answer as a table for the terminal."""
     bounds, limit = range_of(plan), f"within {100 * within:g} %?"
     rows = [["counts before noise", " to ".join(shown_bounds(plan, bounds, within))]]
     rows[0].append(census_verdict(plan, within))
@@ -130,14 +130,14 @@ def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Fi
 
 
 def _plain(name: str) -> str:
-    """Return a name from a file as text of a picture, where dollar signs would begin a formula."""
+    """Return a name from a file as chart text, where dollar signs would begin a formula."""
     return name.replace("$", r"\$")
 
 
 def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatArray, FloatArray] | None:
-    """Return points of an area file's tracts, and of each area the mean of its blocks' tracts, (n, 2) degrees.
+    """Return the points of an area file's tracts and, for each area, the mean over its blocks' tracts: (n, 2) degrees.
 
-    Longitude comes first. None where an area has no tract with a point.
+    Longitude comes first. Returns None if an area has no tract with a point.
     """
     tracts, number = np.unique(file.code // TRACT_UNIT, return_inverse=True)
     regions = [Region("PR-TRACT" if code // 10**9 == 72 else "TRACT", f"{code:011d}") for code in tracts.tolist()]
@@ -151,7 +151,7 @@ def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatA
 
 @picture
 def sketch_map(names: Sequence[str], plan: Deviations, within: float, tracts: FloatArray, middle: FloatArray) -> Figure:
-    """Draw each district at its middle among the points of the tracts, named and by another mark outside the band."""
+    """Draw each district at its middle among the points of the tracts, named, and marked if outside the band."""
     figure, axis = plt.subplots(figsize=(4.5, 5.4))
     share = plan.shown / plan.ideal
     above, below = share > within / 2, share < -within / 2

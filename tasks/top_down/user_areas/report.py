@@ -1,4 +1,4 @@
-"""The files of estimates of areas: areas.csv, shares.csv, areas.html, covariances.csv; of a plan also plan.csv."""
+"""Write the files of estimates of areas: areas.csv, shares.csv, areas.html, covariances.csv; plan.csv for a plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tasks.releases.pages.text_table import TextTable, as_csv
 from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
-from tasks.top_down.user_areas.description import DESCRIPTION
+from tasks.top_down.user_areas.area_tables import DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.hearing import (
     answer,
@@ -34,9 +34,9 @@ from tasks.top_down.user_areas.hearing import (
 )
 
 Sketch: TypeAlias = tuple[FloatArray, FloatArray]
-SHORT = ("total", "voting age")  # counts that are shown of many areas
-FEWEST = 5  # districts that a map helps to find
-FEW = 12  # areas of which the page shows every count
+SHORT = ("total", "voting age")  # the counts shown for many areas
+FEWEST = 5  # with fewer districts, a map is no help
+FEW = 12  # up to so many areas, the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure of the estimates would be, "
     "half of the time, if all districts had equal populations. A figure near it is no evidence that they differ. The "
@@ -53,7 +53,7 @@ RATIOS = (
 def write_files(
     out: Path, areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None
 ) -> list[Path]:
-    """Write the folder OUT, whole or not at all, of these counts or all; return its files. sketch: as for `page`."""
+    """Write the folder OUT, atomically, with these counts or all; return its files. sketch: as for `page`."""
     tables = {
         "areas.csv": areas.rows(counts),
         "plan.csv": _plan_rows(areas),
@@ -71,7 +71,7 @@ def write_files(
 
 
 def _covariances(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row for every two areas, and for each with itself; none where there are too many."""
+    """Return a row for every two areas, and for each with itself; empty if they are too many."""
     if "persons" not in areas.estimated or areas.estimated["persons"].covariances.values.ndim < 3:
         return []
     columns, of = columns_of("persons"), areas.estimated["persons"].covariances.of
@@ -85,7 +85,7 @@ def _covariances(areas: AreaEstimates) -> list[dict[str, Any]]:
 
 
 def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row a district: its deviation from the ideal, with interval; none where there is no plan."""
+    """Return a row per district: its deviation from the ideal, with interval; empty without a plan."""
     if (plan := areas.plan) is None:
         return []
     published = areas.published.get("persons")
@@ -142,7 +142,7 @@ def _known(value: float, places: int) -> float | None:
 
 
 def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -> TextTable:
-    """Return a table with a row an area and count, of these counts or all."""
+    """Return a table with a row per area and count, of these counts or of all."""
     columns = {
         "area": "{area}",
         "count": "{count}",
@@ -159,7 +159,7 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
 
 
 def plan_tables(areas: AreaEstimates) -> list[TextTable]:
-    """Return bounds of the deviations, and the deviation of each district; none where there is no plan."""
+    """Return the bounds of the deviations, and the deviation of each district; empty without a plan."""
     if (plan := areas.plan) is None:
         return []
 
@@ -200,7 +200,7 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
 
 
 def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row an area and group (a race, or Hispanics): its share of the population of voting age, per cent."""
+    """Return a row per area and group (a race, or Hispanics): its share of the voting age population, per cent."""
     rows, published = [], areas.published.get("persons")
     names = areas.estimated["persons"].names if areas.shares else ()
     for at, area in enumerate(areas.shown):
@@ -224,7 +224,7 @@ def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
 
 
 def shares_table(areas: AreaEstimates) -> TextTable:
-    """Return the share of each race and of Hispanics in the population of voting age, by area, with its interval."""
+    """Return the share of each race and of Hispanics in the voting age population, by area, with its interval."""
     cells: dict[str, list[str]] = {name: [] for name in areas.shown}
     for row in share_rows(areas):
         low, high = row["low_95"], row["high_95"]
@@ -242,8 +242,9 @@ def shares_table(areas: AreaEstimates) -> TextTable:
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:
-    """Return the tables that a terminal shows: of a plan the answer, and the counts that were chosen; else all counts
-    of a single area, and of several the main ones.
+    """Return the tables for a terminal.
+
+    For a plan: the answer, and the chosen counts. Otherwise all counts of a single area, or the main ones of several.
     """
     several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
     main = SHORT if several and "persons" in areas.estimated else ()
@@ -266,7 +267,7 @@ def _with_minus(table: TextTable) -> TextTable:
 
 
 def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None) -> str:
-    """Return areas.html; sketch: points of tracts and of a plan's districts, for a map (`tract_points`)."""
+    """Return areas.html. sketch: points of tracts and of a plan's districts, for a map (`tract_points`)."""
     several, chosen = len(areas.names) > FEW, counts or areas.counts
     main = [name for name in chosen if name in SHORT] if several else []
     groups = [(name, _with_minus(counts_table(areas, count_title(name), [name]))) for name in main or chosen]
@@ -287,7 +288,7 @@ def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None
 
 
 def _opening(areas: AreaEstimates) -> list[str]:
-    """Return the sentences that a page opens with: the answer of a plan, why there is none, or a single area's."""
+    """Return the opening sentences of a page: a plan's answer, why a plan is not judged, or a single area's count."""
     if areas.plan:
         return answer(areas.plan, areas.within)
     if areas.unjudged or len(areas.shown) > 1 or "persons" not in areas.estimated:
@@ -300,7 +301,7 @@ def _opening(areas: AreaEstimates) -> list[str]:
 
 
 def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
-    """Return what a page of a plan opens with."""
+    """Return the opening of a plan's page."""
     if (plan := areas.plan) is None:
         return {}
     return {

@@ -77,7 +77,7 @@ def test_with_noise_all_that_is_declared_holds(totals_of: str | None) -> None:
 
 def test_bounds_without_a_first_rounded_sum_of_theirs_are_refused() -> None:
     plan, _ = declared_case("country")
-    with pytest.raises(ValueError, match="must be the first that is rounded"):
+    with pytest.raises(ValueError, match="must be the first of the rounded queries"):
         Plan(PRODUCT, plan.spine, plan.allocation, plan.bounds, Passes(rounded=("walls2",)))
 
 

@@ -217,7 +217,7 @@ def test_a_share_of_0_with_siblings_is_refused() -> None:
 def test_a_level_without_the_detailed_query_is_refused() -> None:
     alloc = allocation("pl94-persons", "us")
     queries = {**alloc.queries, "Tract": {"total": Fraction(1)}}
-    with pytest.raises(ValueError, match="Tract does not ask the detailed query"):
+    with pytest.raises(ValueError, match="Tract lacks the detailed query"):
         plan_of(small_state(1), replace(alloc, queries=queries))
 
 

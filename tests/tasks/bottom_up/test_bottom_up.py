@@ -30,7 +30,6 @@ from spine.declaration.declaration import read_declaration
 from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up.check import checks
 from tasks.bottom_up.declared_histogram import DeclaredHistogram, check_marginals, read_declared_histogram
-from tasks.bottom_up.description import description
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
@@ -43,6 +42,7 @@ from tasks.bottom_up.measure import (
     measure,
 )
 from tasks.bottom_up.release import write_release
+from tasks.bottom_up.release_tables import description
 from tasks.bottom_up.reserve_budget import claim
 from tasks.bottom_up.tabulate import tabulate
 from tasks.bottom_up.totals import read_totals
@@ -165,7 +165,7 @@ def axis(*values: str, column: str = "A") -> dict[str, Any]:
         ({"axes": {"GEO": axis("0500000US02001", "0500000US44001")}}, "not charged: 02"),
         ({"axes": {"HOME": axis("RI", "AK")}}, "not charged: 02"),
         ({"axes": {"HOME": {"column": "HOME", "values": [["RI", "AK"]]}}}, "not charged: 02"),
-        ({"axes": {"AGE": axis("01", "02")}, "not_places": ["AG"]}, "no axis, level or recode 'AG'"),
+        ({"axes": {"AGE": axis("01", "02")}, "not_places": ["AG"]}, "'AG' is not an axis, level or recode"),
         ({"weight": {"column": "W", "most": 3e9}}, "weight: most is above"),
         ({"weight": {"column": "W", "most": 1, "grid": 1e-10}}, "weight: most is above"),
         ({"leaves": {"file": "nowhere.csv", "key": "COUNTY"}}, "leaves.file: the file does not exist"),

@@ -183,7 +183,7 @@ def test_one_number_is_one_district(tmp_path: Path, spellings: str, names: tuple
     rows = list(zip(CODES, spellings.split() * 2, strict=True))
     found = read_areas(write(tmp_path, "plan.csv", text("GEOID20,DISTRICT", rows)))
     assert found.names == names
-    assert found.notes == (("areas that are one number, taken for one: 1, 01",) if said else ())
+    assert found.notes == (("areas with the same number, taken as one: 1, 01",) if said else ())
 
 
 def test_a_district_beside_its_county_is_asked_about(tmp_path: Path) -> None:

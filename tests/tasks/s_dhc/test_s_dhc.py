@@ -46,7 +46,7 @@ from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, PERSON_TABLES
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
@@ -341,7 +341,7 @@ def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before
         write_configuration(tmp_path / "config.json", configuration(["44"], tau=TAU | {"PH7": 101}))
     )
     Plan(large).check()
-    with pytest.raises(Refused, match="--estimates is for tau up to 100, PH7 has 101"):
+    with pytest.raises(Refused, match="--estimates needs a tau of at most 100, PH7 has 101"):
         Plan(large, estimates=True).check()
     weak = read_configuration(write_configuration(tmp_path / "weak.json", configuration(["44"], budget="1e-12")))
     with pytest.raises(Refused, match="too wide"):
@@ -350,7 +350,7 @@ def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before
 
 def test_puerto_rico_has_no_nation_and_a_run_no_infinite_budget(tmp_path: Path) -> None:
     values = configuration(["44"]) | {"state_filter": ["72"]}
-    with pytest.raises(Refused, match="Puerto Rico, which is no nation"):
+    with pytest.raises(Refused, match="usa_ budgets must be 0 for Puerto Rico"):
         read_configuration(write_configuration(tmp_path / "config.json", values))
     endless = read_configuration(
         write_configuration(tmp_path / "config.json", configuration(["44"], budget="Infinity"))
@@ -684,7 +684,7 @@ def test_units_whose_rows_all_count_need_no_hash_and_others_keep_what_the_progra
         moved += own != found
         copies = [own[:at].count(row) + 1 for at, row in enumerate(own)]
         hashes = sorted((hash_of_row(content_of_row(row), copy), row) for row, copy in zip(own, copies, strict=True))
-        for table, most in zip(OF_PERSONS, tau, strict=True):
+        for table, most in zip(PERSON_TABLES, tau, strict=True):
             of_table = [
                 [row for row in order if all(_column(row, name) in of for name, of in table.rows.items())]
                 for order in (found, [row for _, row in hashes])

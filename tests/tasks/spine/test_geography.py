@@ -64,7 +64,7 @@ def test_pl94_knows_occupied_blocks_group_quarters_and_functional_status(tmp_pat
     ordinal = np.arange(len(table))
     occupied = (ordinal % 4 > 0) | (ordinal % 8 == 4)
     assert len(blocks) == occupied.sum()
-    assert f"{(~occupied).sum():,} blocks without living quarters are on no spine" in notes
+    assert f"{(~occupied).sum():,} blocks without living quarters are left out of the spine" in notes
     everything = settings_for("dhc-persons", occupied_only=False)
     pl94, grfc = (read_geography(p, everything)[0] for p in (path, write_grfc(tmp_path / "GRF-C.txt", table)))
     assert (pl94.prim == grfc.prim).all()
@@ -104,7 +104,7 @@ def block(table: pd.DataFrame, row: int = 5) -> str:
         ("AIANNHCE", "4995", "has the unknown AIANNH code 4995"),
         ("AIANNHCE", "0000", "has the unknown AIANNH code 0000"),
         ("TABBLKGRPCE", "7", "lies outside its block group"),
-        ("PLACEFP", "123456", "has the impossible PLACEFP 123456"),
+        ("PLACEFP", "123456", "has the invalid PLACEFP 123456"),
         ("COUSUBFP", "12a45", "has COUSUBFP '12a45', which is not a number"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         read_geography(grfc, settings_for("pl94-persons", "pr"))
     with pytest.raises(Refused, match="no block of state 12"):
         read_geography(grfc, PERSONS, states=[12])
-    assert "there is no block of state 12" in read_geography(grfc, PERSONS, states=[12, 55])[1]
+    assert "no block is in state 12" in read_geography(grfc, PERSONS, states=[12, 55])[1]
     with pytest.raises(Refused, match="cannot be read"):
         read_geography(tmp_path / "nowhere.txt", PERSONS)
     (tmp_path / "empty").mkdir()
@@ -222,7 +222,7 @@ def test_settings_in_words() -> None:
     assert (settings.fanout_cutoff, settings.exact_bypass, settings.bypass_cutoff) == (8, True, None)
     assert settings.entities == ("pme", "aian")
     assert str(settings.tract_group_share) == "1/3"
-    with pytest.raises(Refused, match="no spine setting is called fanout"):
+    with pytest.raises(Refused, match="unknown spine settings fanout"):
         read_settings("pl94-persons", "us", "production", {"fanout": "8"})
     for name, value, message in (
         ("fanout_cutoff", "many", "fanout_cutoff=many"),

@@ -218,7 +218,7 @@ def test_of_an_archive_by_state_only_the_chosen_are_opened(tmp_path: Path) -> No
     sources = [str(tmp_path / "2020_ppmf_bystate.zip")]
     made = make_inputs(sources, tmp_path / "data", publisher="somebody", states=(44,))
     assert (made.persons, made.units, made.states) == (4, 3, ("44",))
-    with pytest.raises(Refused, match=r"person_45.csv is no published microdata"):
+    with pytest.raises(Refused, match=r"person_45.csv is not published microdata"):
         make_inputs(sources, tmp_path / "every", publisher="somebody")
 
 
@@ -266,7 +266,7 @@ def test_records_that_were_charged_are_never_public(
 
 
 BAD = {
-    "no product": (lambda t: {"units": t["units"]}, "no record of persons"),
+    "no product": (lambda t: {"units": t["units"]}, "there are no records of persons"),
     "another table": (lambda t: t | {"persons": t["persons"].drop(columns="RTYPE")}, "it has no column RTYPE"),
     "a word": (lambda t: t | {"persons": t["persons"].assign(CENRACE="White")}, "line 2: CENRACE is not 1 to 63"),
     "a race": (lambda t: t | {"persons": t["persons"].assign(CENRACE="64")}, r"persons.csv, line 2: CENRACE is not 1"),
@@ -275,7 +275,7 @@ BAD = {
     "types": (lambda t: t | {"persons": t["persons"].assign(RTYPE="5")}, "RTYPE contradicts GQTYPE_PL"),
     "a state without units": (
         lambda t: t | {"units": t["units"][t["units"]["TABBLKST"] == "23"]},
-        "state 46 has records of persons and none of units",
+        "state 46 has records of persons but not of units",
     ),
     "twice": (
         lambda t: t | {"persons": t["persons"].rename(columns={"EPNUM": "x", "GQTYPE": "RTYPE"})},

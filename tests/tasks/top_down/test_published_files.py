@@ -40,7 +40,7 @@ from tasks.top_down.published.nmf.totals import totals_of_2020
 from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
 from tasks.top_down.run_plan import SCHEMAS, counts_of
-from tasks.top_down.user_areas.published import published_counts
+from tasks.top_down.user_areas.published_counts import published_counts
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -247,7 +247,7 @@ def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path, 
     assert "noise_scheme" not in manifest
     path = kept / "measurements/geounits/persons/56.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
-    with pytest.raises(Refused, match="no geounits of imported measurements"):
+    with pytest.raises(Refused, match="not the geounits of imported measurements"):
         estimated(tmp_path / "none", kept)
 
 
@@ -258,7 +258,7 @@ def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, s
     for path in (nmf / "PR_Person_PL_PROD").glob("*/*/State=056"):
         path.rename(path.with_name("State=072"))  # its geocodes are still those of state 56
     (tmp_path / "states.csv").write_text("state,pop\n56,1227\n72,1227\n")
-    with pytest.raises(Refused, match=r"PR_Person\S+: a geocode of another state than its folder"):
+    with pytest.raises(Refused, match=r"PR_Person\S+: a geocode with another state than its folder"):
         estimated(out.parent, nmf, tmp_path / "states.csv", write=write_own_layout)
     assert not out.exists()
 
@@ -273,7 +273,7 @@ def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
         assert blocks(release, product) == true_blocks(sample)[product]
         manifest = read_manifest(release)
         assert list(manifest["products"]) == [product]
-        assert any("they are left out" in note for note in manifest["source"]["notes"])
+        assert any("are missing and left out" in note for note in manifest["source"]["notes"])
         assert not [check for check in checks(release, manifest) if check.faults]
 
 
@@ -288,7 +288,7 @@ def test_budgets_of_no_known_design(tmp_path: Path, sample: Path, noisy_gls: Pat
 
     edit(nmf, twice, "DPQuery")
     other = of_sample(tmp_path / "other", sample, "noisy", nmf=nmf, estimator="gls")
-    assert "no known design" in read_manifest(other)["source"]["design"]["persons"]
+    assert "match no known design" in read_manifest(other)["source"]["design"]["persons"]
     assert not [check for check in checks(other, read_manifest(other)) if check.faults]
     one, two = (read(release, "margins/persons/County/*.parquet") for release in (noisy_gls, other))
     np.testing.assert_allclose(two["estimate"], one["estimate"], atol=0.01)
@@ -625,11 +625,11 @@ BAD: dict[str, Break] = {
     "the query_shape of another query": rows_of("County", query("total_dpq", query_shape=[1, 1, 1, 2])),
     "a value that is missing": rows_of("County", query("total_dpq", value=[None])),
     "Tract.*a value that is missing": rows_of("Tract", query("total_dpq", value=None)),
-    "the column value holds list<element: double>, not lists of whole numbers": with_type(
+    "the column value has list<element: double>, not lists of whole numbers": with_type(
         "value", pa.list_(pa.float64()), lambda v: v
     ),
-    "the column value holds string, not lists": with_type("value", pa.string(), str),
-    "the column value holds list<element: string>, not": with_type(
+    "the column value has string, not lists": with_type("value", pa.string(), str),
+    "the column value has list<element: string>, not": with_type(
         "value", pa.list_(pa.string()), lambda v: list(map(str, v))
     ),
     "the column geocode holds int64, not text": with_type("geocode", pa.int64(), int),
@@ -650,8 +650,10 @@ BAD: dict[str, Break] = {
     "a value more than 40 standard deviations below 0, or": with_type(
         "value", pa.list_(pa.uint64()), lambda v: [2**64 - 1] * len(v)
     ),
-    rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
-    "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
+    rf"variances that do not fit a single share: geocode {FIRST_COUNTY}": rows_of(
+        "County", query("total_dpq", variance=5.0)
+    ),
+    "level State, state 56: variances that do not fit a single share: geocode 056": lambda nmf: edit(
         nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
     ),
     "a block on whose path the shares do not add up": lambda nmf: (
@@ -661,9 +663,9 @@ BAD: dict[str, Break] = {
     "no answer for a geounit that has siblings": rows_of(
         "County", lambda rows: [row for row in rows if row["geocode"] != FIRST_COUNTY]
     ),
-    "a geocode that has not 9 digits": recoded(lambda code: code + "1", "County"),
+    "a geocode without the 9 digits": recoded(lambda code: code + "1", "County"),
     "a geocode that is not digits": recoded(lambda code: code[:-1] + "x", "County"),
-    "a geocode of another state than its folder": recoded(lambda code: "055" + code[3:], "County"),
+    "a geocode with another state than its folder": recoded(lambda code: "055" + code[3:], "County"),
     "a geounit without its parent": recoded(lambda code: code[:8] + "9", "County"),
     "a geounit without children": rows_of(
         "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}], "Constraint"
@@ -673,7 +675,7 @@ BAD: dict[str, Break] = {
         lambda rows: [r for r in rows if (r["geocode"], r["query_name"]) != (rows[0]["geocode"], UB)],
         "Constraint",
     ),
-    "an upper bound that is no multiple of 99999": rows_of("Block", values(UB, lambda v: [7, *v[1:]]), "Constraint"),
+    "an upper bound that is not a multiple of 99999": rows_of("Block", values(UB, lambda v: [7, *v[1:]]), "Constraint"),
     "a lower bound above the upper bound": rows_of("Block", values(LB, lambda v: [10**9, *v[1:]]), "Constraint"),
     "bounds of different numbers of group quarters": rows_of(
         "Block", values(UB, lambda v: [*v[:7], v[7] + 99_999]), "Constraint"
@@ -690,8 +692,10 @@ BAD: dict[str, Break] = {
     "Constraint.*a row of hhgq_total_lb_con twice": rows_of(
         "Block", lambda rows: [*rows, next(r for r in rows if r["query_name"] == LB)], "Constraint"
     ),
-    "a block of another state than its geocode": recoded(lambda code: code[:-16] + "55" + code[-14:], "Block"),
-    "a block whose last 16 digits another has too": recoded(lambda code: code[:-16] + "5600100010011000", "Block"),
+    "a block with another state than its geocode": recoded(lambda code: code[:-16] + "55" + code[-14:], "Block"),
+    "a block that shares its last 16 digits with another": recoded(
+        lambda code: code[:-16] + "5600100010011000", "Block"
+    ),
     "the query 'age_dpq' is unknown; these are measurements of the DHC": rows_of(
         "County", query("total_dpq", query_name="age_dpq")
     ),
@@ -704,10 +708,8 @@ BAD: dict[str, Break] = {
     "has no column variance": lambda nmf: pq.write_table(
         pq.read_table(part("County")(nmf), partitioning=None).drop_columns(["variance"]), part("County")(nmf)
     ),
-    "is no folder State=025": lambda nmf: (nmf / PERSONS / "County.parquet/DPQuery/State=099").mkdir(),
-    "a geounit that has no Constraint row": rows_of(
-        "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}]
-    ),
+    "is not a folder State=025": lambda nmf: (nmf / PERSONS / "County.parquet/DPQuery/State=099").mkdir(),
+    "a geounit without a Constraint row": rows_of("County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}]),
     r"County\S+part\S+: has no column geocode, query_name, query_shape, value, variance": lambda nmf: pq.write_table(
         FOREIGN, part("County")(nmf)
     ),
@@ -727,7 +729,7 @@ BAD: dict[str, Break] = {
         (nmf / name).rename(nmf / name.replace("PL", "DHC")) for name in (PERSONS, UNITS)
     ],
     "declared population of 3, less than": lambda nmf: (nmf / "states.csv").write_text("state,pop\n56,3\n"),
-    "no declared population of state 56": lambda nmf: (nmf / "states.csv").write_text("state,pop\n55,3\n"),
+    "there is no declared population of state 56": lambda nmf: (nmf / "states.csv").write_text("state,pop\n55,3\n"),
     "declares 9,999 persons in state 56; measured are 1,227": lambda nmf: (nmf / "states.csv").write_text(
         "state,pop\n56,9999\n"
     ),

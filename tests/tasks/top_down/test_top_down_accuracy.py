@@ -68,7 +68,7 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     assert "<svg" in page
     assert "<h1>Errors of the TopDown Algorithm, South Dakota</h1>" in page
     missed = f"{LEVELS[target['level'][0]]} (optimized, {target['estimator'][0]})"
-    assert f"It is missed here by: {missed}; and met by all others." in page
+    assert f"Here it is missed by {missed} and met by all others." in page
     board = (tmp_path / "board.svg").read_text()
     assert "count in South Dakota is off on average" in board
     assert "one draw of the noise" in board  # one seed

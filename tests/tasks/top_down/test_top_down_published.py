@@ -24,7 +24,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.check import Check
 from tasks.releases.manifest import released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.published.places import find_published
+from tasks.top_down.published.open_published import find_published
 
 CASES = [
     pytest.param(
@@ -199,7 +199,7 @@ def moved(folder: Path) -> Path:
 BAD = {
     "holds no noisy measurements": lambda folder: (folder / "design.json").unlink(),
     "design.json is not JSON": lambda f: (f / "design.json").write_text("{"),
-    r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
+    r"not the measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
     "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
@@ -243,7 +243,9 @@ BAD = {
     "another variance than": rewritten(
         "County", with_column("variance_numerator", lambda table: pa.array(["7"] * len(table)))
     ),
-    "is not asked in this level": rewritten("County", with_column("query", lambda table: pa.array(["x"] * len(table)))),
+    "which this level does not ask": rewritten(
+        "County", with_column("query", lambda table: pa.array(["x"] * len(table)))
+    ),
     "not lists of whole numbers": rewritten(
         "Tract", with_column("value", lambda table: pa.array([[0.5, float("nan")]] * len(table)))
     ),

@@ -44,13 +44,13 @@ from tasks.releases.manifest import FORMAT
 from tasks.releases.pages.text_table import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
-from tasks.top_down.estimate.gls.tree import Siblings, Tree
+from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree
 from tasks.top_down.published.nmf.source import Request
-from tasks.top_down.published.places import Published, find_published
+from tasks.top_down.published.open_published import PublishedMeasurements, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas import area_estimates
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
-from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
+from tasks.top_down.user_areas.deviations import DRAWS, Deviations, StatisticBounds, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.hearing import (
     answer,
@@ -62,9 +62,9 @@ from tasks.top_down.user_areas.hearing import (
     verdict_table,
 )
 from tasks.top_down.user_areas.intervals import interval
-from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
-from tasks.top_down.user_areas.published import published_counts
+from tasks.top_down.user_areas.published_counts import published_counts
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
+from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, find_state
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
 
@@ -74,7 +74,7 @@ def noisy(das_data: Path) -> Path:
     return das_data / "nmf-sample/noisy"
 
 
-def published(noisy: Path) -> Published:
+def published(noisy: Path) -> PublishedMeasurements:
     return find_published(noisy / "nmf", Request(str(noisy / "states.csv")))[0]
 
 
@@ -86,19 +86,19 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory.create()
     source = published(noisy).read(directory.path, HERE, {}, ["56"])
     pass_up(source, HERE)
-    keep(source, home, {"56": published(noisy).digest("56")})
+    cache_states(source, home, {"56": published(noisy).digest("56")})
     return home
 
 
 @pytest.fixture(scope="module")
-def tree(noisy: Path, home: Path) -> KeptState:
+def tree(noisy: Path, home: Path) -> CachedState:
     kept = find_state(home, published(noisy).digest("56"))
     assert kept is not None
     assert kept.folder.stat().st_mode & 0o777 == kept.folder.parent.stat().st_mode & 0o777 == 0o700
     return kept
 
 
-def areas_by(tree: KeptState, names: list[str]) -> AreaFile:
+def areas_by(tree: CachedState, names: list[str]) -> AreaFile:
     """Areas named block by block, in the order of the blocks' codes."""
     distinct, area = np.unique(names, return_inverse=True)
     return AreaFile(np.sort(tree.codes("persons")), area, tuple(map(str, distinct)), ())
@@ -109,7 +109,7 @@ def estimates(found: AreaEstimates) -> dict[tuple[str, str], list[float]]:
 
 
 @pytest.mark.parametrize("level", ["State", "County", "Tract", "Block_Group"])
-def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: KeptState, level: str) -> None:
+def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: CachedState, level: str) -> None:
     """Every count of every geounit, as an area of its blocks: whole tracts have the margins of these tracts."""
     expected = json.loads(gzip.decompress((noisy / "expected.json.gz").read_bytes()))
     truth = np.load(noisy / "truth.npz")
@@ -127,7 +127,7 @@ def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: KeptSt
     assert compared == 25 * len(expected["person"][level]) or level == "Block_Group"
 
 
-def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tree: KeptState) -> None:
+def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tree: CachedState) -> None:
     """Of any partition; so the rows of the covariances of totals sum to 0, and those of adults to the state's."""
     rng = np.random.default_rng(3)
     area = rng.integers(0, 6, len(tree.codes("persons")))
@@ -155,7 +155,7 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
     np.testing.assert_allclose(drawn, total, atol=6 * total.max() * np.sqrt(2 / DRAWS))
 
 
-def test_shares_have_the_errors_of_their_ratio(tree: KeptState) -> None:
+def test_shares_have_the_errors_of_their_ratio(tree: CachedState) -> None:
     """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
     found = estimate_file([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
     share, error = found.shares["voting age by race: white"]
@@ -250,9 +250,9 @@ class DrawnTree(Tree):
     given: list[SiblingSums]
     of_state: Blue
 
-    def siblings(self, level: str) -> Iterator[Siblings]:
+    def siblings(self, level: str) -> Iterator[SavedSiblings]:
         given = self.given[self.levels.index(level)]
-        yield Siblings(0, 0, given, columns_of("persons").sums(given.z) if level == "Block" else None)
+        yield SavedSiblings(0, 0, given, columns_of("persons").sums(given.z) if level == "Block" else None)
 
     @property
     def whole(self) -> Blue:
@@ -411,7 +411,7 @@ def test_places_that_are_no_file_and_rows_without_a_block(tmp_path: Path) -> Non
             read_areas(str(path))
     (tmp_path / "plan.csv").write_text(f"{TABLE},2\n,\n")
     found = read_areas(str(tmp_path / "plan.csv"))
-    assert (found.names, found.notes) == (("1",), ("rows with an area and without a block, which are left out: 1",))
+    assert (found.names, found.notes) == (("1",), ("rows with an area but no block, left out: 1",))
     with pytest.raises(Refused, match="has no column dog; it has D"):
         read_areas(str(tmp_path / "plan.csv"), "dog")
 
@@ -454,7 +454,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_codes_that_are_no_blocks_of_the_source_are_refused(
-    tree: KeptState, change: Callable[[np.ndarray], np.ndarray], rule: str
+    tree: CachedState, change: Callable[[np.ndarray], np.ndarray], rule: str
 ) -> None:
     codes = np.sort(tree.codes("persons"))
     file = AreaFile(np.sort(change(codes)), np.zeros(len(codes), np.int64), ("one",), ())
@@ -462,7 +462,7 @@ def test_codes_that_are_no_blocks_of_the_source_are_refused(
         check_states(file, ("56",)) and check_codes(file, codes)
 
 
-def test_blocks_without_living_quarters_are_a_note(tree: KeptState) -> None:
+def test_blocks_without_living_quarters_are_a_note(tree: CachedState) -> None:
     codes = np.sort(tree.codes("persons"))
     empty = codes[0] // 10**4 * 10**4 + 9999
     water = codes[0] // 10**10 * 10**10 + 990000 * 10**4 + 1
@@ -481,7 +481,7 @@ def test_blocks_without_living_quarters_are_a_note(tree: KeptState) -> None:
 
 
 def test_the_command_answers_from_what_is_kept(
-    noisy: Path, home: Path, tree: KeptState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    noisy: Path, home: Path, tree: CachedState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = tmp_path / "plan.csv"
     codes = np.sort(tree.codes("persons")).tolist()
@@ -530,7 +530,7 @@ def test_the_command_answers_from_what_is_kept(
     assert "holds no noisy measurements" in capsys.readouterr().err
 
 
-def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: KeptState, tmp_path: Path) -> None:
+def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: CachedState, tmp_path: Path) -> None:
     names = ["=1+1", "+x", "-x", "@x", "-5", "007", "<b>"]
     codes = tree.codes("persons")
     found = estimate_file([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
@@ -552,7 +552,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Kep
     ) == ("'=a\n'=cmd|' /C calc'!A0\n'-2+3+cmd|x\n+22 (+0.29%)\n-36 to +80 (-1.0%)\n-5.5\n")
 
 
-def test_published_counts_are_those_of_pl94(tree: KeptState, tmp_path: Path) -> None:
+def test_published_counts_are_those_of_pl94(tree: CachedState, tmp_path: Path) -> None:
     """Every cell of every segment, by block: cell number plus record."""
     codes = np.sort(tree.codes("persons"))
     blocks = tmp_path / "blocks.csv"
@@ -582,13 +582,13 @@ def test_published_counts_are_those_of_pl94(tree: KeptState, tmp_path: Path) -> 
     assert persons[0, 2] == cells["P0020002"]
     assert persons[0, -1] == cells["P0050010"]
     assert counts("units", "56")[1][1].tolist() == [cells["H0010002"] + 1]
-    with pytest.raises(Refused, match="no block of state 44, only of 56"):
+    with pytest.raises(Refused, match="it has no block of state 44, only of 56"):
         counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))
 
 
-def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> None:
+def test_a_plan_has_the_deviations_of_the_published_totals(tree: CachedState) -> None:
     codes = np.sort(tree.codes("persons"))
     file = AreaFile(codes, np.minimum(np.arange(len(codes)), 2), ("one", "two", "rest"), ())
 
@@ -626,7 +626,7 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
     ],
 )
 def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: float, verdict: str) -> None:
-    bounds = Bounds("range", 4.3, 6.0, 3.0, low, high)
+    bounds = StatisticBounds("range", 4.3, 6.0, 3.0, low, high)
     plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
     assert census_verdict(plan, within) == verdict
     published, census, cite, guide = answer(plan, within)
@@ -654,24 +654,24 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     ],
 )
 def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, between: str) -> None:
-    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (Bounds("range", 4.3, 6.0, 3.0, low, high),))
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (StatisticBounds("range", 4.3, 6.0, 3.0, low, high),))
     assert between in answer(plan, 0.1)[1]
     assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
 
 
 def test_a_bound_just_below_nothing_has_no_minus() -> None:
     plan = Deviations(100, None, np.zeros(2), np.ones(2), ())
-    assert shown_bounds(plan, Bounds("smallest deviation", None, 0, 0, -3.0, -1e-9)) == ("-3 %", "0 %")
+    assert shown_bounds(plan, StatisticBounds("smallest deviation", None, 0, 0, -3.0, -1e-9)) == ("-3 %", "0 %")
 
 
 def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
     for range_, shown in ((0, "0 %"), (10, "10 %"), (10.0004, "10.0004 %"), (9.9999, "10 %"), (4.126, "4.13 %")):
-        bounds = Bounds("range", range_, 6.0, 3.0, 0, 20)
+        bounds = StatisticBounds("range", range_, 6.0, 3.0, 0, 20)
         plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
         assert answer(plan, 0.1)[0].startswith(f"The published range of this plan is {shown} of the ideal")
 
 
-def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, tmp_path: Path) -> None:
+def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: CachedState, tmp_path: Path) -> None:
     codes = np.sort(tree.codes("persons"))
     names = ("first", "<second>", "third", "fourth", "fifth")
     with_river = AreaFile(
@@ -710,7 +710,7 @@ def test_a_plan_that_lacks_blocks_is_of_the_mean_of_its_districts() -> None:
 
 @pytest.mark.parametrize(("missing", "judged"), [(0, True), (1, True), (60, False)])
 def test_blocks_in_no_district_are_named_next_to_the_answer(
-    tree: KeptState, monkeypatch: pytest.MonkeyPatch, missing: int, judged: bool
+    tree: CachedState, monkeypatch: pytest.MonkeyPatch, missing: int, judged: bool
 ) -> None:
     codes = np.sort(tree.codes("persons"))
     monkeypatch.setattr(area_estimates, "MISSED", 1.5 / len(codes))
@@ -727,7 +727,7 @@ def test_blocks_in_no_district_are_named_next_to_the_answer(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_one_line_says_what_was_understood(tree: KeptState, tmp_path: Path, known: bool) -> None:
+def test_one_line_says_what_was_understood(tree: CachedState, tmp_path: Path, known: bool) -> None:
     """Persons in no district are the published ones where these are given, else estimated."""
     codes = np.sort(tree.codes("persons")).tolist()
     marks = {codes[0]: "ZZ", codes[1]: "ZZ"}

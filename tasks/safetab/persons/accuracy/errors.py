@@ -1,4 +1,4 @@
-"""The errors of a run's final tables: published minus true count, tallied by what they depend on. Not private."""
+"""The errors of a run's final tables: published minus true count, counted by what they depend on. Not private."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BY = ["of", "level", "noise_of", "detail", "size", "statistic", "margin", "error
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What the repetitions over a jurisdiction have shown, and the laws that their noise had. Not private.
+    """The tallied errors of all repetitions over a jurisdiction, and the laws of their noise. Not private.
 
-    queries: those of `levels`, the jurisdiction's, in the order R.
-    errors: what `compare` returns of all levels and repetitions.
+    levels, queries: of the jurisdiction, in the order R. errors: what `compare` returns, for all levels and
+    repetitions.
     """
 
     runs: int
@@ -43,12 +43,11 @@ class Accuracy:
 
 
 def compare(run: DetailedRun, level: Level, estimates: bool) -> pd.DataFrame:
-    """Return how often each error of each kind of a level's final counts, and of its estimates, occurred.
+    """Return how often each error of a level's final counts, and of its estimates, occurred.
 
-    Columns BY, `number`, and the sums of `Closeness`. `of` is a place in KINDS; `level` and `noise_of` are places among
-    the jurisdiction's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the
-    group's true total; `margin` is the stated one. Groups that were not published have the detail NOT_PUBLISHED, and no
-    error.
+    Columns BY, `number`, and the sums of `Closeness`. `of` is a place in KINDS. `level` and `noise_of` are places among
+    the jurisdiction's levels; they differ only for a coterminous recipient. `size` is the place in LARGEST of the
+    group's true total, `margin` the stated margin. Unpublished groups have the detail NOT_PUBLISHED and no error.
     """
     quantities = range(len(KINDS) if estimates else 1)
     return pd.concat([_tally(run, level, of) for of in quantities])
@@ -89,7 +88,7 @@ def _tally(run: DetailedRun, level: Level, of: int) -> pd.DataFrame:
 
 
 def _rows(length: int, **columns: Any) -> pd.DataFrame:
-    """Return rows of a tally, 0 in the columns that are not given."""
+    """Return rows of a tally, 0 in all other columns."""
     return pd.DataFrame(dict.fromkeys((*BY, "number", *Closeness._fields), 0) | columns, index=range(length))
 
 

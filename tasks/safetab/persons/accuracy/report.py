@@ -65,24 +65,24 @@ COMPARED = ["COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE"]
 
 @dataclass(frozen=True)
 class Report:
-    """The two tables of an accuracy report; see `error_table` and `workload_table`."""
+    """The two tables of an accuracy report (`error_table`, `workload_table`)."""
 
     accuracy: Accuracy
     errors: pd.DataFrame
     workloads: pd.DataFrame
 
     def summary(self) -> list[dict[Any, Any]]:
-        """Return a row for each level and workload, all sizes together: errors of measured counts, share of groups."""
+        """Return a row for each level and workload, over all sizes: errors of measured counts, share of groups."""
         chosen = (self.errors["SIZE"] == ALL) & self.errors["MEASURED"] & (self.errors["OF"] == OF[0])
         joined = self.errors[chosen].merge(self.workloads, on=[*LEVEL, "SIZE", NOT_PRIVATE])
         joined["PROPORTION"] = [row[row["WORKLOAD"]] for row in joined.to_dict("records")]
         return joined.drop(columns=[*WORKLOADS, "SIZE", "MEASURED"]).to_dict("records")
 
     def gains(self) -> pd.DataFrame:
-        """Counts and estimates side by side, all sizes together: by level, workload and kind of count; maybe empty.
+        """Return counts and estimates side by side, over all sizes, by level, workload and kind of count. May be empty.
 
-        GAIN is the part of the counts' root mean square error that the estimates do not have. Coterminous recipients
-        are left out: they have their donors' errors.
+        GAIN is the relative reduction of the root mean square error. Coterminous recipients are left out: they have
+        their donors' errors.
         """
         chosen = (self.errors["SIZE"] == ALL) & (self.errors["NOISE_OF"] == self.errors["REGION_TYPE"])
         errors = self.errors[chosen].set_index([*LEVEL, "WORKLOAD", "COUNT_OF"])
@@ -92,7 +92,7 @@ class Report:
         return joined
 
     def tables(self) -> list[TextTable]:
-        """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
+        """Return the main tables: errors by level and workload and, if there are estimates, what they gain."""
         levels = TextTable.filled("Errors by level and table", OF_LEVEL, in_words(self.summary()), words=3)
         if (gains := self.gains()).empty:
             return [levels]
@@ -101,7 +101,7 @@ class Report:
 
 
 def make_report(accuracy: Accuracy) -> Report:
-    """Tabulate what the repetitions have shown. Raises Refused where they published nothing."""
+    """Tabulate the errors of the repetitions. Raises Refused if they published nothing."""
     if not (accuracy.errors["detail"] != NOT_PUBLISHED).any():
         raise Refused("no run published a single count: there are no errors to report")
     return Report(accuracy, error_table(accuracy), workload_table(accuracy))
@@ -130,7 +130,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], where: str
 
 
 def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:
-    """Return rows of the CSV files with the level, the table and the donor's region type in words."""
+    """Return rows of the CSV files with level, table and the donor's region type in words."""
     return [
         {
             **row,
@@ -143,26 +143,27 @@ def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:
 
 
 def size_name(size: int) -> str:
-    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; all of them for -1."""
+    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; `all` for -1."""
     if size <= 0:
         return "0" if size == 0 else ALL
     return f"{LARGEST[size - 1] + 1}-{LARGEST[size]}"
 
 
 def _with_all_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows twice: once under the size -1, and by their sizes."""
+    """Return the rows twice: under the size -1, and by their sizes."""
     return pd.concat([table.assign(size=-1), table])
 
 
 def error_table(accuracy: Accuracy) -> pd.DataFrame:
-    """Errors of published counts by level, size class, workload, what the count is of and whose noise it has.
+    """Return the errors of published counts by level, size class, workload, kind of count and the level of their noise.
 
-    OF: counts or estimates. ERROR_95 is the smallest m such that at most 5% of the errors are beyond ±m; MOE,
-    the stated margin, the smallest m of which that is true for the noise alone. Estimates near a threshold have wider
-    ones, up to MOE_LARGEST. COVERAGE is the share of the counts within ± their margin, NOISE_COVERAGE, of counts only,
-    what it would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root
-    of its mean square. All in persons. In per cent: MAPE, the mean |error| over true counts above 0; WITHIN_5_PERCENT,
-    the share of these within 5% of the true count; WITHIN_5, that of all counts within 5 persons; OUTLIERS, in neither.
+    OF: counts or estimates. ERROR_95: the smallest m such that at most 5% of the errors are beyond ±m. MOE: the stated
+    margin, the same for the noise alone; MOE_LARGEST: the widest margin, of estimates near a threshold. COVERAGE: the
+    share of counts within ± their margin. NOISE_COVERAGE (counts only): its mean without suppression and clipping.
+    BIAS: the mean of published - true; RMSE: the root of its mean square. All in persons.
+
+    In per cent: MAPE, the mean |error| over true counts above 0; WITHIN_5_PERCENT, the share of these within 5% of the
+    true count; WITHIN_5, the share of all counts within 5 persons; OUTLIERS, the share in neither.
     """
     published = accuracy.errors[accuracy.errors["detail"] != NOT_PUBLISHED]
     by = ["of", "level", "size", "detail", "statistic", "noise_of"]
@@ -184,7 +185,7 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
         "WORKLOAD": WORKLOADS[detail],
         "COUNT_OF": COUNT_OF[statistic],
         "OF": OF[quantity],
-        # directly: cells, and totals of groups without a table; others are sums
+        # measured directly: cells, and totals of groups without a table; others are sums
         "MEASURED": statistic == CELL or (statistic == TOTAL and cells == 1),
         "NOISE_OF": accuracy.levels[noise_of].region_type,
         "COUNTS": int(sums.n),
@@ -201,9 +202,9 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
 
 
 def workload_table(accuracy: Accuracy) -> pd.DataFrame:
-    """Return what became of the groups of each level and size class: the share of each workload, and of the suppressed.
+    """Return the share of the groups of each level and size class with each workload, and of suppressed groups.
 
-    GROUPS are those of the domain; the shares are of all of them, averaged over the runs, and add up to 1.
+    GROUPS are those of the domain; the shares refer to them, are averaged over the runs, and sum to 1.
     """
     totals = accuracy.errors[(accuracy.errors["statistic"] == TOTAL) & (accuracy.errors["of"] == 0)]
     by_detail = _with_all_sizes(totals).groupby(["level", "size", "detail"])["number"].sum().unstack(fill_value=0)
@@ -223,7 +224,7 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
 
 
 def error_chart(report: Report) -> dict[str, Any]:
-    """Draw by level the stated margin of a measured count, and 95% of the errors of each table's counts."""
+    """Draw, by level, the stated margin of a measured count and 95% of the errors of each table's counts."""
     found = pd.DataFrame(in_words(report.summary())).sort_values("COUNTS")
     levels = [level.name for level in report.accuracy.levels if level.name in set(found["LEVEL"])]
     by = found.drop_duplicates(["LEVEL", "WORKLOAD"], keep="last").set_index(["LEVEL", "WORKLOAD"])
@@ -244,7 +245,7 @@ def error_chart(report: Report) -> dict[str, Any]:
 
 
 def by_size(report: Report) -> TextTable | None:
-    """Return what becomes of groups below the state by true size, and how far their published counts are off."""
+    """Return, for groups below the state by true size, how many are published and how far their counts are off."""
     groups, errors = (table[~table["REGION_TYPE"].isin(NATION_STATE)] for table in (report.workloads, report.errors))
     errors = errors[errors["MEASURED"] & (errors["OF"] == OF[0])]
     tables, rows = WORKLOADS[:TOTAL_ONLY], []

@@ -1,1 +1,1 @@
-"""Our own estimator: generalized least squares over the whole spine, and margins of error from it."""
+"""Generalized least squares over the whole spine, and margins of error from it."""

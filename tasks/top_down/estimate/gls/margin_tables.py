@@ -1,7 +1,7 @@
-"""The margins of error of a run: which counts have one, and how they are found, saved, read and released.
+"""The margins of error of a run: the counts that have one, and how they are computed, saved, read and released.
 
-Made of noisy answers and declared invariants alone, so they cost no budget. Those of geounits follow from their
-information, those of places and other areas from the tree that was kept (tree.py).
+They follow from noisy answers and declared invariants, so they cost no budget: a geounit's margins from its
+information, those of places and other areas from the saved tree (tree.py).
 
 ```
 noisy/PRODUCT/SS/margins/LEVEL/FIRST    estimates and standard errors of a batch of geounits
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
-PLACES = 3  # decimal places as written: far below any standard error
+PLACES = 3  # decimal places in files: far below any standard error
 COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
 LAW = (
     "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
@@ -73,7 +73,7 @@ def columns_of(product: ProductName, pl94: bool = False) -> Columns:
 
 
 def find_margins(source: BlockSource, workers: Workers) -> None:
-    """Save the margins of every product and state; information is passed up already."""
+    """Save the margins of every product and state, after information was passed up."""
     if source.validated.nation:
         workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
     workers.map("margins", source, below_tracts, source.batches(source.descents[-1]))
@@ -83,8 +83,8 @@ def find_margins(source: BlockSource, workers: Workers) -> None:
 
 
 def of_states(source: BlockSource, product: ProductName) -> None:
-    """Keep the estimates of whole states with the nation's measurement; save the margins of the nation if asked for."""
-    plan = source.plan(product, US)  # before what imports numba
+    """Save the estimates of whole states with the nation's measurement, and the margins of the nation if asked for."""
+    plan = source.plan(product, US)  # before importing numba
     from spine.gls.blue import blue_nation, blue_states
 
     whole = blue_nation(plan, load_information(source, product, US, US, 0, 1))
@@ -111,7 +111,7 @@ def below_tracts(source: BlockSource, product: ProductName, state: str, first: i
     """Save the margins of the tracts first ... last - 1 and of their block groups."""
     if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
         return
-    plan = source.plan(product, state)  # before what imports numba
+    plan = source.plan(product, state)  # before importing numba
     from spine.gls.blue import blue_children
 
     tract = plan.spine.levels.index("Tract")
@@ -167,8 +167,8 @@ def save_level(
 class Margins:
     """Unbiased estimates and standard errors of a level's geounits, or of a family's areas.
 
-    area: (n,) which of a family's areas; None for all geounits of a level. estimate, error: (n, columns). cut: (n,)
-    whether an area holds block groups of the spine in part; 0 for a geounit.
+    area: (n,) place among the family's areas; None for all geounits of a level. estimate, error: (n, columns). cut:
+    (n,) whether an area holds block groups of the spine in part; 0 for a geounit.
     """
 
     area: IntArray | None
@@ -183,7 +183,7 @@ class Margins:
 
 
 def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
-    """Read the margins of a level or family; None where there are none."""
+    """Read the margins of a level or family; None if there are none."""
     folder = margins_folder(source, product, state, name)
     if not folder.exists():
         return None
@@ -205,7 +205,7 @@ def write_margins(
     codes: NDArray[np.uint8],
     released: Histograms,
 ) -> None:
-    """Write a row for each count of the geounits of a level, or areas of a family, if the run found margins for them.
+    """Write a row for each count of the geounits of a level, or areas of a family, if the run computed their margins.
 
     codes, released: their codes and histograms.
     """
@@ -230,9 +230,9 @@ def write_margins(
 
 
 def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any]:
-    """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
+    """Return the manifest's entry: by level and family, the mean standard errors, and how many counts have a margin.
 
-    mean_with_margin: the mean over these alone, of the counts that have one. Empty where the run found no margins.
+    mean_with_margin: the mean over the counts with a margin. Empty without margins.
     """
     counts = counts_of(product, source.design.pl94)
     every = np.arange(len(counts))
@@ -257,10 +257,10 @@ def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any
 
 
 def is_covered(counts: Sequence[Count], cut: IntArray) -> BoolArray:
-    """Return which counts have a margin: those whose released errors it covers (docs/top-down.md#margins-of-error).
+    """Return (n, counts): whether a count has a margin, one that covers its released error.
 
-    A cell of a table has one where it is such a count under another name. cut: (n,) as in `Margins`. The result is
-    (n, counts).
+    See docs/top-down.md#margins-of-error. A table cell has one if it is such a count under another name.
+    cut: (n,) as in `Margins`.
     """
     measured = [count.where for count in counts if count.quantity in COVERED]
     covered: BoolArray = (cut == 0)[:, None] & np.array([count.where in measured for count in counts])

@@ -1,8 +1,8 @@
-"""Pass information up the spine: sum up, geounit by geounit, everything that was measured in it and below it.
+"""Pass information up the spine: sum up, for each geounit, all measurements in it and below it.
 
-One pass, which asks for every answer once, serves estimates, margins of error and areas: it keeps the information of
-geounits above the blocks, and what sums of blocks follow from (tree.py). It is made of noisy answers and declared
-invariants alone, so it costs no budget.
+One pass reads every answer once and serves estimates, margins of error and areas. It saves the information of geounits
+above the blocks, and the inputs of sums of blocks (tree.py). It uses noisy answers and declared invariants only, so it
+costs no budget.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bool = True) -> None:
     """Pass the measurements of every product and state up to the state's parts.
 
-    groups: whether to keep the block groups' information, which an estimate needs. areas: whether to keep what sums of
-    blocks follow from.
+    groups: save the block groups' information, which an estimate needs. areas: save the inputs of sums of blocks.
     """
     batches = [(*batch, groups, areas) for batch in source.batches(source.descents[-1])]
     workers.map("pass up", source, up_to_tracts, batches)
@@ -42,14 +41,14 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bo
 
 
 def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, groups: bool, areas: bool) -> None:
-    """Save the information of the tracts first ... last - 1, and keep what is below them.
+    """Save the information of the tracts first ... last - 1, and the inputs of sums below them.
 
-    Tracts are the level from which the last stage of an estimate begins.
+    The last stage of an estimate begins with tracts.
     """
     tract = source.descents[-1].level
     if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
         return
-    answers = source.answers(product, state)  # before what imports numba
+    answers = source.answers(product, state)  # before importing numba
     plan = answers.plan
     from spine.gls import upward
 
@@ -60,14 +59,14 @@ def up_to_tracts(source: Source, product: str, state: str, first: int, last: int
 
 
 def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
-    """Save the information of a state's counties and parts, and keep what is above the tracts.
+    """Save the information of a state's counties and parts, and the inputs of sums above the tracts.
 
-    US: that of the nation, from all states' parts.
+    US: the nation's, from all states' parts.
     """
     top = US if state == US else source.spine(product, state).levels[0]
     if (information_folder(source, product, state, top) / FIRST).exists():
         return
-    answers = source.answers(product, state)  # before what imports numba
+    answers = source.answers(product, state)  # before importing numba
     plan = answers.plan
     from spine.gls import blue, upward
 
@@ -84,6 +83,6 @@ def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
 
 
 def _keeper(source: Source, product: Any, state: str, plan: Plan) -> Seen:
-    assert isinstance(source, BlockSource)  # sums of no other leaves are asked for
+    assert isinstance(source, BlockSource)  # only blocks have sums
     folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
     return partial(keep_siblings, folder, plan, columns)

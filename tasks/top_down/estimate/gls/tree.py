@@ -1,13 +1,13 @@
-"""What passed up a state, kept for estimates, and for sums of blocks: places, districts, anybody's areas.
+"""The saved tree of a state, for estimates, and for sums of blocks: places, districts, a user's areas.
 
-Every geounit has its estimate without its parent, and its parent the sums of its children. Of blocks only the columns'
-estimates are kept, and their variances by kind: share, and types of living quarters. All of it is a function of noisy
-answers.
+Each geounit has its estimate without its parent, and each parent the sums of its children. For blocks, only the
+columns' estimates are saved, and their variances by kind: share, and types of living quarters. All of it follows from
+noisy answers.
 
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST      information of a batch of geounits
 noisy/tree/SS/PRODUCT/LEVEL/FIRST    geounits of a level numbered from FIRST, with the sums of their parents
-noisy/tree/SS/PRODUCT/whole          the whole state; for margins whole-in-nation, where the US level is measured
+noisy/tree/SS/PRODUCT/whole          the whole state; for margins whole-in-nation, if the US level is measured
 ```
 """
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from spine.gls.information import Information
     from spine.top_down import Plan
 
-WHOLE, IN_NATION = "whole", "whole-in-nation"  # of a state: by what passed up its own spine; with the nation's as well
+WHOLE, IN_NATION = "whole", "whole-in-nation"  # of a state: from its own spine; with the nation's measurement
 
 
 def tree_folder(source: Source, state: str) -> Path:
-    """Return where a state is kept, by product."""
+    """Return the folder of a state's tree, by product."""
     return source / f"noisy/tree/{state}"
 
 
-class Siblings(NamedTuple):
-    """Children of a range of parents; sums: of blocks, (children, K) of their columns, and no z."""
+class SavedSiblings(NamedTuple):
+    """Children of a range of parents. sums: the (children, K) columns of blocks, instead of z."""
 
     first_parent: int
     first_child: int
@@ -51,12 +51,12 @@ class Siblings(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """A kept state, in one product."""
+    """The saved tree of a state, in one product."""
 
     folder: Path
     levels: tuple[str, ...]
 
-    def siblings(self, level: str) -> Iterator[Siblings]:
+    def siblings(self, level: str) -> Iterator[SavedSiblings]:
         """Yield the geounits of a level, range by range, with their parents' sums."""
         for path in complete(self.folder / level):
             kept = {file.stem: np.load(file) for file in path.iterdir()}
@@ -68,18 +68,18 @@ class Tree:
                 z, variance = _unpacked(kept["z_types"], kept["z"]), kept["variance"]
             given = SiblingSums(parent, kept["is_only_child"], z, variance, b, kept["below"])
             first_parent, first_child = kept["at"].tolist()
-            yield Siblings(first_parent, first_child, given, kept.get("sums"))
+            yield SavedSiblings(first_parent, first_child, given, kept.get("sums"))
 
     @property
     def whole(self) -> Blue:
-        """Load the estimate of the whole state, with the nation's measurement where that was found."""
+        """Load the estimate of the whole state, with the nation's measurement if it was computed."""
         place = self.folder / (IN_NATION if (self.folder / IN_NATION).exists() else WHOLE)
         return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
 
     def climb(self, columns: Columns, area: IntArray, covariances: Covariances | None = None) -> Iterator[Regressed]:
         """Yield the counts of areas within block groups, within the geounits of the next level, ..., the whole state.
 
-        area: (blocks,) the area of each block in spine order, -1 outside all. covariances: to be added to.
+        area: (blocks,) the area of each block in spine order, -1 outside all. covariances: increased by theirs.
         """
         parts = []
         for batch in self.siblings(self.levels[-1]):
@@ -100,7 +100,7 @@ class Tree:
 def keep_siblings(
     folder: Path, plan: Plan, columns: Columns, level: int, first: int, last: int, children: Information
 ) -> None:
-    """Keep the children of the geounits first ... last - 1 of a level, or (STATES) of whole states."""
+    """Save the children of the geounits first ... last - 1 of a level, or (STATES) of whole states."""
     from spine.gls.blue import sibling_sums
 
     given = sibling_sums(plan, level, first, last, children)
@@ -122,7 +122,7 @@ def keep_siblings(
 
 
 def keep_whole(folder: Path, whole: Blue, name: str = WHOLE) -> None:
-    """Keep the estimate of the whole state; name: WHOLE or IN_NATION."""
+    """Save the estimate of the whole state. name: WHOLE or IN_NATION."""
     save_arrays(folder / name, {"x": whole.x, "variance": whole.variance})
 
 
@@ -133,7 +133,7 @@ def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
 
 
 def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray]:
-    """Return the variances of blocks by kind; blocks of one kind have the same."""
+    """Return the variances of blocks by kind; blocks of one kind share them."""
     rows = slice(first, first + len(given.parent))
     share = plan.spine.shares[-1][rows]
     allowed = plan.bounds.allowed(len(plan.spine.levels) - 1)[rows]
@@ -151,7 +151,7 @@ def _unpacked(some: BoolArray, x: FloatArray) -> FloatArray:
 
 
 def information_folder(source: Source, product: str, state: str, level: str) -> Path:
-    """Return where the information of a level is saved, in batches by their first geounit."""
+    """Return the folder of a level's information, in batches by their first geounit."""
     return source / f"noisy/{product}/{state}/up/{level}"
 
 
@@ -163,10 +163,10 @@ def save_information(source: Source, product: str, state: str, plan: Plan, infor
 
 
 def load_information(source: Source, product: str, state: str, level: str, first: int, last: int) -> Information:
-    """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
+    """Read the information of the geounits first ... last - 1 of a level; for the nation's states, all their parts."""
     from spine.gls import information
 
-    if (state, level) == (US, "State"):  # kept with each state, where they are the first level
+    if (state, level) == (US, "State"):  # saved with each state, as its first level
         parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
         return replace(information.information_joined(parts), level=1)
     parts = []

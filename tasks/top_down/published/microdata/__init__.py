@@ -1,1 +1,1 @@
-"""Published microdata of persons and units as a public truth: read it, and make inputs of it (docs/published.md)."""
+"""Published microdata of persons and units as a public truth: read them and make inputs (docs/published.md)."""

@@ -1,4 +1,4 @@
-"""Recognize files of published microdata by their header: which product, and which columns mean what.
+"""Recognize files of published microdata by their header: the product, and the meaning of the columns.
 
 Known are the 2020 PPMF, the microdata detail files of the redistricting program and of the DHC, and the demonstration
 files made of the 2010 census (docs/spec/files.md#published-microdata).
@@ -17,14 +17,14 @@ from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
 from tasks.records.record_fields import Field, number, whole
 from tasks.top_down.run_plan import ProductName
 
-OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # of the demonstration PPMF of 2021
+OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # in the demonstration PPMF of 2021
 GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE", "SDUNILEA", "SDSECLEA", "SDELMLEA", "COUSUBFS", "PLACEFS")
 NEEDED_GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE")
-CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one column, the first that is there
+CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # alternatives of a column; the first that exists is taken
     "persons": (("RTYPE",), ("GQTYPE_PL", "GQTYPE"), ("VOTING_AGE", "QAGE"), ("CENHISP",), ("CENRACE",)),
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
-WEIGHT = "COUNT"  # how many equal records a row is, as in the mdf/ of a das-flows release
+WEIGHT = "COUNT"  # the number of equal records that a row stands for, as in the mdf/ of a das-flows release
 # The numbers of a record, as its fields add them up: whether it is in group quarters, of which major type; the rest of
 # its cell, of a unit whether it is vacant; how many equal records a row is.
 BLOCK, GROUP, KIND, REST, RECORDS = range(5)
@@ -54,11 +54,11 @@ FIELDS: dict[ProductName, dict[str, Field]] = {
 
 @dataclass(frozen=True)
 class MicrodataLayout:
-    """The columns that are read of a file.
+    """The columns that are read from a file.
 
-    block: state, county, tract and block. values: of each record. quarters: the column with the type of group quarters;
-    None where there is none. weight: the column with the number of records of a row; None where a row is one.
-    geography: the codes of areas, of units.
+    block: state, county, tract and block. values: of each record. quarters: the column with the type of group quarters,
+    or None. weight: the column with the number of records of a row; None if a row is one record. geography: the codes
+    of areas, for units.
     """
 
     product: ProductName
@@ -83,7 +83,7 @@ class MicrodataLayout:
 def recognize(file: str, header: list[str]) -> MicrodataLayout:
     """Return the layout of a file with this header.
 
-    Raises Refused where a column is missing or is there twice.
+    Raises Refused for a missing or repeated column.
     """
     names = set(header)
     if twice := [name for name in names if header.count(name) > 1]:
@@ -93,7 +93,7 @@ def recognize(file: str, header: list[str]) -> MicrodataLayout:
     values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
     if missing := [name for name in (*block, *values) if name not in names]:
         raise Refused(
-            f"{file} is no published microdata of persons or units: read as {product}, it has no column "
+            f"{file} is not published microdata of persons or units: read as {product}, it lacks the columns "
             f"{', '.join(missing)}"
         )
     quarters = values[1] if product == "persons" else next((name for name in KINDS if name in names), None)

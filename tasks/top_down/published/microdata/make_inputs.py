@@ -1,6 +1,6 @@
-"""Make inputs of a TopDown run from published microdata, marked public.
+"""Make inputs of a TopDown run from published microdata, and mark them public.
 
-Living quarters and state totals are invariant in the program, so those of its microdata are the ones it was given.
+Living quarters and state totals are invariant in the program, so its microdata has those of its input.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tasks.top_down.published.microdata.read_microdata import CELLS, UNTYPED, VA
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
 NO_GEOGRAPHY = "no codes of places, county subdivisions and AIAN areas: give --geography to das tda run"
-ROWS = 1 << 22  # records that are spread out at once
+ROWS = 1 << 22  # records written at once
 
 
 @dataclass
 class Made:
-    """The folder that `das tda public` made, its numbers of records and blocks, and what there is to know of it."""
+    """The folder that `das tda public` made, its numbers of records and blocks, and remarks."""
 
     data: Path
     persons: int = 0
@@ -55,17 +55,17 @@ def make_inputs(
 ) -> Made:
     """Write inputs made of published microdata to the new folder DATA, and mark it public.
 
-    publisher: who published the microdata. states: only these, where any are named.
+    publisher: of the microdata. states: only these; empty for all.
 
-    Raises Refused where DATA holds something, a file cannot be read or is no microdata, or its records contradict each
+    Raises Refused if DATA is not empty, if a file cannot be read or is not microdata, or if its records contradict each
     other.
     """
     with new_folder(data) as folder:
-        with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts are
+        with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts
             found = read_microdata(sources, Path(scratch), states, progress)
             if without := sorted({*found.states_of("persons")} - {*found.states}):
                 raise Refused(
-                    f"state {without[0]:02d} has records of persons and none of units: give its units too, or leave it "
+                    f"state {without[0]:02d} has records of persons but not of units: give its units too, or leave it "
                     "out with --only-state"
                 )
             made = Made(data, found.rows["persons"], found.rows["units"])
@@ -107,7 +107,7 @@ def _write_records(folder: Path, found: Microdata, made: Made) -> None:
 
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
-    """Return (blocks, 8) housing units and facilities, from the units, and the residents where units have no type."""
+    """Return (blocks, 8) housing units and facilities of the units, typed by residents if units have no type."""
     of_cells = np.zeros((len(blocks), CELLS["units"]), np.int64)
     np.add.at(of_cells, (np.searchsorted(blocks, units[0]), units[1]), units[2])
     housing, untyped = of_cells[:, : VACANT + 1].sum(axis=1), of_cells[:, UNTYPED]
@@ -123,7 +123,7 @@ def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
 
 
 def _give_types(blocks: IntArray, quarters: IntArray, residents: IntArray, untyped: IntArray) -> None:
-    """Give facilities types: one to each type with residents, the rest to the type with most."""
+    """Give facilities types: one to each type with residents, the rest to the type with the most."""
     there = residents[:, 1:] > 0
     rest = untyped - there.sum(axis=1)
     _refuse("group quarters without a resident, or of more types than facilities", blocks, (untyped > 0) & (rest < 0))
@@ -140,6 +140,6 @@ def _refuse(what: str, blocks: IntArray, bad: BoolArray) -> None:
 
 
 def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value: IntArray, count: IntArray) -> None:
-    """Write every record, by block, a bounded number at once."""
+    """Write every record, by block, a limited number at once."""
     for within in runs_of_records(count, ROWS):
         write(np.repeat(long_codes(block[within]), count[within]), np.repeat(value[within], count[within]))

@@ -1,7 +1,7 @@
 """Read published microdata as a stream: text with commas or pipes, plain, gzip or a member of a zip, or Parquet.
 
-A nation has 331 million rows of persons and 140 million of units: only counts by block and cell are kept, and those on
-disk, by state, until a state is asked for.
+A nation has 331 million rows of persons and 140 million of units. Only counts by block and cell are kept, on disk, by
+state.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 class Microdata:
     """Published records, counted by block and cell in files of a folder, by product and state.
 
-    rows: of each product, those of other states left out. geography: columns that the units of the blocks have. typed:
-    whether units have the type of group quarters.
+    rows: the number of rows by product, other states' excluded. geography: columns of the units' block geography.
+    typed: whether units have the type of group quarters.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class Microdata:
         return self.folder / f"{product}-{state:02d}"
 
     def counts(self, product: ProductName, state: int) -> Entries:
-        """Return 15-digit block, cell and number of a state's records, by block and cell."""
+        """Return the 15-digit block, cell and number of a state's records, sorted by block and cell."""
         path = self.path(product, state)
         entries = np.fromfile(path, ENTRY) if path.exists() else np.zeros(0, ENTRY)
         key, entry = np.unique(entries["key"], return_inverse=True)
@@ -72,7 +72,7 @@ class Microdata:
         return key // CELLS[product], key % CELLS[product], sums
 
     def areas(self, state: int) -> pa.Table:
-        """Return the codes of areas of a state's blocks, a row a block."""
+        """Return the codes of areas of a state's blocks, one row per block."""
         parts = pa.concat_tables(pq.read_table(path) for path in sorted(self.folder.glob(f"areas-{state:02d}-*")))
         least = [(name, "min") for name in self.geography]
         return parts.group_by("block").aggregate(least).rename_columns(["block", *self.geography]).sort_by("block")
@@ -86,32 +86,32 @@ def read_microdata(
 ) -> Microdata:
     """Count the records of files, folders and zip archives by state into a new folder, and keep the codes of areas.
 
-    states: only these, where any are named.
+    states: only these; empty for all.
 
-    Raises Refused where a file cannot be read or is no microdata, a value is not of its column, or a product is
-    missing.
+    Raises Refused if a file cannot be read or is not microdata, if a value is not valid in its column, or if a product
+    is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = Microdata(folder)
     for path in [path for source in sources for path in _files(source)]:
         name = file_name(path.removeprefix("zip://").partition("::")[0])
-        of_state = re.search(r"ppmf_(?:person|unit)_(\d\d)\.csv", name)  # of an archive by state
+        of_state = re.search(r"ppmf_(?:person|unit)_(\d\d)\.csv", name)  # in an archive by state
         if of_state and states and int(of_state[1]) not in states:
             continue
         try:
             with refuse_unreadable(path), open_file(path, compression="infer") as stream:
                 _read_file(name, stream, found, frozenset(states), progress)
-        except (RuntimeError, pa.ArrowException) as error:  # the first of an archive with a password
+        except (RuntimeError, pa.ArrowException) as error:  # an archive with a password raises RuntimeError
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise Refused(f"{path} cannot be read: {reason:.200}") from None
     if missing := [product for product in CELLS if not found.rows.get(product)]:
         only = f" in state(s) {', '.join(f'{state:02d}' for state in sorted(states))}" if states else ""
-        raise Refused(f"no record of {' or '.join(missing)}{only}: give the files of persons and of units")
+        raise Refused(f"there are no records of {' or '.join(missing)}{only}: give the files of both persons and units")
     return found
 
 
 def _files(source: str) -> list[str]:
-    """Return the paths or URLs of the files of a folder or an archive, or of a single one."""
+    """Return the paths or URLs of the files of a folder or archive, or of a single file."""
     folder = Path(source)
     if not (folder.is_dir() or source.endswith(".zip")):
         return [source]
@@ -122,7 +122,7 @@ def _files(source: str) -> list[str]:
     endings = (".csv", ".txt", ".parquet", ".gz", ".zip")
     tables = [path for path in inside if path.partition("::")[0].lower().endswith(endings)]
     if not tables:
-        raise Refused(f"{source} holds no file of microdata (.csv, .txt, .parquet, .gz or .zip)")
+        raise Refused(f"{source} holds no microdata files (.csv, .txt, .parquet, .gz or .zip)")
     return [path for table in tables for path in (_files(table) if folder.is_dir() else [table])]
 
 
@@ -152,9 +152,9 @@ def _read_file(
 
 
 def _open_text(name: str, stream: IO[bytes]) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
-    """Return the layout of text, the line of its header, and its columns as dictionaries, a batch at a time."""
+    """Return the layout of text, the line of its header, and its columns as dictionaries, batch by batch."""
     head, line = stream.readline(HEADER_BYTES), 1
-    while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file
+    while head.startswith(b"#"):  # comments of the program above the header of a microdata detail file
         head, line = stream.readline(HEADER_BYTES), line + 1
     delimiter = "|" if b"|" in head else ","
     header = [column.strip().strip('"') for column in head.decode("utf-8-sig", "replace").strip().split(delimiter)]
@@ -173,24 +173,24 @@ def _open_text(name: str, stream: IO[bytes]) -> tuple[MicrodataLayout, int, Iter
             ):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid:
-            raise Refused(f"{name}: no rows, rows of another width, or bytes that are no text") from None
+            raise Refused(f"{name}: no rows, rows of another width, or bytes that are not text") from None
 
     return layout, line, batches()
 
 
 def _open_parquet(name: str, stream: IO[bytes]) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
-    """Return the layout of Parquet, 1, and its columns as dictionaries of text, some rows at a time."""
+    """Return the layout of Parquet, 1, and its columns as dictionaries of text, batch by batch."""
     layout = recognize(name, pq.read_schema(stream).names)
 
     def batches() -> Iterator[pa.Table]:
         columns = [*layout.fields, *layout.geography]
         file = pq.ParquetFile(stream, read_dictionary=columns)
-        for group in range(file.num_row_groups):  # each by itself: a reader keeps what it has read
+        for group in range(file.num_row_groups):  # separately: a reader keeps what it has read
             for batch in file.iter_batches(ROWS, row_groups=[group], columns=columns):
                 try:
                     yield pa.table({column: _as_text(batch[column]) for column in columns})
                 except pa.ArrowException:
-                    raise Refused(f"{name}: a column holds something that is no number") from None
+                    raise Refused(f"{name}: a column holds a value that is not a number") from None
 
     return layout, 1, batches()
 
@@ -206,7 +206,7 @@ def _as_text(values: pa.Array) -> pa.Array:
 
 
 def _of_states(layout: MicrodataLayout, batch: pa.Table, states: frozenset[int]) -> IntArray:
-    """Return the rows that are of these states, all if there are none, and those of no state at all."""
+    """Return the rows of these states (of all, if there are none given) and the rows without a valid state."""
     if not states:
         return np.arange(len(batch))
     state = layout.fields[layout.block[0]]
@@ -215,9 +215,9 @@ def _of_states(layout: MicrodataLayout, batch: pa.Table, states: frozenset[int])
 
 
 def _numbers(name: str, layout: MicrodataLayout, batch: pa.Table, rows: IntArray, first: int) -> IntArray:
-    """Return the (places, rows) numbers of the records in these rows, of which row 0 is line `first`.
+    """Return the (places, rows) numbers of the records in these rows. Row 0 is line `first`.
 
-    Raises Refused for the first value that is not valid, by column and line, without showing it.
+    Raises Refused for the first invalid value, by column and line, without showing it.
     """
     numbers = np.zeros((RECORDS + 1, len(rows)), np.int64)
     for column, of_column in layout.fields.items():
@@ -259,7 +259,7 @@ def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray
 
 
 def _keep_areas(found: Microdata, rows: pa.Table, codes: IntArray) -> None:
-    """Keep the codes of areas of blocks, a row each, by state."""
+    """Save the codes of areas of blocks, one row each, by state."""
     table = pa.table({"block": codes, **{name: pc.cast(rows[name], pa.string()) for name in found.geography}})
     state = codes // STATE_UNIT
     for code in np.unique(state).tolist():

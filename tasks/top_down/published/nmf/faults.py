@@ -17,7 +17,7 @@ class Faults:
     def add(
         self, file: str, rule: str, geocodes: Iterable[bytes | str] | None = None, *, warning: bool = False
     ) -> None:
-        """Add a fault of a file, or of the rows with these geocodes: none where there are none."""
+        """Add a fault of a file, or of the rows with these geocodes; do nothing if there are none."""
         named = None if geocodes is None else [_text(geocode) for geocode in geocodes]
         if named == []:
             return
@@ -26,11 +26,11 @@ class Faults:
         self._found[file, rule, warning] = rows + (1 if named is None else len(named)), min(firsts, default=None)
 
     def note(self, file: str, rule: str) -> None:
-        """Add a note, which refuses nothing."""
+        """Add a note, which is not an error."""
         self.add(file, rule, warning=True)
 
     def findings(self) -> list[Finding]:
-        """Return one finding for each file and rule, which names the least geocode at fault."""
+        """Return one finding per file and rule, which names the smallest geocode at fault."""
         return [
             Finding(file, rule if first is None else f"{rule}: geocode {first or US}", "", rows, warning=warning)
             for (file, rule, warning), (rows, first) in self._found.items()

@@ -1,8 +1,8 @@
-"""Make a state's geounits and living quarters of its Constraint rows, which name every geounit of every level.
+"""Make a state's geounits and living quarters from its Constraint rows, which name every geounit of every level.
 
-Geounits keep the files' geocodes. A parent's is the beginning of its children's, as long as its level's geocodes are; a
-block's last 16 digits are its public code. Living quarters are taken from the blocks alone: the program tightens bounds
-above them.
+Geounits keep the files' geocodes. A parent's geocode is the prefix of its children's, in the length of its level; a
+block's last 16 digits are its public code. Living quarters come from the blocks only: the program tightens bounds above
+them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PUBLIC = 16  # digits of a block's public code
 class Geounits(NamedTuple):
     """The geounits of a product in a state.
 
-    codes: for each level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows
-    had them. quarters: (blocks, 8) living quarters in this order; of units only the housing units. totals: of the
-    roots, where they are declared; else None.
+    codes: by level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows had
+    them. quarters: (blocks, 8) living quarters in this order; for units only the housing units. totals: of the roots,
+    if declared; else None.
     """
 
     codes: tuple[NDArray[np.uint8], ...]
@@ -54,7 +54,7 @@ class Geounits(NamedTuple):
 
 
 def spine_of(codes: tuple[NDArray[np.uint8], ...], number: IntArray) -> Spine:
-    """Return the spine of geounits, without shares; number: the number of each of its blocks in the geography."""
+    """Return the spine of geounits, without shares. number: each block's place in the geography."""
     starts = [np.flatnonzero(_begins(codes[-1][:, : level.shape[1]])) for level in codes]
     shares = tuple(np.zeros(len(start), np.int64) for start in starts)
     return Spine(LEVELS, number, tuple(starts), shares, 1)
@@ -64,7 +64,7 @@ _ZEROS = int("1" * PUBLIC) * ord("0")
 
 
 class _Level(NamedTuple):
-    """The Constraint rows of a level, by geocode: sorted codes, and for each query (geounits, 8) values, -1: none."""
+    """The Constraint rows of a level: sorted geocodes and, by query, (geounits, 8) values, -1 for no value."""
 
     codes: Codes
     values: dict[str, IntArray]
@@ -72,14 +72,14 @@ class _Level(NamedTuple):
 
 
 def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> Geounits | None:
-    """Return the geounits of a state; None where a fault leaves none."""
+    """Return the geounits of a state, or None after a fault."""
     levels = [_read_level(inventory, product, level, state, faults) for level in LEVELS]
     found = [level for level in levels if level is not None]
     if len(found) < len(levels):
         return None
     widths = [level.codes.dtype.itemsize for level in found]
     if sorted(set(widths)) != widths or widths[-1] < widths[-2] + PUBLIC:
-        faults.add(found[-1].file, f"geocodes of the levels are {', '.join(map(str, widths))} digits long")
+        faults.add(found[-1].file, f"geocodes of the levels have {', '.join(map(str, widths))} digits")
         return None
     broken = False
     for above, below in pairwise(found):
@@ -103,12 +103,12 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
 
 
 def digits_above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    """Return the digits of the geounits above blocks that are in the order of the spine."""
+    """Return the digits of the geounits above blocks, for blocks in the order of the spine."""
     return blocks[_begins(blocks[:, :width]), :width]
 
 
 def _order(parts: list[Part], blocks: _Level, faults: Faults) -> IntArray:
-    """Return the order of the spine, as numbers of sorted blocks: theirs, or that of the run that wrote the files."""
+    """Return the order of the spine, as numbers of sorted blocks: ascending, or as the writing run had it."""
     written = {part.state: part.order for part in parts if part.order}
     if not written:
         return np.arange(len(blocks.codes))
@@ -118,31 +118,31 @@ def _order(parts: list[Part], blocks: _Level, faults: Faults) -> IntArray:
         try:
             orders.append(first + read_order(order, last - first))
         except ValueError:
-            faults.add(parts[0].name, "the footer's order is none of its blocks: export the files anew")
+            faults.add(parts[0].name, "the footer's order does not fit its blocks: export the files again")
             return np.arange(len(blocks.codes))
     return np.concatenate(orders)
 
 
 def read_national_total(inventory: Inventory, product: ProductName, faults: Faults) -> int | None:
-    """Return the total that is declared for the US; None without one."""
+    """Return the total declared for the US, or None."""
     level = _read_level(inventory, product, US, US, faults) if inventory.of(product, US, "Constraint", US) else None
     total = None if level is None else level.values.get(TOTAL)
     return None if total is None or len(total) != 1 or total[0, 0] < 0 else int(total[0, 0])
 
 
 def _read_level(inventory: Inventory, product: ProductName, level: str, state: str, faults: Faults) -> _Level | None:
-    """Return the Constraint rows of a level; None without any."""
+    """Return the Constraint rows of a level, or None."""
     parts = inventory.of(product, level, "Constraint", state)
     shapes = CONSTRAINTS[product]
     rows = [(part, found) for part in parts for found in read_rows(part, shapes, faults) if len(found.code)]
     if not rows:
-        faults.add(f"{product}, level {level}, state {state}", "no Constraint row that can be used")
+        faults.add(f"{product}, level {level}, state {state}", "no usable Constraint row")
         return None
     file = parts[0].name.rpartition("/")[0]
     code = np.concatenate([found.code for _, found in rows])
     length = np.char.str_len(code)
     width = int(np.bincount(length).argmax())
-    faults.add(file, f"a geocode that has not {width} digits as most of its level", code[length != width].tolist())
+    faults.add(file, f"a geocode without the {width} digits of most of its level", code[length != width].tolist())
     query = np.concatenate([found.query for _, found in rows])
     value = np.concatenate([_padded(found.values, found.query, list(shapes.values())) for _, found in rows])
     keep = length == width
@@ -160,7 +160,7 @@ def _read_level(inventory: Inventory, product: ProductName, level: str, state: s
 
 
 def _padded(values: object, query: IntArray, shapes: list[tuple[int, ...]]) -> IntArray:
-    """Return the (rows, 8) values, with zeros behind those that are fewer."""
+    """Return the (rows, 8) values, padded with zeros."""
     table = np.zeros((len(query), TYPES), np.int64)
     flat = values.flatten().to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
     width = np.array([shape[0] for shape in shapes])[query]
@@ -181,13 +181,13 @@ def _begins(digits: NDArray[np.uint8]) -> BoolArray:
 
 
 def _quarters(blocks: _Level, faults: Faults) -> IntArray | None:
-    """Return the living quarters by the bounds of the blocks' persons; None where a block is at fault."""
+    """Return the living quarters from the bounds of the blocks' persons; None if a block is at fault."""
     none = np.full((len(blocks.codes), TYPES), -1, np.int64)
     lower, upper = blocks.values.get(LOWER, none), blocks.values.get(UPPER, none)
     found = upper // UNITS_OF_BOUND
     rules = {
         "a block without both bounds": (lower < 0).any(axis=1) | (upper < 0).any(axis=1),
-        f"an upper bound that is no multiple of {UNITS_OF_BOUND}": (upper % UNITS_OF_BOUND != 0).any(axis=1),
+        f"an upper bound that is not a multiple of {UNITS_OF_BOUND}": (upper % UNITS_OF_BOUND != 0).any(axis=1),
         "a lower bound above the upper bound": (lower > upper).any(axis=1),
         "bounds of different numbers of group quarters": (lower != found)[:, HOUSEHOLD + 1 :].any(axis=1),
         "a block without living quarters": (found == 0).all(axis=1),
@@ -197,7 +197,7 @@ def _quarters(blocks: _Level, faults: Faults) -> IntArray | None:
 
 
 def _housing_units(blocks: _Level, faults: Faults) -> IntArray | None:
-    """Return the living quarters by the declared totals of the blocks' units."""
+    """Return the living quarters from the declared totals of the blocks' units."""
     total = blocks.values.get(TOTAL, np.full((len(blocks.codes), TYPES), -1, np.int64))[:, 0]
     rules = {
         "a block without its number of housing units": total < 0,
@@ -211,7 +211,7 @@ def _housing_units(blocks: _Level, faults: Faults) -> IntArray | None:
 
 
 def _any_fault(blocks: _Level, rules: dict[str, BoolArray], faults: Faults) -> bool:
-    """Add the first rule that each block breaks; return whether one does."""
+    """Add the first rule that each block breaks; return whether a block breaks one."""
     bad = np.zeros(len(blocks.codes), bool)
     for rule, wrong in rules.items():
         faults.add(blocks.file, rule, blocks.codes[wrong & ~bad].tolist())
@@ -223,7 +223,7 @@ def _check_blocks(geounits: Geounits, blocks: _Level, faults: Faults) -> None:
     public = geounits.public
     order = np.argsort(public, kind="stable")
     twice = order[1:][public[order][1:] == public[order][:-1]]
-    faults.add(blocks.file, "a block whose last 16 digits another has too", blocks.codes[twice].tolist())
+    faults.add(blocks.file, "a block that shares its last 16 digits with another", blocks.codes[twice].tolist())
     state = geounits.codes[-1][:, 1:3].astype(np.int64) @ (10, 1) - 11 * ord("0")
-    rule = "a block of another state than its geocode"
+    rule = "a block with another state than its geocode"
     faults.add(blocks.file, rule, blocks.codes[public // 10**14 != state].tolist())

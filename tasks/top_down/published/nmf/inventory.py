@@ -1,4 +1,4 @@
-"""Find published noisy measurements, and read the footers of their files: what is there, without any data.
+"""Find published noisy measurements, and read the footers of their files: an inventory without any data.
 
 US_Person_PL_PROD/County.parquet/DPQuery/State=044/part-*.parquet     of the US level in DPQuery itself
 """
@@ -38,7 +38,7 @@ NEEDED: dict[RowKind, tuple[str, ...]] = {
 _TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark writes text as bytes, if told so
 _NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
 _LISTS = ("lists of whole numbers", r"(large_|fixed_size_)?list<[^:]+: u?int\d+( not null)?>(\[\d+\])?")
-TYPES = {  # what a column holds, and pyarrow's names of the types that do
+TYPES = {  # what a column holds, and pyarrow's names of such types
     **dict.fromkeys(("geocode", "query_name"), _TEXT),
     **dict.fromkeys(("variance", "plb"), _NUMBER),
     **dict.fromkeys(("query_shape", "value"), _LISTS),
@@ -56,7 +56,7 @@ _STATE = re.compile(r"State=([0-9]{1,3})")
 class Part:
     """A part file. state: flag and FIPS code, three digits; "" for the US.
 
-    Of its footer: columns: their types by name. footer, order: texts of das-flows, where that wrote the file.
+    From its footer: columns: their types by name. footer, order: texts that das-flows wrote, if any.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class Inventory:
     parts: tuple[Part, ...]
 
     def of(self, product: ProductName, level: str, kind: RowKind, state: str) -> list[Part]:
-        """Return the parts of a level of a state (two digits), with its AIAN part, or of the US."""
+        """Return the parts of a level of a state (two digits), AIAN part included, or of the US."""
         return [
             part
             for part in self.parts
@@ -96,36 +96,36 @@ class Inventory:
 
     @property
     def jurisdictions(self) -> tuple[Jurisdiction, ...]:
-        """Return the jurisdictions that are there."""
+        """The jurisdictions of the parts."""
         both: tuple[Jurisdiction, ...] = ("us", "pr")
         return tuple(name for name in both if any(part.jurisdiction == name and part.state for part in self.parts))
 
     @property
     def written_by(self) -> Footer | None:
-        """Return the run of das-flows that wrote the files; None of the Bureau's. `take_inventory` checked it."""
+        """The das-flows run that wrote the files (checked by `take_inventory`); None for the Bureau's."""
         written = {part.footer for part in self.parts}
         return read_footer(written.pop()) if len(written) == 1 and written != {""} else None
 
     @property
     def products(self) -> tuple[ProductName, ...]:
-        """Return the products that are there."""
+        """The products of the parts."""
         return tuple(name for name in PRODUCTS if any(part.product == name for part in self.parts))
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Return the states that are there, two digits."""
+        """The states of the parts, two digits."""
         return tuple(sorted({part.state[1:] for part in self.parts if part.state}))
 
 
 def is_published_files(folder: Path) -> bool:
-    """Return whether a folder holds the Bureau's noisy measurement files, of any product."""
+    """Return whether a folder has the Bureau's noisy measurement files, of any product."""
     return any(_OTHER.fullmatch(path.name) for path in _candidates(folder))
 
 
 def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventory, Faults]:
-    """Return all part files of a folder, and what is wrong or worth a note about them.
+    """Return all part files of a folder, and faults or notes about them.
 
-    states: only their files and those of the US level, if any are named.
+    states: only their files and those of the US level; empty for all.
     """
     faults, root = Faults(), folder.resolve()
     parts: list[Part] = []
@@ -140,7 +140,7 @@ def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventor
 
 def _candidates(folder: Path) -> Iterator[Path]:
     """Yield the folder itself and those up to three levels below it: OUT/us/nmf/US_Person_PL_PROD."""
-    if not os.path.isdir(folder):  # False for what is no path, too
+    if not os.path.isdir(folder):  # False also for an invalid path
         return
     folders = [folder.resolve()]
     for _ in range(4):
@@ -156,18 +156,18 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _data_sets(folder: Path, faults: Faults) -> list[Path]:
-    """Return the folders of one product and jurisdiction; a download by states has several of one name."""
+    """Return the folders of one product and jurisdiction. A download by state has several folders of one name."""
     found = [path for path in _candidates(folder) if _OTHER.fullmatch(path.name)]
     data_sets = [path for path in found if _DATA_SET.fullmatch(path.name)]
     for path in found:
         if path not in data_sets:
-            rule = DHC if "DHC" in path.name else "is no data set of the redistricting product"
+            rule = DHC if "DHC" in path.name else "is not a data set of the redistricting product"
             faults.add(path.name, rule, warning=bool(data_sets))
     return data_sets
 
 
 def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
-    """Yield the parts of a data set, whose footers are not read; a level below a missing one is a fault."""
+    """Yield the parts of a data set without reading their footers. A missing level above an existing one is a fault."""
     region, word, *_ = data_set.name.split("_")
     jurisdiction: Jurisdiction = "us" if region == US else "pr"
     for level in (*([US] if jurisdiction == "us" else []), *LEVELS):
@@ -178,7 +178,7 @@ def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Fau
                 for state, folder in folders:
                     for file in _files(folder, base, faults):
                         yield Part(file, str(file.relative_to(base)), jurisdiction, _PRODUCT[word], level, kind, state)
-            elif level != US or place.parent.is_dir():  # a state alone has no US level
+            elif level != US or place.parent.is_dir():  # a single state has no US level
                 faults.add(str(place.relative_to(base)), "the folder is missing")
 
 
@@ -190,7 +190,7 @@ def _state_folders(
         match = _STATE.fullmatch(path.name)
         state = match[1].zfill(3) if match else ""
         if state[:1] not in ("0", "1") or state[1:] not in known:
-            faults.add(str(path.relative_to(base)), "is no folder State=025 (or 125) of a state of its data set")
+            faults.add(str(path.relative_to(base)), "is not a folder State=025 (or 125) of a state of its data set")
         elif not states or int(state[1:]) in states:
             found.append((state, path))
     return found
@@ -206,9 +206,9 @@ def _files(folder: Path, base: Path, faults: Faults) -> list[Path]:
 
 
 def _read_footer(part: Part, faults: Faults) -> Part | None:
-    """Return a part with what its file's footer says; None where it is no Parquet."""
+    """Return a part with its file's footer; None if it is not Parquet."""
     try:
-        locate_file(str(part.path))  # refuses a pipe, which reading would never end
+        locate_file(str(part.path))  # refuses a pipe, which would block
         metadata = pq.read_metadata(part.path)
         columns = {each.name: str(each.type) for each in metadata.schema.to_arrow_schema()}
     except OSError as error:
@@ -233,7 +233,7 @@ def _read_footer(part: Part, faults: Faults) -> Part | None:
 
 
 def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults) -> None:
-    """Find parts of states that lack the Constraint rows of a level: these name all its geounits."""
+    """Report states without the Constraint rows of a level, which name all its geounits."""
     there = {
         (part.jurisdiction, part.product, part.state, part.level)
         for part in inventory.parts
@@ -248,14 +248,14 @@ def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults)
         _check_origin(own, jurisdiction.upper(), faults)
         for product in PRODUCTS:
             if product not in own.products:
-                faults.note(jurisdiction.upper(), f"there are no {product}: they are left out")
+                faults.note(jurisdiction.upper(), f"{product} are missing and left out")
         if jurisdiction == "us" and not states and (missing := sorted(set(STATES_US) - set(own.states))):
             shown = f"{', '.join(missing[:8])}{' ...' if len(missing) > 8 else ''}"
-            faults.note("US", f"{len(missing)} states are not there: {shown}")
+            faults.note("US", f"{len(missing)} states are missing: {shown}")
 
 
 def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
-    """Find files of several origins; note those that das-flows wrote."""
+    """Report files of different origins; note those that das-flows wrote."""
     first = own.parts[0]
     if other := [part.name for part in own.parts if part.footer != first.footer]:
         faults.add(other[0], f"has a footer of another run, mark or totals than {first.name}, or lacks one")
@@ -269,7 +269,7 @@ def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
 
 
 def described(inventory: Inventory) -> list[dict[str, object]]:
-    """Return a row for each data set, level and kind: parts of states, files, rows and the distinct schemas."""
+    """Return a row per data set, level and kind: number of states, files, rows, and the distinct schemas."""
     groups: dict[tuple[str, ...], list[Part]] = {}
     for part in inventory.parts:
         groups.setdefault((part.jurisdiction, part.product, part.level, part.kind), []).append(part)

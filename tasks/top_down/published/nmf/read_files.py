@@ -1,6 +1,6 @@
 """Prepare a run's directory for an estimate of published files: spine, invariants, answers and shares.
 
-Every fault is a finding with its file and geocode; where there is one, nothing is estimated.
+Every fault is a finding with its file and geocode; after a fault, nothing is estimated.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from tasks.top_down.spines import make_spine, save_spine
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 Compared: TypeAlias = dict[str, tuple[int, int]]  # by county: blocks with the same geocode, and all
-WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
+WRONG_TOTAL = 10  # standard deviations between a declared and a measured population; noise cannot explain more
 
 
 class Reading(NamedTuple):
-    """What reads the files of one jurisdiction, and the findings so far.
+    """The inputs of reading one jurisdiction's files, and the findings so far.
 
     changes: fields of the design to replace, such as the estimator.
     """
@@ -69,16 +69,16 @@ class Reading(NamedTuple):
 
     @property
     def jurisdiction(self) -> Jurisdiction:
-        """Return the jurisdiction of the files."""
+        """The jurisdiction of the files."""
         return "us" if self.inventory.jurisdictions == ("us",) else "pr"
 
     @property
     def product_states(self) -> list[tuple[ProductName, str]]:
-        """Return every product with every state."""
+        """Every product with every state."""
         return [(product, state) for product in self.inventory.products for state in self.inventory.states]
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings. Raises Refused where one is an error; all are then in the run's findings.json."""
+        """Add findings. Raises Refused if one is an error, after saving all in the run's findings.json."""
         self.findings.extend(findings)
         if has_errors(self.findings):
             keep_findings(self.source, self.findings)
@@ -89,7 +89,7 @@ class Reading(NamedTuple):
 def read_files(reading: Reading, notes: Faults) -> None:
     """Read the files of a jurisdiction into a directory: spines, invariants, answers and shares.
 
-    Raises Refused where a finding is an error; the findings are in the directory's findings.json.
+    Raises Refused if a finding is an error; the findings are in the directory's findings.json.
     """
     source, workers, inventory, request, *_ = reading
     reading.add(notes.findings())
@@ -122,9 +122,10 @@ def read_files(reading: Reading, notes: Faults) -> None:
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
-    """Save what is read, with the declared populations; return these by state code, and their source.
+    """Save the inputs, with the declared populations; return these by state code, and their source.
 
-    Those of a file `state,pop`; else those that a run of das-flows declares in its files; else those of 2020.
+    The source is a file `state,pop`, else the declarations of the das-flows run that wrote the files, else the census
+    of 2020.
     """
     states, path, footer = reading.inventory.states, reading.request.totals, reading.inventory.written_by
     totals, declared_by, faults = totals_of_2020(), SOURCE, list[Finding]()
@@ -134,7 +135,7 @@ def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
         totals, declared_by = footer.totals, f"run {footer.run}"
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
-        rule = f"no declared population of state {', '.join(missing)}" if states else "no state"
+        rule = f"there is no declared population of state {', '.join(missing)}" if states else "no state"
         faults = [*faults, Finding(declared_by, rule)]
     reading.add(faults)
     save_object(reading.source / OPENED, Opened(reading.inventory, reading.request, totals))
@@ -179,7 +180,7 @@ def digest_part(_source: NmfSource, path: str) -> str:
 
 
 def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
-    """Find states whose geocodes are of another length; and files of 2010 without totals of 2010."""
+    """Report states whose geocodes have another length, and files of 2010 without totals of 2010."""
     faults, states = Faults(), reading.inventory.states
     for product in reading.inventory.products:
         widths = {state: found.widths[product] for state, found in zip(states, read, strict=True) if found.widths}
@@ -187,7 +188,7 @@ def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
         for form in forms[1:]:
             other = next(state for state, width in widths.items() if width == form)
             first = next(state for state, width in widths.items() if width == forms[0])
-            rule = f"geocodes of {form} digits by level, and of {forms[0]} in state {first}"
+            rule = f"geocodes have {form} digits by level, but {forms[0]} in state {first}"
             faults.add(f"{product}, State={other}", rule)
         if forms and forms[0][LEVELS.index("County")] == OF_2010:
             faults.note(product, "geocodes of the form of the 2010 demonstration")
@@ -197,7 +198,7 @@ def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
 
 
 def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRead]) -> bool:
-    """Return whether the US level is used: where what the states declare adds up to what the US declares."""
+    """Return whether the US level is used: the states' declared totals must sum to that of the US."""
     inventory = reading.inventory
     faults, used = Faults(), False
     if all(inventory.of(product, US, "DPQuery", US) for product in inventory.products):
@@ -212,15 +213,15 @@ def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRea
                 f"{product} {sums[product]:,} of {'unknown' if total is None else f'{total:,}'}"
                 for product, total in declared.items()
             )
-            faults.note(US, f"the US level is left out: the states that are there declare {shown}")
+            faults.note(US, f"the US level is left out: the present states declare {shown}")
     elif inventory.jurisdictions == ("us",):
-        faults.note(US, "the US level is not there: the estimate begins with the states")
+        faults.note(US, "the US level is missing: the estimate begins with the states")
     reading.add(faults.findings())
     return used
 
 
 def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
-    """Map all answers into memory, and find the shares of each product."""
+    """Map all answers into memory, and infer the shares of each product."""
     source, workers, inventory, *_ = reading
     calls = [
         (product, state, level)
@@ -243,7 +244,7 @@ def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
 
 
 def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Finding]:
-    """Save the spine of a state with its shares; find geounits that were not measured."""
+    """Save the spine of a state with its shares; report geounits that were not measured."""
     faults = Faults()
     shares, denominator = load_object(source / f"prepared/shares/{product}", tuple[Shares, int])
     bare = load_object(geounits_path(source, product, state), Spine)
@@ -258,23 +259,23 @@ def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Fin
     if shares.known:
         path = sum(spine.shares[level][spine.geounit_of_block(level)] for level in range(len(spine.levels)))
         expected = int((1 - shares.allocation.levels.get(US, 0)) * denominator)
-        rule = "a block on whose path the shares do not add up to those of all levels"
+        rule = "a block with shares on its path that do not sum to those of all levels"
         faults.add(f"{product}, state {state}", rule, codes[-1][path != expected].tolist())
     save_spine(source, product, state, spine)
     return faults.findings()
 
 
 def _check_totals(reading: Reading, totals: Mapping[int, int], declared_by: str) -> Iterator[Finding]:
-    """Find declared populations that the noisy totals of the states' parts contradict."""
+    """Report declared populations that the noisy totals of the states' parts contradict."""
     for state in reading.inventory.states if "persons" in reading.inventory.products else ():
         total, measured = totals[int(state)], measured_total(reading.source, state)
         if measured is not None and abs(measured[0] - total) > WRONG_TOTAL * measured[1] ** 0.5:
             found = f"{total:,} persons in state {state}; measured are {measured[0]:,}"
-            yield Finding(declared_by, f"declares {found}: give the right ones with --state-totals")
+            yield Finding(declared_by, f"declares {found}: give the correct ones with --state-totals")
 
 
 def _check_spine(reading: Reading) -> dict[ProductName, Compared]:
-    """Return by product and county how many blocks have the geocode that das-flows gives them, and of how many."""
+    """Return, by product and county, the number of blocks with the geocode that das-flows gives, and of all."""
     found: dict[ProductName, Compared] = {product: {} for product in reading.inventory.products}
     compared = reading.workers.map("check spine", reading.source, compare_geocodes, reading.product_states)
     for (product, _), counties in zip(reading.product_states, compared, strict=True):
@@ -283,7 +284,7 @@ def _check_spine(reading: Reading) -> dict[ProductName, Compared]:
 
 
 def compare_geocodes(source: NmfSource, product: ProductName, state: str) -> Compared:
-    """Return the comparison of the geocodes of a state, whose spine is read, with those of a spine of its blocks."""
+    """Compare the geocodes of a state, whose spine is read, with those of a spine of its blocks."""
     geography, settings = source.state(state).geography, source.design.settings[product]
     design = replace(source.design, allocations={product: allocation_for(settings)})
     spine = make_spine(geography, design, product)

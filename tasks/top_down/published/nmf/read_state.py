@@ -1,4 +1,4 @@
-"""Save the blocks, living quarters and geounits of one state as the files of its products have them."""
+"""Save the blocks, living quarters and geounits of one state from the files of its products."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
 
 class StateRead(NamedTuple):
-    """A state's geounits as read: findings, and the length of the geocodes by product and level.
+    """The result of reading a state's geounits: findings, and the lengths of geocodes by product and level.
 
-    moved: for each measured block that the tables have elsewhere, the block there (`moved_blocks`).
+    moved: for each measured block that the tables have moved, the block there (`moved_blocks`).
     """
 
     findings: list[Finding]
@@ -38,7 +38,7 @@ class StateRead(NamedTuple):
 
 
 def read_state(source: NmfSource, state: str) -> StateRead:
-    """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
+    """Save the blocks of a state and, for each product, its geounits; return findings."""
     inventory, request, totals = source.opened
     faults = Faults()
     read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
@@ -52,8 +52,8 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
     of_2020 = first.codes[LEVELS.index("County")].shape[1] != OF_2010
     stays = not of_2020 or inventory.written_by is not None or request.check_spine or request.as_measured
-    tabulated = public if stays else as_tabulated(public)  # blocks in water are moved in the Bureau's files of 2020
-    order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables
+    tabulated = public if stays else as_tabulated(public)  # the Bureau moved blocks in water in the tables of 2020
+    order = np.lexsort((public, tabulated))  # order of the run's blocks: by the tables' codes
     number = np.argsort(order)
     try:
         geography = _geography(source, state, tabulated, quarters, faults).take(order)
@@ -71,12 +71,12 @@ def read_state(source: NmfSource, state: str) -> StateRead:
 
 
 def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:
-    """Return where the spine of a state is kept until its shares are known."""
+    """Return the path of a state's spine before its shares are known."""
     return source / f"prepared/spine/{product}/{state}.geounits"
 
 
 def _compare_products(found: Mapping[ProductName, Geounits], state: str, faults: Faults) -> None:
-    """Find blocks that persons and units do not share, or whose housing units differ."""
+    """Report blocks that persons and units do not share, or whose housing units differ."""
     if len(found) < 2:
         return
     persons, units = found["persons"], found["units"]
@@ -109,7 +109,7 @@ def _check_declared(
 
 
 def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
-    """Return the blocks with their areas; without a geography they are in none."""
+    """Return the blocks with their areas; without a geography, they are outside all areas."""
     n = len(public)
     areas: dict[str, Any] = {
         "place": np.full(n, NO_PLACE, np.int32),
@@ -124,10 +124,11 @@ def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArr
             column[there] = getattr(known, name)[row[there]]
         if not there.all():
             faults.note(
-                f"State={state}", f"{int((~there).sum()):,} blocks are not in the geography: they are in no area"
+                f"State={state}",
+                f"{int((~there).sum()):,} blocks are missing in the geography and are outside all areas",
             )
     else:
-        faults.note("", "without --geography there are no places, county subdivisions and AIAN areas")
+        faults.note("", "places, county subdivisions and AIAN areas need --geography")
     gq = gq_pattern([quarters[:, kind] > 0 for kind in range(1, quarters.shape[1])])
     found = checked(Geography(np.arange(n), areas["place"], areas["cousub"], areas["aiannh"], gq=gq))
-    return replace(found, geocode=public)  # two measured blocks may be one of the tables
+    return replace(found, geocode=public)  # two measured blocks may be one in the tables

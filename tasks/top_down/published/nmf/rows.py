@@ -1,4 +1,4 @@
-"""Stream the rows of a part file and validate each by itself; sound rows are yielded, the others are faults."""
+"""Stream the rows of a part file and validate each; valid rows are yielded, invalid ones become faults."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import DHC, Part
 from tasks.top_down.release.nmf_layout import Codes
 
-LEAST, MOST = 1e-20, 1e20  # variances of noise: beyond, there is none, or nothing else
+LEAST, MOST = 1e-20, 1e20  # variances of noise; beyond these, noise is negligible or hides everything
 BATCH = 1 << 13  # rows read at once: some 2 million numbers
 _DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
 
 
 class Rows(NamedTuple):
-    """Sound rows: geocode, number of the query, values as lists, variance and plb (NaN where the file has none)."""
+    """Valid rows: geocode, number of the query, values as lists, variance and plb (NaN if the file lacks it)."""
 
     code: Codes
     query: IntArray
@@ -33,9 +33,9 @@ class Rows(NamedTuple):
 
 
 def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Iterator[Rows]:
-    """Yield the sound rows of a part file, a batch at a time.
+    """Yield the valid rows of a part file, batch by batch.
 
-    shapes: the queries, without blanks and without `_dpq` or `_con`, with the shape of their values in C order.
+    shapes: by query, without blanks and without `_dpq` or `_con`, the shape of its values in C order.
     """
     noisy = part.kind == "DPQuery"
     more = ["query_shape", "variance", *(["plb"] if "plb" in part.columns else [])] if noisy else []
@@ -43,7 +43,7 @@ def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults)
     try:
         with pq.ParquetFile(part.path, read_dictionary=["geocode", "query_name"]) as file:
             columns = ["geocode", "query_name", "value", *more]
-            for group in range(file.num_row_groups):  # each by itself: a reader keeps what it has read
+            for group in range(file.num_row_groups):  # separately: a reader keeps what it has read
                 for batch in file.iter_batches(BATCH, row_groups=[group], columns=columns, use_threads=False):
                     batch.validate(full=True)  # the decoder checks neither UTF-8 nor dictionaries
                     yield _sound(batch, part, shapes, faults)
@@ -62,10 +62,12 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
 
     drop("a row without a geocode", at == len(codes) - 1)
     drop("a geocode that is not digits", ~(np.char.isdigit(codes) | (codes == b""))[at])
-    drop("a geocode of another state than its folder", ~np.char.startswith(codes, part.state.encode())[at])
+    drop("a geocode with another state than its folder", ~np.char.startswith(codes, part.state.encode())[at])
     if "State" in part.columns:
         own = pc.cast(batch["State"], pa.string()).fill_null("").to_pylist()
-        drop("a column State of another state than its folder", np.array([s.zfill(3) != part.state for s in own], bool))
+        drop(
+            "a column State with another state than its folder", np.array([s.zfill(3) != part.state for s in own], bool)
+        )
     suffix = "_dpq" if part.kind == "DPQuery" else "_con"
     numbers = {f"{name}{suffix}": number for number, name in enumerate(shapes)}
     names = [query.decode("utf-8", "replace").replace(" ", "") for query in queries]
@@ -84,7 +86,7 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
     if part.kind == "DPQuery":
         drop("the query_shape of another query", ~_shaped(batch["query_shape"], query, list(shapes.values()), bad))
         variance = _floats(batch["variance"])
-        drop("a variance that is missing, no number or not positive", ~((variance > 0) & np.isfinite(variance)))
+        drop("a variance that is missing, not a number or not positive", ~((variance > 0) & np.isfinite(variance)))
         drop(f"a variance that is not {LEAST:g} to {MOST:g}", ~((variance >= LEAST) & (variance <= MOST)))
         plb = _floats(batch["plb"]) if "plb" in part.columns else plb
     keep = ~bad
@@ -92,7 +94,7 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
 
 
 def _labels(column: pa.Array) -> tuple[Codes, IntArray]:
-    """Return the distinct values of a column of text, one more for null, and which of them each row has."""
+    """Return the distinct values of a text column, plus one for null, and each row's place among them."""
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = [value.encode() if isinstance(value, str) else value or b"" for value in column.dictionary.to_pylist()]
     null = column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -106,7 +108,7 @@ def _floats(column: Any) -> FloatArray:
 
 
 def _shaped(column: Any, query: IntArray, shapes: list[tuple[int, ...]], bad: BoolArray) -> BoolArray:
-    """Return whether each row has the shape of its query; not looked at where `bad`."""
+    """Return whether each row has the shape of its query; unchecked where `bad`."""
     good = bad.copy()
     dimensions = len(shapes[0])
     length = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
-"""Find the shares of the budget in the published variances: sigma^2 = 1 / (rho gamma alpha).
+"""Infer the shares of the budget from the published variances: sigma^2 = 1 / (rho gamma alpha).
 
-Where a data set has the budgets of the production runs of 2020, a geounit's share gamma is that of its level and of the
-levels whose shares it took over (Algorithm 3): an exact fraction. Else a level's most frequent variances are its
-design, and gamma is a ratio to them.
+If a data set has the budgets of the production runs of 2020, a geounit's share gamma is that of its level plus those of
+bypassed levels (Algorithm 3): an exact fraction. Otherwise a level's most frequent variances define its design, and
+gamma is a ratio to them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tasks.top_down.release.nmf_layout import LEVELS, QUERIES
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4
-GRID = 1 << 30  # of shares that are ratios
-WIDE = 1.3  # from this variance on it equals sigma^2 in single precision
+GRID = 1 << 30  # denominator of shares that are ratios
+WIDE = 1.3  # from this variance on, it equals sigma^2 in single precision
 
 
 @dataclass(frozen=True)
 class Shares:
-    """The allocation of a product, and by level the share of each distinct row of variances."""
+    """The allocation of a product and, by level, the share of each distinct row of variances."""
 
     allocation: Allocation
     known: bool
@@ -43,7 +43,7 @@ class Shares:
 def find_shares(
     product: ProductName, jurisdiction: Jurisdiction, nation: bool, kinds: list[SameVariances], faults: Faults
 ) -> Shares | None:
-    """Return the shares; None where there are no variances, or some of no share. nation: whether it is measured."""
+    """Return the shares, or None without variances or with variances of no share. nation: whether it is measured."""
     if not kinds:
         faults.add(product, "no geounit was measured")
         return None
@@ -55,7 +55,7 @@ def find_shares(
     frequent = {level: _weights(_most_frequent(kinds, level), product) for level in levels}
     queries = {level: {*(design.queries[level] if known else frequent[level])} for level in levels}
     if not known:
-        faults.note(product, "their budgets are no known design: shares are ratios of variances")
+        faults.note(product, "their budgets match no known design: shares are ratios of variances")
     if not _complete(kinds, queries, product, faults):
         return None
     if not known:
@@ -66,14 +66,14 @@ def find_shares(
     found: dict[str, dict[Variances, Fraction]] = {level: {} for level in levels}
     for kind, share in zip(kinds, shares, strict=True):
         if share is None:
-            faults.add(kind.place, "variances of no single share", [kind.geocode])
+            faults.add(kind.place, "variances that do not fit a single share", [kind.geocode])
         else:
             found[kind.level][kind.variances] = share
     return None if None in shares else Shares(design, known, found)
 
 
 def _expected(design: Allocation, level: str) -> dict[Fraction, dict[str, float]]:
-    """Return the variances of a level by each share that it can have: its own, and its own with those below."""
+    """Return the variances of a level by each possible share: its own, and its own plus those of levels below."""
     shares = list(design.levels.values())[list(design.levels).index(level) :]
     alphas = design.queries[level]
     return {
@@ -95,9 +95,9 @@ def _match(
 
 
 def _fits(kinds: list[SameVariances], shares: list[Fraction | None]) -> bool:
-    """Return whether on most levels at least half of the geounits have variances of the known design.
+    """Return whether, on most levels, at least half of the geounits have variances of the known design.
 
-    Where they have not on a few levels, these are at fault.
+    Then the few levels on which they do not are at fault.
     """
     fitting: Counter[str] = Counter()
     for kind, share in zip(kinds, shares, strict=True):
@@ -106,7 +106,7 @@ def _fits(kinds: list[SameVariances], shares: list[Fraction | None]) -> bool:
 
 
 def _most_frequent(kinds: list[SameVariances], level: str) -> Variances:
-    """Return the most frequent variances of a level; () for a level without."""
+    """Return the most frequent variances of a level, or ()."""
     found: Counter[Variances] = Counter()
     for kind in kinds:
         if kind.level == level:
@@ -117,13 +117,13 @@ def _most_frequent(kinds: list[SameVariances], level: str) -> Variances:
 def _complete(
     kinds: list[SameVariances], queries: Mapping[str, set[str]], product: ProductName, faults: Faults
 ) -> bool:
-    """Find geounits that lack a query of their level, or have one that it does not ask."""
+    """Report geounits that lack a query of their level, or have a query of another level."""
     complete = True
     for kind in kinds:
         asked = {*_weights(kind.variances, product)}
         for rule, wrong in (
             ("a measured geounit lacks the query", queries[kind.level] - asked),
-            ("a geounit has the query, and its level does not ask it:", asked - queries[kind.level]),
+            ("a geounit has a query that its level does not ask:", asked - queries[kind.level]),
         ):
             for query in sorted(wrong):
                 complete = False
@@ -132,7 +132,7 @@ def _complete(
 
 
 def _design_of(weights: Mapping[str, Mapping[str, float]], product: ProductName) -> Allocation:
-    """Return the budgets that levels and queries have by the weights of their most frequent variances."""
+    """Return the budgets of levels and queries that follow from their most frequent variances."""
     of_level = {level: sum(of.values()) for level, of in weights.items()}
     alphas = {
         level: _fractions(of or dict.fromkeys(QUERIES[product], 1.0), GRID * GRID) for level, of in weights.items()
@@ -142,7 +142,7 @@ def _design_of(weights: Mapping[str, Mapping[str, float]], product: ProductName)
 
 
 def _fractions(weights: Mapping[str, float], grid: int) -> dict[str, Fraction]:
-    """Return each weight's part of their sum, as fractions of a grid that sum to 1."""
+    """Return each weight's part of their sum, as fractions over the grid that sum to 1."""
     total = sum(weights.values())
     parts = {name: max(1, round(weight / total * grid)) for name, weight in weights.items()}
     parts[max(parts, key=lambda name: parts[name])] += grid - sum(parts.values())
@@ -150,7 +150,7 @@ def _fractions(weights: Mapping[str, float], grid: int) -> dict[str, Fraction]:
 
 
 def _ratio(own: Mapping[str, float], usual: Mapping[str, float], share: Fraction) -> Fraction | None:
-    """Return the share by the ratio to a level's most frequent weights; None where that differs between queries."""
+    """Return the share as the ratio to a level's most frequent weights; None if it differs between queries."""
     ratios = np.array([own[query] / weight for query, weight in usual.items()])
     if np.ptp(ratios) > ONE_RATIO * ratios.min():
         return None
@@ -163,7 +163,7 @@ def _weights(variances: Iterable[float], product: ProductName) -> dict[str, floa
 
 
 def _sigma_squared(variance: float) -> float:
-    """Return the parameter of the discrete Gaussian with a variance."""
+    """Return the parameter of the discrete Gaussian with this variance."""
     if variance >= WIDE:
         return variance
     squares = np.arange(-40, 41) ** 2

@@ -1,9 +1,9 @@
 """The Census Bureau's noisy measurement files as a source: every answer is validated and mapped, in spine order.
 
 ```
-prepared/opened, geography/SS                what is read, and with what
+prepared/opened, geography/SS                the files, the request, and the blocks
 noisy/PRODUCT/SS/published/LEVEL/variances  (kinds, queries) distinct rows of variances, 0 for a query without answer
-noisy/PRODUCT/SS/published/LEVEL/kind       (geounits,) which of them each geounit has; -1: no answer
+noisy/PRODUCT/SS/published/LEVEL/kind       (geounits,) each geounit's row of these; -1: no answer
 ```
 """
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 COLUMNS = {product: columns_of(schema, QUERIES[product]) for product, schema in SCHEMAS.items()}
-Variances: TypeAlias = tuple[float, ...]  # by query, 0 for none
+Variances: TypeAlias = tuple[float, ...]  # by query, 0 for no answer
 OPENED, GEOGRAPHY = "prepared/opened", "prepared/geography"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
+    """A user's additions to the files.
 
-    geography: block tables with places, county subdivisions and AIAN areas. check_spine: whether the files' geocodes
-    are compared with those of a spine made of the geography. as_measured: whether blocks in water stay where they were
-    measured; else those of 2020 are counted where the published tables have them.
+    totals: a file of declared populations; None for those of 2020. geography: block tables with places, county
+    subdivisions and AIAN areas. check_spine: compare the files' geocodes with those of a spine made of the geography.
+    as_measured: leave blocks in water as measured; otherwise those of 2020 are counted as in the published tables.
     """
 
     totals: str | None = None
@@ -62,7 +62,7 @@ class Request:
 
 
 class Opened(NamedTuple):
-    """The files that are read, and with what. totals: declared population by state code."""
+    """The files, the request, and the declared population by state code."""
 
     inventory: Inventory
     request: Request
@@ -70,7 +70,7 @@ class Opened(NamedTuple):
 
 
 class SameVariances(NamedTuple):
-    """Geounits of a level with the same variances. place: the files that have them. geocode: of the first."""
+    """Geounits of a level with the same variances. place: their files. geocode: of the first."""
 
     level: str
     place: str
@@ -85,18 +85,18 @@ class NmfSource(BlockSource, PublishedSource):
 
     @property
     def opened(self) -> Opened:
-        """Load what is read, and with what."""
+        """The files and the request, loaded."""
         return load_object(self / OPENED, Opened)
 
     def largest_count(self, product: ProductName, state: str) -> int:
-        """Return what no count in a state can exceed: its declared population, or its housing units."""
+        """Return the largest possible count in a state: its declared population, or its housing units."""
         if state == US:
             return LARGEST_NATION
         blocks = self.state(state)
         return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
     def columns(self, plan: Plan, _level: str) -> dict[str, slice]:
-        """Return the columns of all queries of a product, which a level may lack."""
+        """Return the columns of all queries of a product, some of which a level may lack."""
         return COLUMNS["persons" if plan.product is PERSONS else "units"]
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
@@ -142,13 +142,13 @@ def _scatter(
     """Write a batch of rows to their places among the codes, which `order` sorts."""
     place = order[np.minimum(np.searchsorted(codes, rows.code, sorter=order), len(codes) - 1)]
     there = codes[place] == rows.code
-    faults.add(file, "a geounit that has no Constraint row", rows.code[~there].tolist())
+    faults.add(file, "a geounit without a Constraint row", rows.code[~there].tolist())
     key = place * len(at) + rows.query
     first = np.zeros(len(key), bool)
     first[np.unique(key, return_index=True)[1]] = True
     twice = there & (~first | (variances[place, rows.query] > 0))
     faults.add(file, "a row twice", rows.code[twice].tolist())
-    off = np.abs(rows.plb * rows.variance - 1) > 1e-5  # False where there is no plb
+    off = np.abs(rows.plb * rows.variance - 1) > 1e-5  # False without plb
     if (off & (rows.variance > 1.2)).any():  # below, the variance is not the parameter of the law
         faults.note("", "some plb are not 1 / variance: they are not used")
     keep = there & ~twice
@@ -168,7 +168,7 @@ def _scatter(
 def shares_of(
     source: NmfSource, product: str, state: str, level: str, shares: Mapping[Variances, Fraction], denominator: int
 ) -> IntArray:
-    """Return the numerator of each geounit's share, by its variances; 0 for one without an answer."""
+    """Return the numerator of each geounit's share, from its variances; 0 without an answer."""
     folder = source.answers_folder(product, state, level)
     distinct = [int(shares[tuple(row)] * denominator) for row in open_array(folder, "variances").tolist()]
     numerators: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
@@ -176,7 +176,7 @@ def shares_of(
 
 
 def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
-    """Return the population of a state by the noisy totals of its parts, and its variance; None where one has none."""
+    """Return a state's population from its parts' noisy totals, and its variance; None if a part has no total."""
     folder = source.answers_folder("persons", state, LEVELS[0])
     query = QUERIES["persons"].index(TOTAL)
     variance = open_array(folder, "variances").reshape(-1, len(QUERIES["persons"]))[open_array(folder, "kind"), query]

@@ -1,4 +1,4 @@
-"""The declared populations of the states in 2020, as published: no measurement file has them.
+"""The declared populations of the states in 2020, as published: the measurement files lack them.
 
 Source: U.S. Census Bureau, 2020 Census Apportionment Results, Table 2, Resident Population for the 50 States, the
 District of Columbia, and Puerto Rico: 2020 Census (April 26, 2021).

@@ -255,7 +255,7 @@ def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
     table = pq.read_table(path)
     for cells, expected in (
         (["0"], "t3/T03002: estimates of (COUNTY, 2): COUNT differs in "),
-        (["0", "1"], "estimates of (COUNTY, 2): 1 groups have another total in each table"),
+        (["0", "1"], "estimates of (COUNTY, 2): 1 groups have different totals in the two tables"),
     ):
         first = pc.and_(pc.is_in(table["T3_DATA_CELL"], pa.array(cells)), pa.array(np.arange(len(table)) < 3))
         pq.write_table(table.set_column(4, "ESTIMATE", pc.add(table["ESTIMATE"], first.cast("int64"))), path)

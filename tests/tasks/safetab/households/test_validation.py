@@ -46,7 +46,7 @@ def errors(findings: list[Finding]) -> list[Finding]:
 
 
 NOT_THERE = "regions that GRF-C.txt does not have"
-UNKNOWN = "unknown iterations, or of level 0"
+UNKNOWN = "iterations that are unknown or of level 0"
 FAULTS: dict[str, tuple[tuple[str, str, str, str], str, str]] = {
     "a group twice": (("01", "STATE", "1001", "9"), "groups that appear twice", "ITERATION_CODE"),
     "a region that is not there": (("01009", "COUNTY", "1001", "4"), NOT_THERE, "REGION_ID"),
@@ -119,7 +119,7 @@ def test_no_totals_are_a_finding(tmp_path: Path) -> None:
     params, data = HouseholdInputs().write(tmp_path)
     (data / "pop-group-totals.txt").unlink()
     others = settings_here(tmp_path, params, data).public_inputs
-    with pytest.raises(Refused, match="the file does not exist, and --totals names no release"):
+    with pytest.raises(Refused, match="the file does not exist; add it, or name a release by --totals"):
         validate(new_run(tmp_path), HERE, str(params), str(data), "us", others=others)
 
 
@@ -260,8 +260,8 @@ def test_totals_in_parquet_are_those_of_their_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "rule"),
     [
-        ({"COUNT": [1.5]}, "must hold text in every row, or, of COUNT, a whole number"),
-        ({"REGION_ID": pa.array([None], pa.string())}, "must hold text in every row, or, of COUNT, a whole number"),
+        ({"COUNT": [1.5]}, "must hold text in every row; COUNT may be whole numbers"),
+        ({"REGION_ID": pa.array([None], pa.string())}, "must hold text in every row; COUNT may be whole numbers"),
         ({"REGION_TYPE": ["NOWHERE"]}, "Invalid values found in REGION_TYPE"),
         (
             {"COUNT": pa.array([], pa.int64())},

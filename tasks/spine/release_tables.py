@@ -1,4 +1,4 @@
-"""The description of the tables in a spine's folder; columns of standard errors are named by marginal and spine."""
+"""Describe the tables in a spine's folder; columns of standard errors are named by marginal and spine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVEL = Column("level", "code", "the level of the spine")
 SHARE = Column("share", "fraction", "the share of the budget")
 OSED = number("osed_*", "geounits", "off-spine entity distance on the named spine")
 ERROR = number("se_*", "persons or units", "standard error of the noise in a cell")
-NO_PARENT = -1  # rather than null: many readers convert a column of integers with a null to floats
+NO_PARENT = -1  # instead of null, which many readers convert to float columns
 FANOUT = number("fanout_*", "geounits", "children of a geounit: least, quantiles, mean or most")
 
 

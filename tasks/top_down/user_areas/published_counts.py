@@ -1,4 +1,4 @@
-"""Published counts of blocks to set next to the estimates: of a release of das-flows, or of P.L. 94-171 files."""
+"""Published counts of blocks for comparison with the estimates: from a das-flows release, or P.L. 94-171 files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tasks.releases.received import NotOfRelease, path_in
 from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
-# (product, state) to (blocks,) codes of 15 digits and their (blocks, counts); a block without persons may be missing
-Published = Callable[[ProductName, str], tuple[IntArray, IntArray]]
+# Maps (product, state) to (blocks,) codes of 15 digits and (blocks, counts). Blocks without persons may be missing.
+PublishedCounts = Callable[[ProductName, str], tuple[IntArray, IntArray]]
 
 
-def published_counts(source: str) -> Published:
-    """Return the counts of a release's folder, or of P.L. 94-171 files. Raises Refused where it is neither."""
+def published_counts(source: str) -> PublishedCounts:
+    """Return the counts of a release's folder, or of P.L. 94-171 files. Raises Refused for anything else."""
     if (Path(source) / MANIFEST).exists():
         if "NOT_PRIVATE" in _manifest(Path(source)):
             raise Refused(f"--published {source}: these are exact counts, made by das truth: never publish them")
@@ -42,7 +42,7 @@ def published_counts(source: str) -> Published:
 
 
 def is_estimate(source: str) -> bool:
-    """Return whether counts are those of an estimate by das-flows, which nobody published as the counts."""
+    """Return whether counts are an estimate by das-flows, not a publication."""
     return (Path(source) / MANIFEST).exists() and "ESTIMATE" in _manifest(Path(source))
 
 
@@ -54,7 +54,9 @@ def _manifest(release: Path) -> dict[str, Any]:
 
 
 def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
-    """Return the counts of a release's blocks, those that were measured in water where its tables have them."""
+    """Return the counts of a release's blocks; those of moved blocks (in water) are where the release's tables have
+    them.
+    """
     schema = SCHEMAS[product]
     if not (release / f"histograms/{product}/Block/{state}.parquet").exists():
         raise Refused(f"--published {release}: it has no {product} of state {state}, {name_of_state(state)}")
@@ -71,7 +73,7 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
     except NotOfRelease as fault:
         raise Refused(f"--published {release}: {fault}") from None
     except UNREADABLE as error:
-        raise Refused(f"{release}: no histograms of blocks ({type(error).__name__})") from None
+        raise Refused(f"{release}: not the histograms of blocks ({type(error).__name__})") from None
     return short_codes(code), counts
 
 
@@ -88,5 +90,5 @@ def _of_pl94(source: str, codes: IntArray, counts: IntArray, state: str) -> tupl
     own = codes // STATE_UNIT == int(state)
     if not own.any():
         there = ", ".join(f"{code:02d}" for code in np.unique(codes // STATE_UNIT).tolist())
-        raise Refused(f"--published {source}: no block of state {state}, only of {there}")
+        raise Refused(f"--published {source}: it has no block of state {state}, only of {there}")
     return codes[own], counts[own]

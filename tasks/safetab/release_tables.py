@@ -1,7 +1,7 @@
-"""What the tables of every SafeTab's release have in common: columns, laws, and the tables of what is tabulated.
+"""Describe what the tables of all SafeTab releases share: columns, laws, and the regions and iterations of a run.
 
-The regions, with their names, and the iterations that a run tabulates tell a reader why a group has no row: a group of
-theirs without a row was suppressed. All of them come from public files alone.
+The tables of regions and iterations list every group of a run, so a reader knows that a group without a row was
+suppressed. They come from public files alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
 from privacy.tables.published import Published
 from spine.settings import Jurisdiction
-from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
+from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE, REGION_COLUMNS, write_regions
 from tasks.geography.region_files import KEY
 from tasks.geography.regions import REGION_TYPES, Region
 from tasks.releases.datapackage import slug
@@ -40,7 +40,7 @@ OF_GROUP = (
     Reference(KEY, "tabulated-regions", KEY),
     Reference((ITERATION.name,), "tabulated-iterations", (ITERATION.name,)),
 )
-REGIONS = Table("Regions of the run", REGION, text="tabulated/regions.csv", key=KEY)
+REGIONS = Table("Regions of the run", REGION_COLUMNS, text="tabulated/regions.csv", key=KEY)
 ITERATIONS = Table(
     "Iterations of the run, and where they are tabulated",
     (
@@ -68,7 +68,7 @@ HIERARCHY = Table(
 
 
 def public_tables(counted: str) -> tuple[Table, ...]:
-    """Return the tables of what is tabulated, of releases that count persons or householders."""
+    """Return the tables of regions and iterations, for releases that count persons or householders."""
     kinds = {kind: f"{counted} {whom}" for kind, whom in zip(ITERATION_KINDS, WHOM, strict=True)}
     code, kind, above = HIERARCHY.columns
     hierarchy = replace(HIERARCHY, columns=(code, replace(kind, codes=kinds), above))
@@ -104,7 +104,7 @@ def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
 
 
 def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
-    """Return by iteration its kind and the Regional one that has all codes of a Detailed one, or ""."""
+    """Return the kind of each iteration, and for a Detailed one the Regional iteration with all of its codes, or ""."""
     found: dict[str, tuple[str, str]] = {}
     for granularity in (iterations.nation_state, iterations.sub_state):
         for kind in ITERATION_KINDS:
@@ -118,15 +118,15 @@ def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
 
 
 def count_table(name: str, form: Published, columns: Sequence[Column] = ()) -> Table:
-    """Return the table of a release that has the rows of a form: NAME/LEVEL.csv, and with margins as Parquet.
+    """Describe a table of counts: NAME/LEVEL.csv, and Parquet with margins.
 
-    columns: those of rows, where it is not one.
+    form: its rows. columns: the keys of rows, if a group has several.
     """
     cells = [row_column(form)] if len(form.columns) == 1 else [each for each in columns if each.name in form.columns]
     return Table(
         f"{form.title}: {{level}}",
         (
-            *REGION,
+            *REGION_COLUMNS,
             ITERATION,
             *cells,
             *count_and_margin(
@@ -170,10 +170,10 @@ def describe(
     others: Sequence[str] = (),
     required: Sequence[str] = (),
 ) -> Description:
-    """Return the description of a release: its tables of counts, with the laws of their rows, and their estimates.
+    """Describe a release: its tables of counts, the laws of their rows, and their estimates.
 
-    forms: of each table by its name, and by detail. counted: what the iterations count. columns: as in `count_table`.
-    others: patterns of files besides its report. required: files of counts.
+    forms: by table name, the form of each detail. counted: what the iterations count. columns: as in `count_table`.
+    others: patterns of further files. required: files of counts.
     """
     levels = [level for level in ALL_LEVELS if str(level) in manifest["levels"]]
     of_table = {slug(f"{name}/{level.slug}"): (level, forms[name].values()) for name in forms for level in levels}
@@ -193,9 +193,9 @@ def describe(
 
 
 def laws(manifest: Mapping[str, Any], level: Level, forms: Iterable[Published]) -> list[Noise]:
-    """Return the laws of a level's counts by their margins; of two laws with one margin that of the larger variance.
+    """Return the laws of a level's counts by margin; where two laws share a margin, that of the larger variance.
 
-    A coterminous region may have the count of a region of another level.
+    A coterminous region may have the count of another level's region.
     """
     levels, definition = manifest["levels"], manifest["spent"]["definition"]
     donors = [name for name in levels if name.endswith(f" {level.iteration_level})") and manifest["coterminous_sets"]]

@@ -1,4 +1,4 @@
-"""What the tables of estimates of areas are."""
+"""Describe the tables of estimates of areas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables of an S-DHC release are."""
+"""Describe the tables of an S-DHC release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from privacy.noise.laws import Law
 from privacy.tables.published import Published
-from tasks.geography.public_regions import REGION, REGION_TYPES
+from tasks.geography.public_regions import REGION_COLUMNS, REGION_TYPE_WORDS
 from tasks.releases.datapackage import slug
 from tasks.releases.description import Column, Description, Table, integer, number
 from tasks.releases.manifest import read_law
@@ -18,10 +18,10 @@ from tasks.releases.published import laws_by_margin, row_column
 from tasks.s_dhc.tables import AVERAGES, ITERATIONS, PUBLISHED, Average
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
-TYPE, ID = REGION
-REGION_COLUMNS = (
+TYPE, ID = REGION_COLUMNS
+NATION_OR_STATE = (
     ID,
-    replace(TYPE, codes={kind: REGION_TYPES[kind] for kind in ("USA", "STATE")}, total="USA"),
+    replace(TYPE, codes={kind: REGION_TYPE_WORDS[kind] for kind in ("USA", "STATE")}, total="USA"),
 )
 ITERATION = Column(
     "ITERATION_CODE",
@@ -44,7 +44,7 @@ ESTIMATES = (
     integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
     integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%", frame="estimate_margin_90"),
 )
-PARQUET_ALONE = ("MOE", "MOE90")  # columns of the counts that the program's text has not
+PARQUET_ALONE = ("MOE", "MOE90")  # columns of counts that the text files lack, as in the program
 SAID = {
     "set": "an interval",
     "all": "no information: no possible average is excluded",
@@ -62,7 +62,7 @@ def _interval(level: str, unit: str) -> tuple[Column, ...]:
 
 
 def averages_columns(average: Average) -> tuple[Column, ...]:
-    """Return the columns of a table of averages after its keys."""
+    """Return the columns of a table of averages that follow its keys."""
     unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
         integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
@@ -82,7 +82,7 @@ def _table(
     counts: bool = False,
     of: str = "",
 ) -> Table:
-    """Return a table of the release: keys, then columns, which count what it counts unless they have another unit.
+    """Describe a table: keys, then `columns`; a column without a unit has the table's.
 
     of: the table whose counts it estimates.
     """
@@ -90,7 +90,7 @@ def _table(
     if not summable:
         cells = replace(cells, meaning="the row", title="Row", overlap=False)
     coded = TABLES_MEASURED[table.measured].levels != ("*",)
-    keys = (*REGION_COLUMNS, *(replace(ITERATION, overlap=summable),) * coded, cells)
+    keys = (*NATION_OR_STATE, *(replace(ITERATION, overlap=summable),) * coded, cells)
     return Table(
         title,
         (*keys, *(replace(column, unit=column.unit or table.unit) for column in columns)),
@@ -122,7 +122,7 @@ TABLES = (
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Return the description of a release, with the laws of its counts."""
+    """Describe a release: its tables, and the laws of its counts."""
     laws = defaultdict[str, list[Law]](list)
     for name, facts in manifest["queries"].items():
         laws[name.partition("/")[0]].append(read_law(facts))

@@ -1,9 +1,9 @@
-"""States that are kept for questions about areas: what passed up their spines, and what they are.
+"""Cached states for questions about areas: the trees of their spines, and facts.
 
 ```
 STATE/areas/DIGEST/         0700, named by the digest of the measurements and the code
-  about                     what the state is (`About`)
-  PRODUCT/LEVEL/FIRST       geounits of a level, as they are kept while information passes up
+  about                     facts about the state (`About`)
+  PRODUCT/LEVEL/FIRST       geounits of a level, as saved while information is passed up
   PRODUCT/whole             the whole state
   PRODUCT/code              (blocks,) public codes of 15 digits, in spine order
 ```
@@ -28,12 +28,12 @@ from tasks.top_down.estimate.gls.tree import Tree, tree_folder
 from tasks.top_down.run_plan import ProductName
 
 FOLDER = "areas"
-KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
+MOST_CACHED = 64  # states; the least recently used one is removed first
 
 
 @dataclass(frozen=True)
 class About:
-    """What a kept state is. levels: of each product's spine, top first. total: declared population."""
+    """Facts about a cached state. levels: of each product's spine, top first. total: declared population."""
 
     state: str
     levels: dict[ProductName, tuple[str, ...]]
@@ -41,14 +41,14 @@ class About:
 
 
 @dataclass(frozen=True)
-class KeptState:
-    """A kept state."""
+class CachedState:
+    """A cached state."""
 
     folder: Path
 
     @cached_property
     def about(self) -> About:
-        """What the state is."""
+        """The facts about the state."""
         return load_object(self.folder / "about", About)
 
     def codes(self, product: ProductName) -> IntArray:
@@ -56,12 +56,12 @@ class KeptState:
         return np.array(open_array(self.folder / product / "code", "code"))
 
     def tree(self, product: ProductName) -> Tree:
-        """Return what passed up the state's spine."""
+        """Return the tree of the state's spine."""
         return Tree(self.folder / product, self.about.levels[product])
 
 
-def find_state(home: Path, digest: str) -> KeptState | None:
-    """Return a state that is kept, None where it is not."""
+def find_state(home: Path, digest: str) -> CachedState | None:
+    """Return a cached state, or None."""
     folder = home / FOLDER / digest
     check_private(home, may_be_link=True)
     check_private(home / FOLDER)
@@ -69,11 +69,11 @@ def find_state(home: Path, digest: str) -> KeptState | None:
     if not (folder / "about").exists():
         return None
     os.utime(folder)
-    return KeptState(folder)
+    return CachedState(folder)
 
 
-def keep(source: BlockSource, home: Path, digests: dict[str, str]) -> None:
-    """Keep states that were passed up; digests: by state."""
+def cache_states(source: BlockSource, home: Path, digests: dict[str, str]) -> None:
+    """Cache states whose information was passed up. digests: by state."""
     folder = home / FOLDER
     make_private(home, may_be_link=True)
     make_private(folder)
@@ -88,8 +88,8 @@ def keep(source: BlockSource, home: Path, digests: dict[str, str]) -> None:
         try:
             os.replace(passed_up, folder / digest)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another question kept it meanwhile
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # a concurrent question cached it meanwhile
                 raise
         (folder / digest).chmod(0o700)
-    for path in sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_AT_MOST:]:
+    for path in sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)[MOST_CACHED:]:
         remove(path)

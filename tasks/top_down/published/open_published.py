@@ -1,4 +1,4 @@
-"""Open published noisy measurements, once: say what a folder holds, a release of das-flows or the Bureau's files."""
+"""Open published noisy measurements, from a release of das-flows or the Bureau's files."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from tasks.top_down.run_plan import US
 from tasks.top_down.source import Origin
 
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
-NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
+NO_FILES = "it has no folder such as US_Person_PL_PROD, not even one to three levels below"
 OF_DECLARATION = f"{FOLDER}/declared.json"
 OF_FILES = "--only-state, --state-totals, --geography and --check-spine are for such files"
 
 
 @dataclass(frozen=True)
-class Published:
-    """Published noisy measurements of a jurisdiction, opened and not yet read.
+class PublishedMeasurements:
+    """Published noisy measurements of a jurisdiction, opened but not yet read.
 
-    states: two digits. banners: what is to be said wherever their estimates are shown. release: the one that they are
-    part of, if it was given.
+    states: two digits. banners: warnings to show with all their estimates. release: the release that they are part of,
+    if it was given.
     """
 
     jurisdiction: Jurisdiction
@@ -57,26 +57,26 @@ class Published:
     release: Path | None
 
     def files(self, state: str) -> Any:
-        """Return digests of all that a state's estimates follow from."""
+        """Return digests of everything that a state's estimates follow from."""
         raise NotImplementedError
 
     def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
-        """Read and validate them into the directory at a path.
+        """Read and validate them into the directory at `path`.
 
-        only: states to be estimated by themselves, without the US level, if any are named.
+        only: states to estimate separately, without the US level; empty for all.
         """
         raise NotImplementedError
 
     def digest(self, state: str) -> str:
-        """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
+        """Return a digest that also covers code, libraries and boot: cached files are not flushed to disk."""
         boot = BOOT_ID.read_text("utf-8") if BOOT_ID.exists() else ""
         content = [code_digest(), versions(), boot, state, self.files(state)]
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
-class PublishedRelease(Published):
-    """Those of a release of das-flows, as its folder measurements/ describes them."""
+class PublishedRelease(PublishedMeasurements):
+    """Measurements of a das-flows release, as its folder measurements/ describes them."""
 
     described: Description
 
@@ -89,7 +89,7 @@ class PublishedRelease(Published):
             return repr(self.described), [(name, file_digest(path_in(folder, name))) for name in names]
 
     def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
-        """Read and validate them, as they were described when they were opened."""
+        """Read and validate them, with the description read at opening."""
         from tasks.top_down.published.release_source import BlockRelease, read_into
 
         source, folder = BlockRelease(path), self.described.folder
@@ -99,8 +99,8 @@ class PublishedRelease(Published):
 
 
 @dataclass(frozen=True)
-class PublishedFiles(Published):
-    """Noisy measurement files of a jurisdiction. notes: on all files of the folder."""
+class PublishedFiles(PublishedMeasurements):
+    """Noisy measurement files of a jurisdiction. notes: about all files of the folder."""
 
     inventory: Inventory
     notes: Faults
@@ -124,16 +124,18 @@ class PublishedFiles(Published):
 
 
 def release_of(folder: Path) -> Path | None:
-    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
+    """Return the folder with the `measurements/` of a declaration, given either; None for another folder."""
     return next((place for place in (folder, folder.absolute().parent) if (place / OF_DECLARATION).exists()), None)
 
 
-def find_published(folder: Path, request: Request | None = None, states: Sequence[int] = ()) -> list[Published]:
+def find_published(
+    folder: Path, request: Request | None = None, states: Sequence[int] = ()
+) -> list[PublishedMeasurements]:
     """Return the measurements in a folder, by jurisdiction.
 
-    request, states: of the Bureau's files; they are read, not the release that they are part of, where one is given.
+    request, states: for the Bureau's files; if given, these are read, not the release that they are part of.
 
-    Raises Refused where there are none.
+    Raises Refused if the folder has no measurements.
     """
     is_release = any((place / SETTINGS_FILE).exists() for place in (folder, folder / FOLDER))
     asked = bool(states) or request not in (None, Request())
@@ -159,7 +161,7 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
 
 
 def _of_release(given: Path) -> PublishedRelease:
-    """Return the measurements of a release of das-flows, or in its folder measurements/."""
+    """Return the measurements of a das-flows release, or of its folder measurements/."""
     alone = (given / SETTINGS_FILE).exists()
     with reading(given):
         described = read_description(given if alone else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
@@ -170,7 +172,7 @@ def _of_release(given: Path) -> PublishedRelease:
 
 
 def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> PublishedFiles:
-    """Return noisy measurement files of a jurisdiction, of those in a folder."""
+    """Return the noisy measurement files of a folder's only jurisdiction."""
     with refusing(str(folder)):
         footer = inventory.written_by
     origin = Origin(None if footer is None else footer.run)

@@ -1,4 +1,4 @@
-"""What the tables of a Detailed DHC-A release are."""
+"""Describe the tables of a Detailed DHC-A release."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.releases.description import Column, Description, integer
-from tasks.safetab.description import describe
 from tasks.safetab.levels import ALL_LEVELS
 from tasks.safetab.persons.details import SEXES, TABLES
 from tasks.safetab.persons.person import LAST_AGE
+from tasks.safetab.release_tables import describe
 
 AGES = (
     integer(
@@ -34,7 +34,7 @@ AGES = (
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Return the description of a release: what its tables are, and the laws of their noise."""
+    """Describe a release: its tables, and the laws of their noise."""
     levels = [level.slug for level in ALL_LEVELS if str(level) in manifest["levels"]]
     required = [f"{table}/{level}.csv" for table in TABLES for level in levels]
     return describe(manifest, TABLES, "persons", AGES, ["spine/{rest*}"], required)

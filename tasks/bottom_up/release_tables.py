@@ -1,4 +1,4 @@
-"""What the tables of a bottom-up release are: their columns follow from its declaration."""
+"""Describe the tables of a bottom-up release, whose columns follow from its declaration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLES = (HISTOGRAM, *MARGINALS, NAMES_TABLE, POINTS_TABLE)
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Return the description of a release, with the law of a cell; how many cells a row sums its margin says."""
+    """Describe a release: its tables, and the law of a cell. A row's margin tells how many cells it sums."""
     noise = manifest["noise"]
     law = {key: value for key, value in noise.items() if key in ("law", "scale", "variance", "step")}
     regions = tuple(
@@ -49,7 +49,7 @@ def table_name(names: Sequence[str]) -> str:
 
 
 def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that a release of this design has."""
+    """Yield the files that a release of this design must have."""
     yield from ("report.html", HISTOGRAM.parquet)
     for names in manifest["design"]["marginals"]:
         yield f"parquet/{table_name(names)}.parquet"
