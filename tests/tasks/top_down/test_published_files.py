@@ -656,7 +656,7 @@ BAD: dict[str, Break] = {
     "level State, state 56: variances that do not fit a single share: geocode 056": lambda nmf: edit(
         nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
     ),
-    "a block on whose path the shares do not add up": lambda nmf: (
+    "a block with shares on its path that do not sum": lambda nmf: (
         shutil.rmtree(nmf / PERSONS / "Block.parquet/DPQuery/State=156")
         or shutil.rmtree(nmf / PERSONS / "Tract.parquet/DPQuery/State=156")
     ),

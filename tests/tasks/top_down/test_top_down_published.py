@@ -202,7 +202,7 @@ BAD = {
     r"not the measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
-    "a person in each facility": described(lambda told: told.update(state_totals={"46": 1})),
+    "without a declared total of at least its facilities": described(lambda told: told.update(state_totals={"46": 1})),
     "estimator is 'other', not one of topdown, gls": described(lambda told: told.update(estimator="other")),
     r"products are houses, not persons and units": described(lambda told: told.update(products=["houses"])),
     "not sorted codes of jurisdiction pr": described(lambda told: told.update(region="pr")),
