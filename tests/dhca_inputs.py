@@ -26,7 +26,7 @@ from tasks.records.marks import Mark, data_files, write_mark
 from tasks.releases.digests import file_digest
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.run import PublicInput, SafeTabRun, Validated
-from tasks.safetab.validation import Part
+from tasks.safetab.validation import RunPart
 from tasks.safetab.validation import validate as validate_all
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
@@ -271,7 +271,7 @@ def validate(
     others: Sequence[PublicInput] = (),
 ) -> Validated | None:
     """Validate a run that has one part."""
-    return validate_all([Part(run, jurisdiction, others)], workers, params, data)[jurisdiction]
+    return validate_all([RunPart(run, jurisdiction, others)], workers, params, data)[jurisdiction]
 
 
 def validate_here(

@@ -22,7 +22,7 @@ from tasks.records.marks import MARK_FILE, Mark, save_mark
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
-from tasks.top_down.published.nmf.source import Request
+from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import find_published
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, ProductName, Tables
 from tasks.top_down.source import Source
@@ -134,7 +134,7 @@ def estimated(
     **changes: object,
 ) -> list[Path]:
     """The releases of an estimate from published measurements, as FOLDER/out/us. asked: more of the Bureau's files."""
-    request = Request(totals and str(totals), geography and str(geography), **(asked or {}))
+    request = FileRequest(totals and str(totals), geography and str(geography), **(asked or {}))
     published = find_published(measurements, request)
     directories = [RunDirectory(folder / f"runs/estimate-{number}") for number in range(len(published))]
     for directory in directories:

@@ -16,7 +16,7 @@ from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.reserve_budget import claim
 from tasks.safetab.run import SafeTabRun, Validated
-from tasks.safetab.validation import Part, check_public, validate
+from tasks.safetab.validation import RunPart, check_public, validate
 
 
 def check(settings: SafeTabSettings) -> bool:
@@ -60,7 +60,7 @@ def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
 def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
     """Validate the input of all parts in one reading; return the result for the first part."""
     first = parts[0]
-    inputs = [Part(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
+    inputs = [RunPart(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
     return validate(inputs, workers, first.params, first.data)[first.jurisdiction]
 
 

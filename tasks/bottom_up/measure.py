@@ -19,7 +19,7 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.declared_histogram import DeclaredHistogram, check_marginals, checked_histogram
 from tasks.bottom_up.tabulate import COUNTS
-from tasks.bottom_up.totals import Totals
+from tasks.bottom_up.totals import PublishedTotals
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
 from tasks.lifecycle.run_directory import RunDirectory
@@ -39,7 +39,7 @@ class Design:
 
     declared: DeclaredHistogram
     epsilon: Fraction
-    totals: Totals | None = None
+    totals: PublishedTotals | None = None
     calibration: Method = "additive"
     tolerance: Fraction = Fraction(0)
     marginals: tuple[tuple[str, ...], ...] = ()
@@ -101,7 +101,7 @@ def read_design(stated: Mapping[str, Any]) -> Design:
     design = Design(
         declared,
         parse_exact(stated["epsilon"]),
-        totals and Totals(declared.histogram.groups(totals["by"]).names, published),
+        totals and PublishedTotals(declared.histogram.groups(totals["by"]).names, published),
         method,
         parse_exact(stated["tolerance"]),
         marginals,

@@ -17,7 +17,7 @@ LARGEST_TOTAL = 1 << 53  # steps
 
 
 @dataclass(frozen=True)
-class Totals:
+class PublishedTotals:
     """Published totals, in steps, by group of cells. Other groups are unpublished.
 
     names: the axes, levels and recodes that define the groups.
@@ -27,7 +27,7 @@ class Totals:
     published: dict[int, int]
 
 
-def read_totals(path: Path, declared: DeclaredHistogram) -> Totals:
+def read_totals(path: Path, declared: DeclaredHistogram) -> PublishedTotals:
     """Read published totals: columns named as axes, levels or recodes, and TOTAL; an empty TOTAL is unpublished.
 
     Raises Refused with the first fault: an unknown column or code, a repeated group, or a total that is negative or not
@@ -50,7 +50,7 @@ def read_totals(path: Path, declared: DeclaredHistogram) -> Totals:
                 published[number] = _steps(text, declared.grid, line)
     except ValueError as error:
         raise Refused(f"{path}: {error}") from None
-    return Totals(groups.names, published)
+    return PublishedTotals(groups.names, published)
 
 
 def _steps(text: str, grid: Fraction, line: int) -> int:

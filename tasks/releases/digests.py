@@ -40,13 +40,13 @@ def stream_digest(stream: IO[bytes]) -> str:
 
 def _chunks_of(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the digest of each chunk."""
-    left = 0
-    while left == 0:  # the chunk before was whole
-        chunk, left = sha256(), CHUNK_BYTES
-        while left and (data := stream.read(min(left, PIECE_BYTES))):
+    remaining = 0
+    while remaining == 0:  # the chunk before was whole
+        chunk, remaining = sha256(), CHUNK_BYTES
+        while remaining and (data := stream.read(min(remaining, PIECE_BYTES))):
             chunk.update(data)
-            left -= len(data)
-        if left < CHUNK_BYTES:
+            remaining -= len(data)
+        if remaining < CHUNK_BYTES:
             yield chunk.digest()
 
 

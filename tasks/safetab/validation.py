@@ -38,7 +38,7 @@ PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal may name
 
 
 @dataclass(frozen=True)
-class Part:
+class RunPart:
     """A run whose input is validated: its jurisdiction, and its public inputs besides parameters and GRF-C."""
 
     run: SafeTabRun
@@ -55,7 +55,7 @@ class Part:
 class _Opened:
     """A part while its records are read. Geography or records are None if they have faults, which `findings` has."""
 
-    part: Part
+    part: RunPart
     findings: list[Finding]
     geography: RegionMap | None
     records: GroupRecords | None
@@ -65,7 +65,9 @@ class _Opened:
         return self.geography is not None and not len(self.geography.blocks)
 
 
-def validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
+def validate(
+    parts: Sequence[RunPart], workers: Workers, params: str, data: str
+) -> dict[Jurisdiction, Validated | None]:
     """Validate the input of each part in one reading of the same files, and encode its records into its run directory.
 
     Returns None for a part that is skipped because config.json switches it off or it has no block. Its public inputs
@@ -79,7 +81,9 @@ def validate(parts: Sequence[Part], workers: Workers, params: str, data: str) ->
     return {**known, **(_validate(new, workers, params, data) if new else {})}
 
 
-def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -> dict[Jurisdiction, Validated | None]:
+def _validate(
+    parts: Sequence[RunPart], workers: Workers, params: str, data: str
+) -> dict[Jurisdiction, Validated | None]:
     run = parts[0].run
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     for part in parts:  # an interrupted try left them; the files may have been corrected since
@@ -109,7 +113,7 @@ def _validate(parts: Sequence[Part], workers: Workers, params: str, data: str) -
 
 
 def _read(
-    parts: Sequence[Part], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
+    parts: Sequence[RunPart], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
 ) -> dict[str, Callable[[], Validated | None]]:
     """Read the data files once for all parts; return a function for each part's result. findings: of the parameters."""
     grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
@@ -129,7 +133,7 @@ def _read(
 
 
 def _open(
-    part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: BlockCodes | None
+    part: RunPart, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: BlockCodes | None
 ) -> _Opened:
     """Read the geography of a part, and save in its run what its records are encoded with."""
     run, states = part.run, parameters.configuration.states(part.jurisdiction)
@@ -191,7 +195,7 @@ def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
     return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
 
 
-def _validated_before(part: Part, workers: Workers, params: str, data: str) -> Validated:
+def _validated_before(part: RunPart, workers: Workers, params: str, data: str) -> Validated:
     """Return what an earlier try validated, if the input is unchanged or gone (the run has its own encoded copy)."""
     run = part.run
     validated: Validated = run.validated

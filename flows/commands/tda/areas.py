@@ -136,12 +136,12 @@ def _estimate(
     source: Path, file: AreaFile, published: str | None, state_totals: str | None, options: WorkOptions
 ) -> tuple[AreaEstimates, str | None]:
     """Return the estimates of a file's areas, and the place of the published counts next to them, if there are any."""
-    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.nmf.source import FileRequest
     from tasks.top_down.published.open_published import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
     from tasks.top_down.user_areas.published_counts import is_estimate, published_counts
 
-    measured = find_published(source, Request(state_totals))
+    measured = find_published(source, FileRequest(state_totals))
     states = check_states(file, sorted(state for each in measured for state in each.states))
     first = next(each for each in measured if states[0] in each.states)
     shown = published or (str(first.release) if first.release else None)

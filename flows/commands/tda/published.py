@@ -29,7 +29,7 @@ from tasks.records.findings import Finding, gather, has_errors
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
     from tasks.top_down.published.estimate import S
-    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.nmf.source import FileRequest
 
 CHANGES = ("estimator", "microdata", "out")
 AS_RELEASED = "that of the release; else as the 2020 program"
@@ -62,13 +62,13 @@ class FileOptions:
     ] = False
 
     @property
-    def request(self) -> Request:
+    def request(self) -> FileRequest:
         """What is asked of the files. Raises typer.BadParameter where there is no geography to check a spine of."""
-        from tasks.top_down.published.nmf.source import Request
+        from tasks.top_down.published.nmf.source import FileRequest
 
         if self.check_spine and self.geography is None:
             raise typer.BadParameter("--check-spine needs the block tables of the spine: --geography GEOGRAPHY")
-        return Request(self.state_totals, self.geography, self.check_spine)
+        return FileRequest(self.state_totals, self.geography, self.check_spine)
 
 
 def inventory(
@@ -130,11 +130,11 @@ def import_(
 
     **Example:** `das tda import nmf/ ri-measurements/ --only-state 44`
     """
-    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.nmf.source import FileRequest
     from tasks.top_down.published.open_published import find_published
     from tasks.top_down.release.measurements import write_own_layout
 
-    published = find_published(files, Request(state_totals, geography, as_measured=True), only_state or ())
+    published = find_published(files, FileRequest(state_totals, geography, as_measured=True), only_state or ())
     readers = {str(each.jurisdiction): partial(each.read, changes={}) for each in published}
     places = write_published(options, "Import", readers, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)

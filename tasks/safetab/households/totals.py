@@ -143,8 +143,8 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
             groups, faults = domains.groups_of(file, table, left_out)
             findings += faults
             parts.append(groups)
-    left = {rule: rows for rule, rows in sorted(left_out.items()) if rows}
-    findings += [Finding(TOTALS_FILE, rule, rows=rows, warning=True) for rule, rows in left.items()]
+    omitted = {rule: rows for rule, rows in sorted(left_out.items()) if rows}
+    findings += [Finding(TOTALS_FILE, rule, rows=rows, warning=True) for rule, rows in omitted.items()]
     if has_errors(findings):
         return findings
     joined = {level: _join([part[level] for part in parts if level in part]) for level in domains.levels}
@@ -152,7 +152,7 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
         return [*findings, Finding(TOTALS_FILE, "groups that appear twice")]
     if not any(len(group) for group, _ in joined.values()):
         return [*findings, Finding(TOTALS_FILE, "no group is left for this run")]
-    domains.run.save_totals(joined, TotalsRead(released, left))
+    domains.run.save_totals(joined, TotalsRead(released, omitted))
     return findings
 
 

@@ -113,7 +113,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PyramidDrawing:
     """A pyramid in the units of its picture, which is 480 wide.
 
     labels: ages with their height. below: the axis of the bars' lengths, as (text, distance from zero). above: the axis
@@ -157,7 +157,7 @@ class Pyramid:
         """Return a cell, or a sex's sum, as a share of all persons of the table."""
         return share(cell.count, cell.margin, self.total, self.total_margin)
 
-    def by_persons(self) -> Drawing:
+    def by_persons(self) -> PyramidDrawing:
         """Return the picture by persons per year of age, with an axis of shares above it."""
         reached = ((cell.count + cell.margin) / row.width for row in self.ages for cell in row.sides.values())
         most = end_of_axis(max(0.01, *reached))
@@ -169,7 +169,7 @@ class Pyramid:
             tick = next(last * part for part in (1, 0.5, 0.25) if last * part <= percent)
             above = [(f"{tick:.3g}%", LENGTH * tick / percent)]
         bars = [self._bar(row, side, cell, most) for row in self.ages for side, cell in row.sides.items()]
-        return Drawing(BOTTOM + 40, bars, _labels(self.ages), below, above)
+        return PyramidDrawing(BOTTOM + 40, bars, _labels(self.ages), below, above)
 
     def _bar(self, row: AgeRow, side: str, cell: Cell, most: float) -> Bar:
         zero, way = SIDES[side]

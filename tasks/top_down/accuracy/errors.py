@@ -49,7 +49,7 @@ LEAST_ERROR = 0.01  # a smaller standard error belongs to a declared count
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
 
-class Measured(NamedTuple):
+class MeasuredErrors(NamedTuple):
     """The errors measured on one or several spines.
 
     errors: sums of errors by spine, seed, estimator, level, quantity and size class. coverage: by spine, seed,
@@ -69,7 +69,7 @@ def measure_errors(
     workers: Workers,
     seeds: Sequence[int],
     estimators: Sequence[Estimator] = ESTIMATORS,
-) -> Measured:
+) -> MeasuredErrors:
     """Measure and estimate once per seed and estimator, on the histograms of marked data; return the errors.
 
     Raises Refused if a law of the spine cannot be drawn.
@@ -83,7 +83,7 @@ def measure_errors(
                 part.append(table.assign(seed=seed, estimator=estimator))
     keys = ["seed", "estimator", "product", "level"]
     by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
-    return Measured(
+    return MeasuredErrors(
         *(
             pd.concat(part, ignore_index=True)
             .groupby(names, as_index=False, sort=False)
@@ -122,7 +122,7 @@ def repetitions(
 
 
 @dataclass(frozen=True)
-class Entities:
+class LevelEntities:
     """The entities of one level of a state that have blocks.
 
     level: a key of LEVELS. codes: public codes, or numbers. of_block: the entity of each block, -1 outside all.
@@ -142,15 +142,15 @@ class Entities:
         return sums
 
 
-def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[LevelEntities]:
     """Yield the entities of every level of a state; they are found once for all seeds and estimators."""
     path = run / f"accuracy/{product}/{state}"
     if not path.exists():
         save_object(path, list(_find(run, product, state)))
-    yield from load_object(path, list[Entities])
+    yield from load_object(path, list[LevelEntities])
 
 
-def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[LevelEntities]:
     geography, settings = run.state(state).geography, run.design.settings[product]
     number = len(geography)
     yield _present("state", np.array([int(state)]), np.zeros(number, np.int64))
@@ -164,16 +164,16 @@ def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entitie
     yield _present("block", short_codes(geography.geocode), np.arange(number))
 
 
-def _present(level: str, codes: IntArray, of_block: IntArray) -> Entities:
+def _present(level: str, codes: IntArray, of_block: IntArray) -> LevelEntities:
     """Return the entities that have a block."""
     present = np.flatnonzero(np.bincount(of_block[of_block >= 0], minlength=len(codes)))
     row = np.full(len(codes) + 1, -1)
     row[present] = np.arange(len(present))
-    return Entities(level, codes[present], row[of_block], present)
+    return LevelEntities(level, codes[present], row[of_block], present)
 
 
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return sums over a state's entities by level and quantity, as in `Measured`.
+    """Return sums over a state's entities by level and quantity, as in `MeasuredErrors`.
 
     They are sums of errors by class of the true size, of coverage, and of the redistricting target.
     """
@@ -249,7 +249,7 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
     return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
 
 
-def _margins(run: TopDownRun, product: ProductName, state: str, entities: Entities) -> Margins | None:
+def _margins(run: TopDownRun, product: ProductName, state: str, entities: LevelEntities) -> Margins | None:
     """Return the margins of a level's entities, or None; "obg" are the optimized spine's own."""
     name = "Block_Group" if entities.level == "obg" and run.design.kind == "optimized" else entities.level
     found = load_margins(run, product, state, name)

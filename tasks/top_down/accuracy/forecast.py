@@ -53,7 +53,7 @@ RATIOS: Mapping[Row, float] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetForecast:
     """How often areas of 500 and more persons are expected to meet the redistricting target."""
 
     areas: int
@@ -130,7 +130,7 @@ class RunForecast:
         size = np.searchsorted(SIZES, np.concatenate([state.sizes[-1] for state in self._states]), side="right") - 1
         return {words: float(bias[size == at].mean()) for at, words in size_words().items() if (size == at).any()}
 
-    def targets(self, weights: Weights) -> dict[str, Target]:
+    def targets(self, weights: Weights) -> dict[str, TargetForecast]:
         """Return, by level, how often an area's largest group is expected to have its share within 5 points."""
         found = {}
         for level, errors in self.errors(weights).items():
@@ -141,7 +141,7 @@ class RunForecast:
                 continue
             column = np.flatnonzero(self.quantities == "target")[counts[chosen].argmax(axis=1)]
             own = Errors(errors.variance[chosen, column], errors.bias[chosen, column])
-            found[level] = Target(len(chosen), float(own.within(POINTS * persons[chosen]).mean()))
+            found[level] = TargetForecast(len(chosen), float(own.within(POINTS * persons[chosen]).mean()))
         return found
 
     def _group_counts(self, level: str) -> Iterator[FloatArray]:

@@ -23,7 +23,7 @@ from tasks.releases.received import path_in
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
-from tasks.top_down.published.nmf.source import NmfSource, Request
+from tasks.top_down.published.nmf.source import FileRequest, NmfSource
 from tasks.top_down.published.source import Changes
 from tasks.top_down.release.description import (
     BLOCKS_FOLDER,
@@ -104,7 +104,7 @@ class PublishedFiles(PublishedMeasurements):
 
     inventory: Inventory
     notes: Faults
-    request: Request
+    request: FileRequest
 
     def files(self, state: str) -> Any:
         """Return the digests of a state's files, and of the declared totals."""
@@ -113,11 +113,11 @@ class PublishedFiles(PublishedMeasurements):
 
     def read(self, path: Path, workers: Workers, changes: Changes, only: Sequence[str] = ()) -> BlockSource:
         """Read and validate them; a fault is a finding."""
-        from tasks.top_down.published.nmf.read_files import Reading, read_files
+        from tasks.top_down.published.nmf.read_files import FileReading, read_files
 
         source = NmfSource(path)
         parts = self.inventory.of_states(only) if only else self.inventory
-        read_files(Reading(source, workers, parts, self.request, changes, []), self.notes)
+        read_files(FileReading(source, workers, parts, self.request, changes, []), self.notes)
         if self.request.geography is not None:
             keep_regions(source, self.request.geography)
         return source
@@ -129,7 +129,7 @@ def release_of(folder: Path) -> Path | None:
 
 
 def find_published(
-    folder: Path, request: Request | None = None, states: Sequence[int] = ()
+    folder: Path, request: FileRequest | None = None, states: Sequence[int] = ()
 ) -> list[PublishedMeasurements]:
     """Return the measurements in a folder, by jurisdiction.
 
@@ -138,11 +138,11 @@ def find_published(
     Raises Refused if the folder has no measurements.
     """
     is_release = any((place / SETTINGS_FILE).exists() for place in (folder, folder / FOLDER))
-    asked = bool(states) or request not in (None, Request())
+    asked = bool(states) or request not in (None, FileRequest())
     if is_published_files(folder) and (asked or not is_release):
         inventory, notes = take_inventory(folder, tuple(states))
         parts = [inventory.only(name) for name in inventory.jurisdictions] or [inventory]
-        return [_of_files(folder, part, notes, request or Request()) for part in parts]
+        return [_of_files(folder, part, notes, request or FileRequest()) for part in parts]
     if is_release and asked:
         raise Refused(f"{folder}: {NO_FILES}; {OF_FILES}")
     if is_release:
@@ -171,7 +171,7 @@ def _of_release(given: Path) -> PublishedRelease:
     return PublishedRelease(design.jurisdiction, validated.states, origin, banners, release, described)
 
 
-def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> PublishedFiles:
+def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: FileRequest) -> PublishedFiles:
     """Return the noisy measurement files of a folder's only jurisdiction."""
     with refusing(str(folder)):
         footer = inventory.written_by

@@ -20,7 +20,7 @@ from tasks.safetab import encode
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.run import Validated
-from tasks.safetab.validation import Part, validate
+from tasks.safetab.validation import RunPart, validate
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
@@ -51,7 +51,7 @@ def country(folder: Path) -> tuple[Path, Path]:
 
 def validated_together(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> dict[str, Validated | None]:
     try:
-        return validate([Part(us, "us"), Part(pr, "pr")], HERE, str(params), str(data))
+        return validate([RunPart(us, "us"), RunPart(pr, "pr")], HERE, str(params), str(data))
     except Refused:
         return {}
 

@@ -20,7 +20,7 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.errors import Refused
 from tasks.records.marks import read_mark
 from tasks.releases.manifest import read_manifest
-from tasks.top_down.published.microdata.make_inputs import NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
+from tasks.top_down.published.microdata.make_inputs import NO_GEOGRAPHY, NO_TYPES, MadeInputs, make_inputs
 from tasks.top_down.published.moved_blocks import MOVED
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
@@ -49,7 +49,9 @@ def published(synthetic: Path) -> dict[str, pd.DataFrame]:
     return ppmf(synthetic)
 
 
-def make(folder: Path, published: dict[str, pd.DataFrame], layout: str = "ppmf, commas", **options: object) -> Made:
+def make(
+    folder: Path, published: dict[str, pd.DataFrame], layout: str = "ppmf, commas", **options: object
+) -> MadeInputs:
     persons, units, delimiter, ending = LAYOUTS[layout]
     folder.mkdir(parents=True, exist_ok=True)
     sources = [

@@ -17,12 +17,12 @@ from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE
 from tasks.releases.pages.dots import Series, dots
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.accuracy.errors import LEVELS, Measured, averaged, covered, measure_errors, targeted
+from tasks.top_down.accuracy.errors import LEVELS, MeasuredErrors, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import board_chart, write_report
 from tasks.top_down.run_plan import Design
 
 
-def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measured:
+def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> MeasuredErrors:
     settings = settings_with(folder, data, made, "accuracy")
     settings.directory.create()
     count_marked(settings, HERE)

@@ -45,7 +45,7 @@ from tasks.releases.pages.text_table import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree
-from tasks.top_down.published.nmf.source import Request
+from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import PublishedMeasurements, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas import area_estimates
@@ -75,7 +75,7 @@ def noisy(das_data: Path) -> Path:
 
 
 def published(noisy: Path) -> PublishedMeasurements:
-    return find_published(noisy / "nmf", Request(str(noisy / "states.csv")))[0]
+    return find_published(noisy / "nmf", FileRequest(str(noisy / "states.csv")))[0]
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ ROWS = 1 << 22  # records written at once
 
 
 @dataclass
-class Made:
+class MadeInputs:
     """The folder that `das tda public` made, its numbers of records and blocks, and remarks."""
 
     data: Path
@@ -52,7 +52,7 @@ def make_inputs(
     publisher: str,
     states: Collection[int] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Made:
+) -> MadeInputs:
     """Write inputs made of published microdata to the new folder DATA, and mark it public.
 
     publisher: of the microdata. states: only these; empty for all.
@@ -68,7 +68,7 @@ def make_inputs(
                     f"state {without[0]:02d} has records of persons but not of units: give its units too, or leave it "
                     "out with --only-state"
                 )
-            made = Made(data, found.rows["persons"], found.rows["units"])
+            made = MadeInputs(data, found.rows["persons"], found.rows["units"])
             made.states = tuple(f"{state:02d}" for state in found.states)
             _write_records(folder, found, made)
         source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
@@ -77,7 +77,7 @@ def make_inputs(
     return made
 
 
-def _write_records(folder: Path, found: Microdata, made: Made) -> None:
+def _write_records(folder: Path, found: Microdata, made: MadeInputs) -> None:
     """Write records, declared living quarters and totals, and the codes of the blocks' areas, state by state."""
     totals: dict[int, int] = {}
     areas = []

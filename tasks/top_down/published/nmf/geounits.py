@@ -17,7 +17,7 @@ from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import HOUSEHOLD, TYPES
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import Inventory, Part
+from tasks.top_down.published.nmf.inventory import Inventory, PartFile
 from tasks.top_down.published.nmf.rows import read_rows
 from tasks.top_down.release.nmf_layout import (
     CONSTRAINTS,
@@ -35,7 +35,7 @@ MOST_QUARTERS = 999_999_999  # as in a table of declared living quarters
 PUBLIC = 16  # digits of a block's public code
 
 
-class Geounits(NamedTuple):
+class StateGeounits(NamedTuple):
     """The geounits of a product in a state.
 
     codes: by level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows had
@@ -71,7 +71,7 @@ class _Level(NamedTuple):
     file: str
 
 
-def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> Geounits | None:
+def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> StateGeounits | None:
     """Return the geounits of a state, or None after a fault."""
     levels = [_read_level(inventory, product, level, state, faults) for level in LEVELS]
     found = [level for level in levels if level is not None]
@@ -97,7 +97,7 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
     totals = None if root is None or (root[:, 0] < 0).any() else root[:, 0]
     order = _order(inventory.of(product, LEVELS[-1], "Constraint", state), blocks, faults)
     codes = _digits(blocks.codes)[order]
-    geounits = Geounits(tuple(digits_above(codes, width) for width in widths), quarters[order], totals)
+    geounits = StateGeounits(tuple(digits_above(codes, width) for width in widths), quarters[order], totals)
     _check_blocks(geounits, blocks, faults)
     return geounits
 
@@ -107,7 +107,7 @@ def digits_above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     return blocks[_begins(blocks[:, :width]), :width]
 
 
-def _order(parts: list[Part], blocks: _Level, faults: Faults) -> IntArray:
+def _order(parts: list[PartFile], blocks: _Level, faults: Faults) -> IntArray:
     """Return the order of the spine, as numbers of sorted blocks: ascending, or as the writing run had it."""
     written = {part.state: part.order for part in parts if part.order}
     if not written:
@@ -219,7 +219,7 @@ def _any_fault(blocks: _Level, rules: dict[str, BoolArray], faults: Faults) -> b
     return bool(bad.any())
 
 
-def _check_blocks(geounits: Geounits, blocks: _Level, faults: Faults) -> None:
+def _check_blocks(geounits: StateGeounits, blocks: _Level, faults: Faults) -> None:
     public = geounits.public
     order = np.argsort(public, kind="stable")
     twice = order[1:][public[order][1:] == public[order][:-1]]

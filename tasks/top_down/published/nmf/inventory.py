@@ -53,7 +53,7 @@ _STATE = re.compile(r"State=([0-9]{1,3})")
 
 
 @dataclass(frozen=True)
-class Part:
+class PartFile:
     """A part file. state: flag and FIPS code, three digits; "" for the US.
 
     From its footer: columns: their types by name. footer, order: texts that das-flows wrote, if any.
@@ -76,9 +76,9 @@ class Part:
 class Inventory:
     """The part files of the data sets, sorted by name."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PartFile, ...]
 
-    def of(self, product: ProductName, level: str, kind: RowKind, state: str) -> list[Part]:
+    def of(self, product: ProductName, level: str, kind: RowKind, state: str) -> list[PartFile]:
         """Return the parts of a level of a state (two digits), AIAN part included, or of the US."""
         return [
             part
@@ -128,7 +128,7 @@ def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventor
     states: only their files and those of the US level; empty for all.
     """
     faults, root = Faults(), folder.resolve()
-    parts: list[Part] = []
+    parts: list[PartFile] = []
     for data_set in _data_sets(folder, faults):
         base = root.parent if root == data_set else root  # names begin with the data set, or above it
         found = [_read_footer(part, faults) for part in _part_files(data_set, base, states, faults)]
@@ -166,7 +166,7 @@ def _data_sets(folder: Path, faults: Faults) -> list[Path]:
     return data_sets
 
 
-def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
+def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Faults) -> Iterator[PartFile]:
     """Yield the parts of a data set without reading their footers. A missing level above an existing one is a fault."""
     region, word, *_ = data_set.name.split("_")
     jurisdiction: Jurisdiction = "us" if region == US else "pr"
@@ -177,7 +177,9 @@ def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Fau
                 folders = [("", place)] if level == US else _state_folders(place, jurisdiction, base, states, faults)
                 for state, folder in folders:
                     for file in _files(folder, base, faults):
-                        yield Part(file, str(file.relative_to(base)), jurisdiction, _PRODUCT[word], level, kind, state)
+                        yield PartFile(
+                            file, str(file.relative_to(base)), jurisdiction, _PRODUCT[word], level, kind, state
+                        )
             elif level != US or place.parent.is_dir():  # a single state has no US level
                 faults.add(str(place.relative_to(base)), "the folder is missing")
 
@@ -205,7 +207,7 @@ def _files(folder: Path, base: Path, faults: Faults) -> list[Path]:
     return [file for file in files if not is_passed_over(file.name) and file.suffix != ".crc"]
 
 
-def _read_footer(part: Part, faults: Faults) -> Part | None:
+def _read_footer(part: PartFile, faults: Faults) -> PartFile | None:
     """Return a part with its file's footer; None if it is not Parquet."""
     try:
         locate_file(str(part.path))  # refuses a pipe, which would block
@@ -270,7 +272,7 @@ def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
 
 def described(inventory: Inventory) -> list[dict[str, object]]:
     """Return a row per data set, level and kind: number of states, files, rows, and the distinct schemas."""
-    groups: dict[tuple[str, ...], list[Part]] = {}
+    groups: dict[tuple[str, ...], list[PartFile]] = {}
     for part in inventory.parts:
         groups.setdefault((part.jurisdiction, part.product, part.level, part.kind), []).append(part)
     return [

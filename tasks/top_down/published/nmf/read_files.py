@@ -34,9 +34,9 @@ from tasks.top_down.published.nmf.shares import Shares, find_shares
 from tasks.top_down.published.nmf.source import (
     GEOGRAPHY,
     OPENED,
+    FileRequest,
     NmfSource,
     Opened,
-    Request,
     level_codes,
     measured_total,
     shares_of,
@@ -54,7 +54,7 @@ Compared: TypeAlias = dict[str, tuple[int, int]]  # by county: blocks with the s
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population; noise cannot explain more
 
 
-class Reading(NamedTuple):
+class FileReading(NamedTuple):
     """The inputs of reading one jurisdiction's files, and the findings so far.
 
     changes: fields of the design to replace, such as the estimator.
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
     source: NmfSource
     workers: Workers
     inventory: Inventory
-    request: Request
+    request: FileRequest
     changes: Mapping[str, Any]
     findings: list[Finding]
 
@@ -86,7 +86,7 @@ class Reading(NamedTuple):
             raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
 
 
-def read_files(reading: Reading, notes: Faults) -> None:
+def read_files(reading: FileReading, notes: Faults) -> None:
     """Read the files of a jurisdiction into a directory: spines, invariants, answers and shares.
 
     Raises Refused if a finding is an error; the findings are in the directory's findings.json.
@@ -121,7 +121,7 @@ def read_files(reading: Reading, notes: Faults) -> None:
     save_object(source / ORIGIN, Origin(footer and footer.run, facts))
 
 
-def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
+def _read_totals(reading: FileReading) -> tuple[dict[int, int], str]:
     """Save the inputs, with the declared populations; return these by state code, and their source.
 
     The source is a file `state,pop`, else the declarations of the das-flows run that wrote the files, else the census
@@ -142,7 +142,7 @@ def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
     return totals, declared_by
 
 
-def _read_states(reading: Reading) -> list[StateRead]:
+def _read_states(reading: FileReading) -> list[StateRead]:
     """Save the blocks and geounits of every state."""
     source, workers, inventory, request, *_ = reading
     if request.geography:
@@ -156,7 +156,7 @@ def _read_states(reading: Reading) -> list[StateRead]:
     return read
 
 
-def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation: bool) -> None:
+def _save_design(reading: FileReading, shares: Mapping[ProductName, Shares], nation: bool) -> None:
     products = reading.inventory.products
     settings = {product: settings_for(SCHEMAS[product].name, reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
@@ -165,7 +165,7 @@ def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation:
     save_object(reading.source / "prepared/design", design)
 
 
-def _digests(reading: Reading) -> dict[str, str]:
+def _digests(reading: FileReading) -> dict[str, str]:
     """Return the digests of all files that are read, by name."""
     source, workers, inventory, request, *_ = reading
     digests = workers.map("digests", source, digest_part, [(str(part.path),) for part in inventory.parts])
@@ -179,7 +179,7 @@ def digest_part(_source: NmfSource, path: str) -> str:
     return file_digest(path)
 
 
-def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
+def _check_widths(reading: FileReading, read: list[StateRead]) -> list[Finding]:
     """Report states whose geocodes have another length, and files of 2010 without totals of 2010."""
     faults, states = Faults(), reading.inventory.states
     for product in reading.inventory.products:
@@ -197,7 +197,7 @@ def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
     return faults.findings()
 
 
-def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRead]) -> bool:
+def _has_nation(reading: FileReading, totals: Mapping[int, int], read: list[StateRead]) -> bool:
     """Return whether the US level is used: the states' declared totals must sum to that of the US."""
     inventory = reading.inventory
     faults, used = Faults(), False
@@ -220,7 +220,7 @@ def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRea
     return used
 
 
-def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
+def _read_answers(reading: FileReading, nation: bool) -> dict[ProductName, Shares]:
     """Map all answers into memory, and infer the shares of each product."""
     source, workers, inventory, *_ = reading
     calls = [
@@ -265,7 +265,7 @@ def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Fin
     return faults.findings()
 
 
-def _check_totals(reading: Reading, totals: Mapping[int, int], declared_by: str) -> Iterator[Finding]:
+def _check_totals(reading: FileReading, totals: Mapping[int, int], declared_by: str) -> Iterator[Finding]:
     """Report declared populations that the noisy totals of the states' parts contradict."""
     for state in reading.inventory.states if "persons" in reading.inventory.products else ():
         total, measured = totals[int(state)], measured_total(reading.source, state)
@@ -274,7 +274,7 @@ def _check_totals(reading: Reading, totals: Mapping[int, int], declared_by: str)
             yield Finding(declared_by, f"declares {found}: give the correct ones with --state-totals")
 
 
-def _check_spine(reading: Reading) -> dict[ProductName, Compared]:
+def _check_spine(reading: FileReading) -> dict[ProductName, Compared]:
     """Return, by product and county, the number of blocks with the geocode that das-flows gives, and of all."""
     found: dict[ProductName, Compared] = {product: {} for product in reading.inventory.products}
     compared = reading.workers.map("check spine", reading.source, compare_geocodes, reading.product_states)

@@ -17,7 +17,7 @@ from tasks.records.findings import Finding
 from tasks.top_down.blocks import Blocks
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.geounits import Geounits, read_geounits, spine_of
+from tasks.top_down.published.nmf.geounits import StateGeounits, read_geounits, spine_of
 from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import ProductName
@@ -75,7 +75,7 @@ def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:
     return source / f"prepared/spine/{product}/{state}.geounits"
 
 
-def _compare_products(found: Mapping[ProductName, Geounits], state: str, faults: Faults) -> None:
+def _compare_products(found: Mapping[ProductName, StateGeounits], state: str, faults: Faults) -> None:
     """Report blocks that persons and units do not share, or whose housing units differ."""
     if len(found) < 2:
         return
@@ -96,7 +96,7 @@ def _codes16(public: IntArray) -> list[str]:
 
 
 def _check_declared(
-    geounits: Geounits, quarters: IntArray, state: str, total: int, persons: bool, faults: Faults
+    geounits: StateGeounits, quarters: IntArray, state: str, total: int, persons: bool, faults: Faults
 ) -> None:
     facilities = int(quarters[:, HOUSEHOLD + 1 :].sum())
     if total < facilities:

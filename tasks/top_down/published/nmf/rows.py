@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import DHC, Part
+from tasks.top_down.published.nmf.inventory import DHC, PartFile
 from tasks.top_down.release.nmf_layout import Codes
 
 LEAST, MOST = 1e-20, 1e20  # variances of noise; beyond these, noise is negligible or hides everything
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     plb: FloatArray
 
 
-def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Iterator[Rows]:
+def read_rows(part: PartFile, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Iterator[Rows]:
     """Yield the valid rows of a part file, batch by batch.
 
     shapes: by query, without blanks and without `_dpq` or `_con`, the shape of its values in C order.
@@ -51,7 +51,7 @@ def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults)
         faults.add(part.name, f"cannot be read ({type(error).__name__})")
 
 
-def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Rows:
+def _sound(batch: pa.RecordBatch, part: PartFile, shapes: Mapping[str, tuple[int, ...]], faults: Faults) -> Rows:
     codes, at = _labels(batch["geocode"])
     queries, asked = _labels(batch["query_name"])
     code, bad = codes[at], np.zeros(len(at), bool)

@@ -47,7 +47,7 @@ OPENED, GEOGRAPHY = "prepared/opened", "prepared/geography"
 
 
 @dataclass(frozen=True)
-class Request:
+class FileRequest:
     """A user's additions to the files.
 
     totals: a file of declared populations; None for those of 2020. geography: block tables with places, county
@@ -65,7 +65,7 @@ class Opened(NamedTuple):
     """The files, the request, and the declared population by state code."""
 
     inventory: Inventory
-    request: Request
+    request: FileRequest
     totals: dict[int, int]
 
 
