@@ -67,7 +67,7 @@ class Sources:
 
     @property
     def buckets(self) -> int:
-        """The number of buckets of housing units: a power of 2, so that a bucket is about as large as a chunk."""
+        """The number of buckets of housing units: a power of 2 near the number of chunks, to be about as large."""
         return int(min(MOST_BUCKETS, 1 << (sum(self.chunks.values()) - 1).bit_length()))
 
 

@@ -210,7 +210,7 @@ def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: 
 
 
 def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
-    """Return the groups that copy the table of a donor: the first level, in the order R, that has their iteration."""
+    """Return the groups that copy the table of a donor: the first level, in the order R, that published theirs."""
     records = pd.concat([side.records(place) for place, side in enumerate(sides)])
     donors = records.drop_duplicates(["set", "code"])  # the levels are in the order R
     members = pd.concat([side.members(place) for place, side in enumerate(sides)])

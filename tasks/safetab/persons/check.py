@@ -75,7 +75,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def _check_published(received: Received, level: Level, rows: Mapping[str, ReceivedRows], details: Details) -> Check:
-    """Check that no suppressible total is published, and no other group is missing; compare totals with their sexes.
+    """Check for suppressible totals, and for all groups if a level suppresses nothing; compare totals with their sexes.
 
     Clipped counts of the sexes sum to a clipped total or more.
     """

@@ -60,7 +60,7 @@ LAW = (
 RELEASE = "prepared/release"
 
 
-class MeasurementFolder(NamedTuple):
+class Measurements(NamedTuple):
     """The folder of measurements. widths: digits of geocodes by level for a spine that is read; else empty."""
 
     folder: Path
@@ -75,7 +75,7 @@ class ReleaseSource(PublishedSource):
         """Map and validate the answers of a level (`read_answers`)."""
         plan, (file, names) = self.plan(product, state), self.released(product, state, level)
         number, columns = plan.spine.levels.index(level), self.columns(plan, level)
-        path = path_in(load_object(self / RELEASE, MeasurementFolder).folder, file)
+        path = path_in(load_object(self / RELEASE, Measurements).folder, file)
         new_answers(folder, len(plan.spine.starts[number]), columns.values())
         for query, geounit, answers in read_answers(plan, number, path, names):
             put_answers(folder, geounit, columns[query], answers, path)
@@ -95,7 +95,7 @@ def read_into(
     only: states to estimate separately, without the US level; empty for all. Raises Refused for faults.
     """
     digest = _save_description(source, described, changes, only)
-    if load_object(source / RELEASE, MeasurementFolder).widths:
+    if load_object(source / RELEASE, Measurements).widths:
         workers.map("spine", source, read_spine, source.product_states)
     else:
         build_spines(source, workers)
@@ -122,7 +122,7 @@ def _save_description(
     for state, (geography, quarters) in parts.items():
         save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
     save_object(source / "prepared/design", replace(described.design, measurements="none", **changes))
-    save_object(source / RELEASE, MeasurementFolder(folder.resolve(), described.widths))
+    save_object(source / RELEASE, Measurements(folder.resolve(), described.widths))
     save_object(source / ORIGIN, described.origin)
     save_object(source / VALIDATED, validated)
     return digest
@@ -130,7 +130,7 @@ def _save_description(
 
 def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
     """Save the spine of imported measurements, which is read from them, with its shares."""
-    folder, all_widths = load_object(source / RELEASE, MeasurementFolder)
+    folder, all_widths = load_object(source / RELEASE, Measurements)
     widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
     allocation = source.design.allocations[product]
     try:

@@ -24,7 +24,7 @@ from tasks.top_down.user_areas.published_counts import PublishedCounts
 from tasks.top_down.user_areas.state_cache import CachedState
 
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
-FOREIGN = 0.02  # if more of the codes are in tracts that the source lacks, they belong to another vintage
+FOREIGN = 0.02  # share of codes in tracts that the source lacks, above which they belong to another census
 COUNTED = (
     "An interval is for the count that the census took. It says nothing about persons whom the census missed or "
     "counted twice."

@@ -20,7 +20,7 @@ from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95
-RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million times
+RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million seeds
 
 
 @dataclass(frozen=True)
