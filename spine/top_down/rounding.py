@@ -285,6 +285,6 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
 
 
 def compile_rounding() -> None:
-    """Compile `rounded` for the types of estimates. It shares no kernel with least squares, compiled by another process."""
+    """Compile `rounded` for the types of estimates. It shares no kernel with the least squares, compiled elsewhere."""
     one = np.zeros((1, 1), np.int64)
     rounded(np.zeros((1, 1)), Parent(one[0], one[0], one[0], one == 0, one, one), True)
