@@ -269,7 +269,6 @@ def _keeping(plan: Plan, problem: ParentProblem, whole: IntArray) -> ParentProbl
 
 
 def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimates:
-    """Return the estimates of children from (cells, children) counts."""
     child, at = np.nonzero(x.T)
     starts = np.searchsorted(child, np.arange(x.shape[1] + 1))
     return Estimates(level, first, starts, cells[at], x[at, child])

@@ -78,7 +78,6 @@ def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> None:
-    """Write the table of a marginal."""
     rows, draws, counts = marginal(design, names, count, reported)
 
     def part(first: int, last: int) -> pa.Table:

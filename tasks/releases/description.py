@@ -186,7 +186,6 @@ def fill(pattern: str, names: Mapping[str, str]) -> str:
 
 
 def _expression(pattern: str) -> str:
-    """Return the regular expression of a pattern of files."""
     parts: list[str] = PLACEHOLDER.split(pattern)
     names = (
         f"(?P<{name}>{'.+' if which == '*' else which[1:] or '[^/]+'})"

@@ -105,7 +105,6 @@ def count_compiled(
 
 
 def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
-    """Return the unit of each block."""
     unit: NDArray[np.int64] = np.zeros(1, np.int64)
     for of_type in regions.values():
         unit, _ = pd.factorize(unit * (of_type.number + 1) + (of_type.of_block - NOWHERE))

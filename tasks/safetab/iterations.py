@@ -251,7 +251,6 @@ def _build(tables: dict[str, pa.Table]) -> Iterations:
 
 
 def _pairs(mapping: pa.Table) -> list[tuple[str, str]]:
-    """Return the iteration and the code of each row."""
     return list(zip(*(mapping[name].to_pylist() for name in MAPPING_COLUMNS), strict=True))
 
 

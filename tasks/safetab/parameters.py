@@ -119,7 +119,6 @@ def digest_parameters(params: str, kind: type[SafeTabConfiguration] = SafeTabCon
 
 
 def _files(folder: str, kind: type[SafeTabConfiguration]) -> dict[str, str]:
-    """Return the path of each parameter file."""
     config = next((name for name in kind.FILES if exists(f"{folder}/{name}")), CONFIG)
     return {file: f"{folder}/{config if file == CONFIG else file}" for file in PARAMETER_FILES}
 

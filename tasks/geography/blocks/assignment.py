@@ -78,7 +78,6 @@ def read_assignment(path: str) -> pa.Table:
 
 
 def _read(path: str, column: str) -> pd.Series:
-    """Return the codes of a layer by block."""
     import pandas as pd
 
     try:

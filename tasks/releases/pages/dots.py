@@ -71,7 +71,6 @@ def dots(
 
 
 def _points(series: Mapping[str, Series], number: int, x: Any, least: float) -> Iterator[dict[str, Any]]:
-    """Yield the marks of a row."""
     for name, one in series.items():
         value = one.values[number]
         if _on_axis(value, least):

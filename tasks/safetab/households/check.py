@@ -61,7 +61,6 @@ def _level(received: Received, level: Level) -> dict[str, Any]:
 
 
 def _groups(received: Received, level: Level, name: str, form: Published) -> int:
-    """Return the number of groups that a table has."""
     file = f"parquet/{name}/{level.slug}.parquet"
     there = file in received.manifest["files"]
     return pq.read_metadata(path_in(received.folder, file)).num_rows // len(form.rows) if there else 0

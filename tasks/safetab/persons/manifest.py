@@ -149,7 +149,6 @@ def groups_published(manifest: Mapping[str, Any]) -> TextTable:
 
 
 def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
-    """Write OUT/report.html from the manifest's content."""
     truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
     where = title_of_states(states)
     rows = [

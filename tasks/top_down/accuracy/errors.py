@@ -165,7 +165,6 @@ def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[LevelEn
 
 
 def _present(level: str, codes: IntArray, of_block: IntArray) -> LevelEntities:
-    """Return the entities that have a block."""
     present = np.flatnonzero(np.bincount(of_block[of_block >= 0], minlength=len(codes)))
     row = np.full(len(codes) + 1, -1)
     row[present] = np.arange(len(present))

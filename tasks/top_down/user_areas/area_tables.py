@@ -9,7 +9,6 @@ UNIT = "persons or housing units"
 
 
 def _ends(unit: str, kind: str, *levels: int) -> tuple[Column, ...]:
-    """Return the columns of the ends of intervals."""
     return tuple(
         Column(f"{end}_{level}", unit, f"the {which} end of the interval at {level}%", type=kind)
         for level in levels

@@ -143,7 +143,6 @@ def _read_totals(reading: FileReading) -> tuple[dict[int, int], str]:
 
 
 def _read_states(reading: FileReading) -> list[StateRead]:
-    """Save the blocks and geounits of every state."""
     source, workers, inventory, request, *_ = reading
     if request.geography:
         settings = settings_for("pl94-persons", reading.jurisdiction, occupied_only=False)

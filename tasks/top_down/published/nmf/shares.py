@@ -106,7 +106,6 @@ def _fits(kinds: list[SameVariances], shares: list[Fraction | None]) -> bool:
 
 
 def _most_frequent(kinds: list[SameVariances], level: str) -> Variances:
-    """Return the most frequent variances of a level, or ()."""
     found: Counter[Variances] = Counter()
     for kind in kinds:
         if kind.level == level:
