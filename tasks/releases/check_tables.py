@@ -183,7 +183,7 @@ class _Contents:
         return [column for column in self.table.columns if column.codes]
 
     def faults(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the faults of its codes, of its keys and of its references."""
+        """Return the faults of its codes, keys and references."""
         rows = _rows(self.database, self.release, self.table)
         name = {column: identifier(column, self.table.column_names) for column in self.table.column_names}
         select = ["count(*)", *(f"list(DISTINCT {name[column.name]})" for column in self.coded)]

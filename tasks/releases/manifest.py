@@ -145,7 +145,7 @@ def require_release(folder: Path) -> None:
 def read_manifest(out: Path) -> dict[str, Any]:
     """Return the manifest of a release.
 
-    Raises NotOfRelease where there is none or where it names no files; Refused where it has another format.
+    Raises NotOfRelease without a manifest, or if it names no files; Refused for another format.
     """
     manifest = read_any_manifest(out)
     if (found := manifest.get("format", 1)) != FORMAT:

@@ -34,7 +34,7 @@ class Code(TypedDict):
 
 
 OF_THE_RUN = "only the ledger and the publisher's signature show it"
-PUBLIC_FILE = "the public input is no file of the release"
+PUBLIC_FILE = "the public input is not a file of the release"
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _configuration(raw: Mapping[str, Any]) -> Configuration:
 def _constant(text: str) -> float:
     if text == "Infinity":
         return inf
-    raise ValueError(f"{text} is no budget")
+    raise ValueError(f"{text} is not a budget")
 
 
 def _faults(raw: Mapping[str, Any]) -> Iterator[str]:

@@ -90,6 +90,6 @@ def one_jurisdiction(levels: Iterable[Level]) -> Jurisdiction:
     jurisdictions = {level.jurisdiction for level in levels}
     if len(jurisdictions) != 1:
         raise Refused(
-            "levels of the US and of Puerto Rico belong to separate runs" if jurisdictions else "there is no level"
+            "levels of the US and of Puerto Rico belong to separate runs" if jurisdictions else "name a level"
         )
     return jurisdictions.pop()

@@ -32,7 +32,7 @@ PARTS = (  # parts of a block's code, in separate columns
 )
 # Columns of areas; the first that exists is taken. A pattern covers all vintages, such as CD118FP.
 AREAS = ("DISTRICT", r"CD\w*", r"SLDU\w*", r"SLDL\w*", "PLACEFP", "COUSUBFP", "AIANNHCE", "AREA", "NAME")
-LAYERS = ("PLACEFP", "COUSUBFP", "AIANNHCE")  # the Bureau's codes, none of which marks an unassigned block
+LAYERS = ("PLACEFP", "COUSUBFP", "AIANNHCE")  # the Bureau's codes: they are never marks of unassigned blocks
 VTD = ["BLOCKID", "COUNTYFP", "DISTRICT"]  # a block assignment file whose codes are unique only within a county
 _CODE = r"^(?:[0-9]{7}US)?([0-9]+)(?:\.0*)?$"  # with or without the summary level of data.census.gov
 _BLOCK = r"^(?:[0-9]{7}US)?[0-9]{14,16}(?:\.0*)?$"

@@ -10,7 +10,7 @@ TOTALS_FILE, TOTALS_PARQUET = "pop-group-totals.txt", "pop-group-totals.parquet"
 DATA_FILES = DataFiles(
     ("household-records.txt", "household-records.parquet"), (GRF_FILE,), (TOTALS_FILE, TOTALS_PARQUET)
 )
-TYPES, TENURES = 5, 3  # cell = TENURES (HOUSEHOLD_TYPE - 1) + tenure, of which one is rented with or without rent
+TYPES, TENURES = 5, 3  # cell = TENURES (HOUSEHOLD_TYPE - 1) + tenure; the third is rented, with or without rent
 CELLS = TYPES * TENURES
 
 HOUSEHOLD = RecordKind(

@@ -222,7 +222,7 @@ def without_empty_areas(file: AreaFile, universe: IntArray) -> AreaFile:
     blocks = np.bincount(file.area[row[there]], minlength=len(file.names))
     notes = []
     if file.doubtful and (own := int(blocks[file.names.index(file.doubtful)])):
-        decide = f"add --unassigned {file.doubtful} if its blocks are in none, --unassigned '' if it is an area"
+        decide = f"add --unassigned {file.doubtful} if its blocks are in no area, --unassigned '' if it is an area"
         if own < (blocks.sum() - own) / (len(blocks) - 1) / 2:
             raise Refused(f"the area {file.doubtful} has {own:,} blocks, far fewer than the others: {decide}")
         notes.append(f"{file.doubtful} is taken for an area, with {own:,} blocks that have living quarters: {decide}")
@@ -287,7 +287,7 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
 
 def _no_blocks(strange: IntArray, where: str, all_codes: int) -> Refused:
     return Refused(
-        f"codes that are no blocks of 2020: {len(strange):,} of {all_codes:,}, in no {where} of the measurements "
+        f"codes that are not blocks of 2020: {len(strange):,} of {all_codes:,}, in no {where} of the measurements "
         f"({_shown(strange)}). 2010 codes? Take the file for 2020 blocks; leave out blocks without living quarters"
     )
 

@@ -26,7 +26,7 @@ DESCRIPTION = Description(
                 integer("blocks", "blocks", "with living quarters"),
                 integer("groups_whole", "block groups", "of the spine, that the area holds in full"),
                 integer("groups_cut", "block groups", "of the spine, that the area holds in part"),
-                integer("published", UNIT, "the sum of published counts; empty where there are none"),
+                integer("published", UNIT, "the sum of published counts; may be empty"),
                 number("estimate", UNIT, "the unbiased estimate; may be negative", role="estimate"),
                 number("standard_error", UNIT, "of the estimate", role="standard error", of="estimate"),
                 *_ends(UNIT, "integer", 90, 95),
@@ -40,7 +40,7 @@ DESCRIPTION = Description(
             "Deviations of districts from their mean",
             (
                 Column("district", "text", "the name of the district"),
-                integer("published", "persons", "its published total; empty where there is none"),
+                integer("published", "persons", "its published total; may be empty"),
                 number("published_deviation", "persons", "that of its published total"),
                 number("estimate", "persons", "the unbiased estimate of its total"),
                 number("deviation", "persons", "of the estimate", role="estimate"),

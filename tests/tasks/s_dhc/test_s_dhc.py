@@ -326,7 +326,7 @@ def test_columns_are_matched_by_name_and_missing_files_are_named(tmp_path: Path)
         ({"tau": TAU | {"PH2": True}}, "whole number from 1"),
         ({"stabilty": "unit"}, "unknown keys"),
         ({"budget": "-1"}, "must be a number from 0"),
-        ({"budget": "NaN"}, "NaN is no budget"),
+        ({"budget": "NaN"}, "NaN is not a budget"),
         ({"budget": "0"}, "nothing to release"),
     ],
 )

@@ -51,7 +51,7 @@ COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose co
 LAW = (
     "The estimate is the best linear unbiased one from all measurements of the tree: the true count plus a weighted "
     "sum of independent draws of known laws. That nobody under 18 is in a nursing facility is not used. Its standard "
-    "error is exact; its law is normal, but for what is left of the draws being whole numbers and, under pure DP, of "
+    "error is exact; its law is normal, except for a trace of the draws being whole numbers and, under pure DP, of "
     "the weight of single draws. Released counts are whole, not negative, and add up, which no formula covers: that "
     "they lie within the margin, 1.96 standard errors of the estimate, in about 95 of 100 cases or more was measured "
     "on synthetic data (das tda accuracy)."

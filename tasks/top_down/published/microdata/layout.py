@@ -25,8 +25,8 @@ CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # alternatives of a
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
 WEIGHT = "COUNT"  # the number of equal records that a row stands for, as in the mdf/ of a das-flows release
-# The numbers of a record, as its fields add them up: whether it is in group quarters, of which major type; the rest of
-# its cell, of a unit whether it is vacant; how many equal records a row is.
+# The numbers that a record's fields sum to: whether it is in group quarters; their major type; the rest of its cell
+# (for a unit, whether it is vacant); how many equal records a row is.
 BLOCK, GROUP, KIND, REST, RECORDS = range(5)
 MOST_RECORDS = 10_000_000  # of a row
 ADULT, HISPANIC, RACE = (int(np.prod(PERSONS.shape[axis:])) for axis in (2, 3, 4))  # cells that a code of each is apart
