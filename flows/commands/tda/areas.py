@@ -146,7 +146,7 @@ def _estimate(
     first = next(each for each in measured if states[0] in each.states)
     shown = published or (str(first.release) if first.release else None)
     counts = published_counts(shown) if shown else None
-    kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
+    kept = [state for each in measured for state in _cached(each, [s for s in states if s in each.states], options)]
     own = shown is not None and is_estimate(shown)
     return estimate_file(kept, file, first.origin.name, counts, first.banners, published_is_estimate=own), shown
 
@@ -163,8 +163,8 @@ def limit_of(text: str) -> Fraction:
     return typed
 
 
-def _kept(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
-    """Return the states as they are kept; read those that are not, and keep what questions about their areas need."""
+def _cached(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
+    """Return the cached states; read missing ones and cache the trees that questions about their areas need."""
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.estimate.gls.pass_up import pass_up
@@ -182,5 +182,5 @@ def _kept(published: PublishedMeasurements, states: Sequence[str], options: Work
             cache_states(source, options.home, missing)
     kept = [find_state(options.home, digest) for digest in digests.values()]
     if None in kept:
-        raise Refused("the kept states were removed while they were read: ask again")
+        raise Refused("the cached states were removed while they were read: ask again")
     return [state for state in kept if state is not None]
