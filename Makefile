@@ -38,7 +38,7 @@ if installer.wait():
 endef
 export PROGRESS
 
-.PHONY: setup run test test-python test-slow test-long test-scheduled lint docs site wheel lock vendor clean
+.PHONY: setup run test test-python test-slow test-long test-scheduled lint docs pictures site wheel lock vendor clean
 
 setup: $(VENV)/.installed
 
@@ -97,6 +97,11 @@ lint: setup
 # Runs the commands that pages show and writes what they print.
 docs: setup
 	$(BIN)/python docs/commands.py
+
+# Runs the commands that README shows, writes what they print, and takes the pictures of README and docs/show.md of what they
+# release; with the map: make pictures BLOCKS=ri2020.pl.zip. Needs chromium and chromedriver.
+pictures: setup
+	$(BIN)/python docs/screenshots.py readme $(BLOCKS)
 
 # The documentation in build/site, with search, every command's help, every table's columns and a reference of the API. And the
 # pages of a release to look at: of `das demo`'s made-up country, or on the blocks of `make site BLOCKS=ri2020.pl.zip`, as README

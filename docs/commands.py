@@ -19,6 +19,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 PAGES = [DOCS / f"{name}.md" for name in ("tutorial", "elsewhere", "published")]
+README = DOCS.parent / "README.md"  # by `make pictures`, which shows what its commands release
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
 BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
@@ -30,18 +31,23 @@ RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 def run(page: str, only: str = "") -> str:
     """Return the page with the present output of its commands, or of the blocks that name `only`."""
     with tempfile.TemporaryDirectory(prefix="das-docs-") as folder:
+        return run_in(folder, page, only)
 
-        def block(match: re.Match[str]) -> str:
-            kind, text = match[1], match[2]
-            if kind.startswith("python"):
-                Path(folder, kind.split()[1]).write_text(text, "utf-8")
-                return match[0]
-            commands = re.findall(r"^\$ (.*)$", text, flags=re.M)
-            if not any(only in line for line in commands):
-                return match[0]
-            return f"```{kind}\n" + "".join(f"$ {line}\n{_output(line, folder)}" for line in commands) + "```"
 
-        return FENCE.sub(block, page)
+def run_in(folder: str, page: str, only: str = "") -> str:
+    """Return the page as `run` does; its commands run, and leave what they make, in an empty folder."""
+
+    def block(match: re.Match[str]) -> str:
+        kind, text = match[1], match[2]
+        if kind.startswith("python"):
+            Path(folder, kind.split()[1]).write_text(text, "utf-8")
+            return match[0]
+        commands = re.findall(r"^\$ (.*)$", text, flags=re.M)
+        if not any(only in line for line in commands):
+            return match[0]
+        return f"```{kind}\n" + "".join(f"$ {line}\n{_output(line, folder)}" for line in commands) + "```"
+
+    return FENCE.sub(block, page)
 
 
 def _output(line: str, folder: str) -> str:

@@ -1,9 +1,10 @@
-"""The pictures of docs/show.md, of a release of Rhode Island, and of docs/operations.md.
+"""Take the pictures of README and docs/show.md, by `make pictures`, and those of docs/operations.md.
 
-python docs/screenshots.py /tmp/ri-release/us      # needs chromium and chromedriver; writes docs/show/*.png
+python docs/screenshots.py readme [BLOCKS]         # writes docs/show/*.png; needs chromium and chromedriver
 python docs/screenshots.py ui FLOW_RUN ARTIFACT    # of a server at PREFECT_UI_URL; writes docs/operations/*.png
 
-The release is of persons by `das synth BLOCKS PARAMS OUT --shares CSV`, whose groups are as large as published ones.
+The pictures are of the run whose output README shows, which is written anew. The map needs points, which the made-up
+country lacks: it is of README's run on the blocks of a state, and stays as it is without BLOCKS.
 """
 
 from __future__ import annotations
@@ -18,37 +19,51 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
+import commands
 from PIL import Image
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 DOCS = Path(__file__).parent
+DAS = Path(sys.executable).with_name("das")
 LOADS = 15  # seconds within which Prefect's pages fill themselves
 Shot = tuple[str, int, int, str]
 SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour scheme
-    "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
-    "compare": ("?view=compare&a=COUNTY/44007/4015&b=COUNTY/44003/4015", 1200, 900, "dark"),
-    "map": ("?view=table-map/t1-tract-2&by_ITERATION_CODE=4015&by_REGION_ID=44*", 1200, 1180, "light"),
+    "group": ("?view=group/STATE/31/2014", 1200, 1280, "light"),
     "report": ("report.html", 1200, 1500, "light"),
 }
+MAP: dict[str, Shot] = {"map": ("?view=table-map/t1-tract-2&by_ITERATION_CODE=2014", 1200, 1180, "light")}
 SCROLLED = {
     "map": "//nav[@class='tabs']",
     "report": "//h2[contains(., 'Noise, thresholds')]",
 }
 
 
-def main(release: Path) -> None:
-    """Serve the release and take every picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        das = Path(sys.executable).parent / "das"
-        command = [str(das), "show", str(release), "--port", "0", "--no-browser"]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        try:
-            assert server.stderr is not None
-            address = next(word for word in server.stderr.readline().split() if word.startswith("http"))
-            take(address, SHOTS, DOCS / "show", Path(folder))
-        finally:
-            server.terminate()
-            server.wait()
+def main(blocks: Path | None = None) -> None:
+    """Run README's commands, write what they print into README, and take pictures of what they release."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        commands.README.write_text(commands.run_in(name, commands.README.read_text("utf-8")), "utf-8")
+        (demo,) = (folder / "out").iterdir()
+        take_of_release(demo / "release/us", SHOTS, folder)
+        if blocks:
+            made, out = folder / "made", folder / "release"
+            state = os.environ | {"XDG_STATE_HOME": str(folder / "state")}
+            subprocess.run([DAS, "synth", blocks, demo / "params", made], env=state, check=True)
+            subprocess.run([DAS, "run", made / "params", made / "data", out], env=state, check=True)
+            take_of_release(out / "us", MAP, folder)
+
+
+def take_of_release(release: Path, shots: Mapping[str, Shot], folder: Path) -> None:
+    """Serve a release and take pictures of its pages."""
+    command = [str(DAS), "show", str(release), "--port", "0", "--no-browser"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = next(word for word in server.stderr.readline().split() if word.startswith("http"))
+        take(address, shots, DOCS / "show", folder)
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def main_ui(flow_run: str, artifact: str) -> None:
@@ -99,4 +114,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "ui":
         main_ui(*sys.argv[2:])
     else:
-        main(Path(sys.argv[1]))
+        main(*map(Path, sys.argv[2:]))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request
 from urllib.request import urlopen as open_url
@@ -97,7 +98,11 @@ def entered(page: str) -> dict[str, str]:
 
 def urlopen(address: str) -> Any:
     """Open an address of a page with the cookie of the server."""
-    return open_url(Request(address, headers=entered(address)))
+    try:
+        return open_url(Request(address, headers=entered(address)))
+    except HTTPError as error:
+        error.close()  # Python 3.14 warns of an answer that nobody closed
+        raise
 
 
 @contextmanager

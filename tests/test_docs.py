@@ -110,9 +110,15 @@ def test_numbers_of_a_noisy_block_are_not_compared_and_its_words_are() -> None:
     assert commands.alike("digest\n" + 12 * "0af" + "\n1.6e+03 \n") == commands.alike("digest " + 12 * "9be" + " 12 ")
 
 
-@pytest.mark.long
 @pytest.mark.e2e
-@pytest.mark.parametrize("page", commands.PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(commands.README, marks=pytest.mark.ci),
+        *(pytest.param(page, marks=pytest.mark.long) for page in commands.PAGES),
+    ],
+    ids=lambda page: page.stem,
+)
 def test_the_commands_print_what_the_page_shows(page: Path) -> None:
     assert commands.differences(page.read_text(encoding="utf-8")) == []
 

@@ -62,7 +62,7 @@ def show(
     With `--region`, `--iteration` or `--table` one table is printed instead, with `--json` as data; with `--export` the
     pages are written out: a folder for any web server, or to open as it is.
 
-    **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
+    **Example:** `das show release/us --region Nebraska --iteration 2014`
     """
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several

@@ -48,21 +48,21 @@ def in_pandas(path: Path, **options: Any) -> set[str]:
     return set(pd.read_csv(path, sep="|", **options)["REGION_ID"].astype(str))
 
 
-def in_duckdb(path: Path, **options: Any) -> set[str]:
-    return {str(code) for (code,) in duckdb.read_csv(str(path), **options).project("REGION_ID").fetchall()}
-
-
 def in_polars(path: Path, **options: Any) -> set[str]:
     polars = pytest.importorskip("polars")
     return set(polars.read_csv(path, separator="|", **options)["REGION_ID"].cast(polars.String))
 
 
-def in_r(path: Path, **options: Any) -> set[str]:
+def of_r(program: str) -> list[str]:
+    """The words that a program in R prints."""
     if not shutil.which("Rscript"):
         pytest.skip("no Rscript (apt-get install r-base-core)")
+    return subprocess.run(["Rscript", "-e", program], capture_output=True, text=True, check=True).stdout.split()
+
+
+def in_r(path: Path, **options: Any) -> set[str]:
     given = "".join(f", {name} = {json.dumps(value)}" for name, value in options.items())
-    program = f'cat(unique(read.csv({json.dumps(str(path))}, sep = "|"{given})$REGION_ID))'
-    return set(subprocess.run(["Rscript", "-e", program], capture_output=True, text=True, check=True).stdout.split())
+    return set(of_r(f'cat(unique(read.csv({json.dumps(str(path))}, sep = "|"{given})$REGION_ID))'))
 
 
 def in_libreoffice(path: Path, columns: str = "") -> set[str]:
@@ -95,16 +95,31 @@ def test_codes_in_text_lose_zeros_unless_columns_are_read_as_text(
     assert read(path, **as_text) == states
 
 
-def test_duckdb_keeps_zeros_but_takes_other_codes_for_numbers(release: Path, tmp_path: Path, states: set[str]) -> None:
+def typed_in_duckdb(path: Path, *, as_text: bool = False) -> tuple[str, set[str]]:
+    column = duckdb.read_csv(str(path), all_varchar=as_text).project("REGION_ID")
+    return str(column.types[0]), {str(code) for (code,) in column.fetchall()}
+
+
+def typed_in_readr(path: Path, *, as_text: bool = False) -> tuple[str, set[str]]:
+    if of_r('cat(requireNamespace("readr", quietly = TRUE))') == ["FALSE"]:
+        pytest.skip("no readr (apt-get install r-cran-readr)")
+    types = ', col_types = readr::cols(.default = "c")' if as_text else ", show_col_types = FALSE"
+    read = f'readr::read_delim({json.dumps(str(path))}, delim = "|"{types})$REGION_ID'
+    kind, *codes = of_r(f"codes <- {read}; cat(class(codes), unique(codes))")
+    return kind, set(codes)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "number"), [(typed_in_duckdb, "VARCHAR", "BIGINT"), (typed_in_readr, "character", "numeric")]
+)
+def test_some_readers_keep_zeros_but_take_other_codes_for_numbers(
+    read: Callable[..., tuple[str, set[str]]], text: str, number: str, release: Path, tmp_path: Path, states: set[str]
+) -> None:
     """So two tables of one release may differ in the type of a code, and a join of them fails."""
-    assert in_duckdb(release / TEXT) == states
+    assert read(release / TEXT) == (text, states)
     table = tmp_path / "table.csv"
     table.write_text((release / TEXT).read_text().replace("\n0", "\n3"))
-    kinds = [
-        str(duckdb.read_csv(str(table), **options).project("REGION_ID").types[0])
-        for options in ({}, {"all_varchar": True})
-    ]
-    assert kinds == ["BIGINT", "VARCHAR"]
+    assert [read(table)[0], read(table, as_text=True)[0]] == [number, text]
 
 
 def test_gdal_reads_text_as_text(release: Path, states: set[str]) -> None:
