@@ -112,6 +112,11 @@ class ClusterSettings(BaseModel):
         """Whether workers may be on other machines, which may not see this machine's files."""
         return bool(self.scheduler or self.cluster_class)
 
+    @property
+    def place(self) -> str:
+        """The cluster in words: its scheduler's address, its class, or this machine."""
+        return self.scheduler or self.cluster_class or "this machine"
+
 
 class RunSettings(BaseModel, ABC):
     """The paths, accounts and cluster of a run of any system; a system adds its own settings.
@@ -200,6 +205,10 @@ class RunSettings(BaseModel, ABC):
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges: all by default; empty if its data decides."""
         return EVERYWHERE
+
+    def geography_read(self) -> str:
+        """Return the public geography that a run has read, in words; empty without any. It never counts records."""
+        return ""
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
         """Return the lines that the terminal shows about a release besides its spend and its place."""
