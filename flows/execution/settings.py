@@ -7,7 +7,9 @@ import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.reservation import Charging
 
 RESERVATION = "reserve budget"  # the stage that reserves what a run spends
+DATE = r"\d{4}-\d\d-\d\d"
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
@@ -137,7 +140,9 @@ class RunSettings(BaseModel, ABC):
     SEVERAL: ClassVar[bool] = False  # whether a run may have several parts
 
     out: Folder = argument(
-        "OUT", "Where the release goes, into a folder in OUT; {run} in it stands for the run id.", typed=Path
+        "OUT",
+        "Where the release goes, into a folder in OUT; {date}, {product} and {run} stand for day, system and run id.",
+        typed=Path,
     )
     account: str | None = option(None, "The account to charge; none for synthetic data.")
     second_account: bool = option(False, "Charge persons whom another account was charged for: it is intended.")
@@ -281,7 +286,25 @@ class RunSettings(BaseModel, ABC):
     def named(self, run_id: str) -> Self:
         """Return the settings with a run id: their own or, without one, the given one."""
         run_id = self.run_id or run_id
-        return self.model_copy(update={"run_id": run_id, "out": self.out.replace("{run}", run_id)})
+        named = self.model_copy(update={"run_id": run_id})
+        return named.model_copy(update={"out": named._place()})
+
+    def _place(self) -> str:
+        """Return OUT with the run's id for {run}, its system for {product}, and for {date} the day on which it began.
+
+        The run's kept settings have that day; after the release, which removes them, the folder of the release has it.
+        """
+        out = self.out.replace("{run}", str(self.run_id)).replace("{product}", self.SYSTEM)
+        if "{date}" not in out:
+            return out
+        before, after = out.split("{date}", 1)
+        for part in self.parts:
+            with suppress(OSError, ValueError, KeyError):
+                kept = str(json.loads((part.directory / SETTINGS).read_text("utf-8"))["settings"]["out"])
+                if re.fullmatch(re.escape(before) + DATE + re.escape(after), kept):
+                    return kept
+        there = sorted(glob(f"{escape(before)}????-??-??{escape(after)}"))
+        return there[0] if there else out.replace("{date}", f"{datetime.now():%Y-%m-%d}")
 
     def differ_from(self, other: RunSettings) -> list[str]:
         """Return the names of the settings that differ from those of another run of the system, and must not."""
