@@ -109,7 +109,7 @@ def test_deployments_without_inputs_are_not_offered(tmp_path: Path) -> None:
 def test_a_release_lies_under_the_day_on_which_its_run_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the day on which it is continued, before its release and after."""
     out = f"{tmp_path}/out/{{date}}/{{product}}/{{run}}"
-    settings = settings_for(tmp_path, out=out, run_id=None, jurisdiction="pr")
+    settings = settings_for(tmp_path, "a-pr", out=out).model_copy(update={"run_id": None})
 
     def place(day: int) -> str:
         clock = SimpleNamespace(now=lambda: datetime(2030, 9, day))
