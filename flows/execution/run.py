@@ -155,8 +155,10 @@ class PrefectRunner(Runner[S]):
         nothing is charged that could not be released.
         """
         for ask in asks:
-            if read := guard(RESERVATION, ask.part.directory, lambda _, part=ask.part: part.settings.geography_read()):
-                get_run_logger().info("%s: read %s", ask.part.settings.folder, read)
+            settings = ask.part.settings
+            with suppress(Failed):  # no run fails for want of a line
+                if read := guard(RESERVATION, ask.part.directory, lambda _, own=settings: own.geography_read()):
+                    get_run_logger().info("%s: read %s", settings.folder, read)
         if self.planned is not None:
             self.wait()
             self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
