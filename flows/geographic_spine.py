@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from prefect import flow, get_run_logger, runtime, task
@@ -38,7 +39,8 @@ def geographic_spine(run: SpineRun) -> dict[str, Any]:
     Returns the summary in spine.json. Raises `tasks.errors.Refused` for bad input.
     """
     run = under_policy(run, SPINE)
-    run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})
+    out = run.out.replace("{product}", SPINE).replace("{run}", str(runtime.flow_run.id))
+    run = run.model_copy(update={"out": out.replace("{date}", f"{datetime.now():%Y-%m-%d}")})
     prepared: Prepared = _do("geography", run.prepared)
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
     with prepared.discarding(), open_cluster_if(run.cluster, paths) as workers:

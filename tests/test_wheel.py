@@ -73,11 +73,10 @@ def test_it_has_the_files_of_the_packages_and_no_others(distributions: tuple[Pat
 def test_its_deployments_fit_their_flows(environment: Path, tmp_path: Path) -> None:
     """`das deployment` writes them; each is loaded as `prefect deploy` and a worker do, in the folder DAS_HOME."""
     run(environment, "das", "deployment", tmp_path / "deploy", cwd=tmp_path)
-    variables = dict(
-        line.split("=", 1)
-        for line in (tmp_path / "deploy/environment").read_text().splitlines()
-        if line and not line.startswith("#")
-    )
+    written = tmp_path / "deploy"
+    made = run(environment, "python", written / "offer.py", "variables", written / "policy.json", cwd=tmp_path)
+    lines = [*(written / "environment").read_text().splitlines(), *made.splitlines()]
+    variables = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     home = Path(variables["DAS_HOME"])
     assert home.is_relative_to(environment.parent)
     assert (tmp_path / "deploy/das-prefect-worker.service").read_text().count(f"{environment}/prefect ") == 1

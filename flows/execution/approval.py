@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from prefect import runtime, suspend_flow_run
+from prefect import get_run_logger, runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
@@ -54,7 +54,9 @@ def await_approval(asks: Sequence[Ask]) -> None:
         amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
         # suspend_flow_run takes no message
-        best_effort(add_tags)(f"asks {unit} {rounded_up(amount)} of account {settings.account}")
+        asked = f"{unit} {rounded_up(amount)} of account {settings.account}"
+        get_run_logger().info("%s: waits for a person's approval of %s", settings.folder, asked)
+        best_effort(add_tags)(f"asks {asked}")
         questions.append(question(settings, claim))
     form = Approval.with_initial_data(description="\n\n".join(questions))
     try:

@@ -56,7 +56,8 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
     if kind and kind.published:
         table = kind.part("published")(manifest)
         lines += ["", _row(table.columns), f"|---{'|---:' * (len(table.columns) - 1)}|", *map(_row, table.rows)]
-    report = [f"* report: `{place / 'report.html'}`"] if (place / "report.html").exists() else []
+    report_page = place / "report.html"
+    report = [f"* report: [`{report_page}`]({report_page.as_uri()})"] if report_page.exists() else []
     return "\n".join([*lines, "", f"* release: `{place}`", *report, f"* digest of manifest.json: `{digest}`"])
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from prefect import allow_failure, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -30,10 +31,10 @@ from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
-from flows.execution.run_status import released_place, remember_charge
+from flows.execution.run_status import charge_of, released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
 from flows.execution.second_charge import confirm_second_charges
-from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.settings import RESERVATION, RunSettings, keep_settings
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
@@ -90,11 +91,24 @@ class Tasks:
     """The tasks of a flow run, of all its parts.
 
     over: set once the run has ended, whatever its stages do. needed: the tasks in `begun` without which it fails.
+    reserved: set once the run may draw noise.
     """
 
     over: Event = field(default_factory=Event)
+    reserved: Event = field(default_factory=Event)
     begun: list[Future] = field(default_factory=list)
     needed: list[Future] = field(default_factory=list)
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Report the progress of a stage; once it is done, log the number of its pieces if that is public.
+
+        Before the reservation stages go through records, whose size decides the number of pieces. After it every
+        stage's pieces follow from public domains and published counts.
+        """
+        report(stage, done, total)
+        if 0 < done == total and self.reserved.is_set():
+            with suppress(MissingContextError):
+                get_run_logger().info("%s: pieces done: %s", stage, f"{done:,}")
 
 
 class PrefectRunner(Runner[S]):
@@ -140,6 +154,11 @@ class PrefectRunner(Runner[S]):
         Its artifacts show what it charged. An output folder that another run has filled meanwhile is refused, so that
         nothing is charged that could not be released.
         """
+        for ask in asks:
+            settings = ask.part.settings
+            with suppress(Failed):  # no run fails for want of a line
+                if read := guard(RESERVATION, ask.part.directory, lambda _, own=settings: own.geography_read()):
+                    get_run_logger().info("%s: read %s", settings.folder, read)
         if self.planned is not None:
             self.wait()
             self.planned.update((ask.part.settings.folder, ask.claim()) for ask in asks)
@@ -160,8 +179,10 @@ class PrefectRunner(Runner[S]):
                 self.workers.check()
                 check_out(ask.part.directory, ask.part.out, ask.part.settings.folder)
             reserve(directory)
+            self.tasks.reserved.set()
             for ask in asks:
                 remember_charge(ask.part.settings)
+                get_run_logger().info("%s: %s", ask.part.settings.folder, charge_of(ask.part.settings))
                 publish_reserved(ask.part.settings)
 
         return checked
@@ -296,7 +317,8 @@ def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = 
         with ExitStack() as stack:
             paths = [path for part in parts for path in stack.enter_context(_paths_of_workers(part))]
             client = stack.enter_context(open_cluster(cluster, parts[-1].directory / "dask"))
-            workers = Workers(client, report, paths=tuple(dict.fromkeys(paths)), patience=cluster.patience)
+            get_run_logger().info("cluster: %s, workers: %d", cluster.place, len(client.nthreads()))
+            workers = Workers(client, tasks.report, paths=tuple(dict.fromkeys(paths)), patience=cluster.patience)
             workers.check()
             runners = [PrefectRunner(part, workers, tasks, planned) for part in parts]
             for runner in runners:

@@ -87,6 +87,12 @@ class SafeTabSettings(RunSettings):
             raise Refused(f"{self.params} changed while it was read")
         return {self.folder.upper(): planned_spend(configuration, self.jurisdiction)}
 
+    def geography_read(self) -> str:
+        """Return the number of blocks of the jurisdiction, and their file."""
+        from tasks.records.marks import GRF_FILE
+
+        return f"{len(self.directory.geography.blocks):,} blocks of {self.data.rstrip('/')}/{GRF_FILE}"
+
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges."""
         from tasks.safetab.parameters import read_configuration

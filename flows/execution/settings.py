@@ -7,7 +7,9 @@ import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
+from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.reservation import Charging
 
 RESERVATION = "reserve budget"  # the stage that reserves what a run spends
+DATE = r"\d{4}-\d\d-\d\d"
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
@@ -112,6 +115,11 @@ class ClusterSettings(BaseModel):
         """Whether workers may be on other machines, which may not see this machine's files."""
         return bool(self.scheduler or self.cluster_class)
 
+    @property
+    def place(self) -> str:
+        """The cluster in words: its scheduler's address, its class, or this machine."""
+        return self.scheduler or self.cluster_class or "this machine"
+
 
 class RunSettings(BaseModel, ABC):
     """The paths, accounts and cluster of a run of any system; a system adds its own settings.
@@ -132,7 +140,9 @@ class RunSettings(BaseModel, ABC):
     SEVERAL: ClassVar[bool] = False  # whether a run may have several parts
 
     out: Folder = argument(
-        "OUT", "Where the release goes, into a folder in OUT; {run} in it stands for the run id.", typed=Path
+        "OUT",
+        "Where the release goes, into a folder in OUT; {date}, {product} and {run} stand for day, system and run id.",
+        typed=Path,
     )
     account: str | None = option(None, "The account to charge; none for synthetic data.")
     second_account: bool = option(False, "Charge persons whom another account was charged for: it is intended.")
@@ -200,6 +210,10 @@ class RunSettings(BaseModel, ABC):
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges: all by default; empty if its data decides."""
         return EVERYWHERE
+
+    def geography_read(self) -> str:
+        """Return the public geography that a run has read, in words; empty without any. It never counts records."""
+        return ""
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
         """Return the lines that the terminal shows about a release besides its spend and its place."""
@@ -272,7 +286,25 @@ class RunSettings(BaseModel, ABC):
     def named(self, run_id: str) -> Self:
         """Return the settings with a run id: their own or, without one, the given one."""
         run_id = self.run_id or run_id
-        return self.model_copy(update={"run_id": run_id, "out": self.out.replace("{run}", run_id)})
+        named = self.model_copy(update={"run_id": run_id})
+        return named.model_copy(update={"out": named._place()})
+
+    def _place(self) -> str:
+        """Return OUT with the run's id for {run}, its system for {product}, and for {date} the day on which it began.
+
+        The run's kept settings have that day; after the release, which removes them, the folder of the release has it.
+        """
+        out = self.out.replace("{run}", str(self.run_id)).replace("{product}", self.SYSTEM)
+        if "{date}" not in out:
+            return out
+        before, after = out.split("{date}", 1)
+        for part in self.parts:
+            with suppress(OSError, ValueError, KeyError):
+                kept = str(json.loads((part.directory / SETTINGS).read_text("utf-8"))["settings"]["out"])
+                if re.fullmatch(re.escape(before) + DATE + re.escape(after), kept):
+                    return kept
+        there = sorted(glob(f"{escape(before)}????-??-??{escape(after)}"))
+        return there[0] if there else out.replace("{date}", f"{datetime.now():%Y-%m-%d}")
 
     def differ_from(self, other: RunSettings) -> list[str]:
         """Return the names of the settings that differ from those of another run of the system, and must not."""

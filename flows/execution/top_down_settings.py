@@ -112,6 +112,12 @@ class TopDownSettings(RunSettings):
             marks=data,
         )
 
+    def geography_read(self) -> str:
+        """Return the number of blocks of the spine, and the public files that name and limit them."""
+        tables = self.tables
+        blocks = sum(state.geounits[-1] for state in self.directory.summaries(self.products[0]))
+        return f"{blocks:,} blocks of {tables.geography}, {tables.quarters} and {tables.totals}"
+
     def design(self) -> Design:
         """Return the plan of the run. Raises Refused for choices that contradict each other."""
         from tasks.geography.spine_options import read_allocation, read_settings
@@ -194,6 +200,11 @@ class DeclaredSettings(RunSettings):
 
         declared = read_declared(self.declaration, self.directory)[1]
         return {declared.declaration.form.name: declared.spend}
+
+    def geography_read(self) -> str:
+        """Return the number of leaves of the hierarchy, and the public files of the declaration."""
+        files = ", ".join(self.directory.public.digests)
+        return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return the number of parents that the first method did not solve."""

@@ -20,6 +20,7 @@ from spine.fault_words import fault_words
 from spine.settings import Definition
 
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
+OPEN, BEYOND = re.compile("([0-9]{1,9})-([0-9]{1,9})[+]"), 20  # a range without an end, and how far one may go on
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 LITERAL = "is:"  # before a value that looks like a range
 OF_BOTTOM_UP = ("states", "not_places", "weight")  # keys that das tda refuses
@@ -328,12 +329,23 @@ def is_writable(text: str) -> bool:
     return bool(text) and text.isprintable() and not set(text) & set('|"') and not is_formula
 
 
+def closed_range(text: str) -> tuple[str, str] | None:
+    """Return what `0-100+` stands for, the ranges 0-99 and 100-120, of which the second is one cell; else None."""
+    if not (match := OPEN.fullmatch(text)) or int(match[2]) <= int(match[1]):
+        return None
+    first, last = match.groups()
+    return f"{first}-{int(last) - 1:0{len(first)}d}", f"{last}-{int(last) + BEYOND}"
+
+
 def expanded(text: str) -> list[str]:
     """Return the values of a text: `0-3` is 0, 1, 2, 3, and `01-63` keeps its zeros; any other text is one value.
 
     `is:0-3` is the one value 0-3.
-    Raises ValueError for a range that runs backwards or is too long.
+    Raises ValueError for a range that runs backwards, is too long or has no end.
     """
+    if closed := closed_range(text):
+        single, rest = closed
+        raise ValueError(f'{text} has no end: write "{single}", ["{rest}"], with the largest value that there is')
     if not (match := RANGE.fullmatch(text)):
         return [text.removeprefix(LITERAL)]
     first, last = (int(end) for end in match.groups())

@@ -97,7 +97,7 @@ class Office:
 
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""
-        return {name: self.deployment(name) for name in PERSONS}
+        return {name: self.deployment(f"detailed-dhca-{name}") for name in PERSONS}
 
     def deployment(self, name: str) -> str:
         """The id of a deployment."""
@@ -181,7 +181,7 @@ def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
     own, example = environment, json.loads((ROOT / "deploy/policy.json").read_text())
     account = {"account": own["DAS_ACCOUNT"]}
     fixed = {"runs_folder": own["DAS_RUNS_FOLDER"], "ledger": f"{own['DAS_RUNS_FOLDER']}/ledger.sqlite"}
-    fixed |= {"out": f"{own['DAS_OUT']}/{{run}}", "cluster.memory_limit": own["DAS_MEMORY"]}
+    fixed |= {"out": f"{own['DAS_OUT']}/{{date}}/{{product}}/{{run}}", "cluster.memory_limit": own["DAS_MEMORY"]}
     del example["all"]["fixed"]["approval"]
     assert fixed.keys() == example["all"]["fixed"].keys()
     example["all"] = {"fixed": fixed, "may_set": ["approval"]}
@@ -340,7 +340,8 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
     for jurisdiction, run in scheduled.items():
         assert run["auto_scheduled"]
         own = f"{run['id']}-{jurisdiction}"
-        assert (office.folder / "out" / own / jurisdiction / "manifest.json").is_file()
+        (place,) = office.folder.glob(f"out/20??-??-??/detailed-dhca/{own}/{jurisdiction}/manifest.json")
+        assert place.is_file()
         row = office.ledger.row(own)
         assert row is not None
         assert row.status == "released"
@@ -481,11 +482,11 @@ def reported_of(office: Office, run: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_no_crash_is_told_of_a_retry_that_goes_on(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     """A Retry as soon as the crash is seen, while Prefect's worker still starts the hook; another run is cancelled."""
-    run = started(office, "pr", approval=False)
+    run = started(office, "detailed-dhca-pr", approval=False)
     wait_for(lambda: state_of(office, run) == "Running", "the first try")
     process = process_of(run)
     assert process is not None
-    other = started(office, "pr", approval=False)
+    other = started(office, "detailed-dhca-pr", approval=False)
     wait_for(lambda: state_of(office, other) == "Cancelled", "another run of the deployment")
     process.kill()
     retries = 0
@@ -534,7 +535,7 @@ def messages(office: Office, scheduled: dict[str, dict[str, Any]]) -> Iterator[l
 def test_a_schedule_that_is_refused_stops_and_the_policy_of_the_worker_refuses(
     office: Office, messages: list[str]
 ) -> None:
-    started(office, "us", BY_SCHEDULE, account="mine")
+    started(office, "detailed-dhca-us", BY_SCHEDULE, account="mine")
     own = office.deployments()["us"]
     wait_for(lambda: office.get(f"deployments/{own}")["paused"], "the schedule to be paused")
     refused = f"account is 'mine', and the policy of this worker fixes it at '{ACCOUNT}': leave it out"
@@ -573,7 +574,7 @@ def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp
         {"cluster": {"scheduler": "tcp://127.0.0.1:1", "tls_key": str(planted / "settings.json")}},
     ]
     for attack in attacks:  # one after another: a deployment has one run at a time
-        run = started(office, "pr", enforced=False, approval=False, **attack)
+        run = started(office, "detailed-dhca-pr", enforced=False, approval=False, **attack)
         wait_for(lambda run=run: state_of(office, run) in ("Failed", "Refused"), f"the refusal of {attack}")
     assert not sprung.exists()
     assert before == {path: (path.stat().st_mode, path.stat().st_mtime_ns) for path in [tmp_path, *tmp_path.rglob("*")]}
@@ -584,7 +585,7 @@ def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp
 def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: list[str]) -> None:
     """While its work pool is paused, as in an outage; nothing begins when it is over."""
     office.ask("PATCH", "work_pools/das", {"is_paused": True})
-    run = started(office, "pr", BY_SCHEDULE)
+    run = started(office, "detailed-dhca-pr", BY_SCHEDULE)
     wait_for(lambda: state_of(office, run) == "Cancelled", "the late run")
     office.ask("PATCH", "work_pools/das", {"is_paused": False})
     assert [state["name"] for state in reported_of(office, run)][:2] == ["Scheduled", "Late"]
@@ -594,7 +595,7 @@ def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: lis
 
 @pytest.mark.slow
 def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Office, messages: list[str]) -> None:
-    run = started(office, "pr")
+    run = started(office, "detailed-dhca-pr")
     wait_for(lambda: state_of(office, run) == "Suspended", "the question")
     wait_for(lambda: any("waits for a person" in text and f"/runs/flow-run/{run}" in text for text in messages), "it")
     asked = office.get(f"flow_runs/{run}/input/suspended-approval-1-description")
@@ -610,6 +611,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
         assert words in asked
     assert found(counts(), asked) == []
     assert f"asks rho 2 of account {ACCOUNT}" in office.get(f"flow_runs/{run}")["tags"]
+    assert f"pr: waits for a person's approval of rho 2 of account {ACCOUNT}" in office.stored()
     code, said = office.das("run", "--resume", f"{run}-pr", "--runs-folder", office.folder)
     assert code == 1
     assert "asks for a person's approval: Resume or Retry its flow run in Prefect's UI" in " ".join(said.split())

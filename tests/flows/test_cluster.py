@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,6 @@ import psutil
 import pytest
 from dhca_faults import good_inputs
 from distributed import LocalCluster
-from distributed.security import Security
 from distributed.utils import get_ip
 
 from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
@@ -97,11 +97,13 @@ def test_a_cluster_class_without_tls_is_refused_on_a_network(tmp_path: Path, net
 
 @pytest.mark.e2e
 def test_a_cluster_class_gets_the_certificates(tmp_path: Path, network: str) -> None:
-    made = Security.temporary()
-    tls = {}
-    for name, pem in {"ca": made.tls_ca_file, "cert": made.tls_client_cert, "key": made.tls_client_key}.items():
-        (tmp_path / name).write_text(pem)
-        tls[f"tls_{name}"] = str(tmp_path / name)
+    """Those that the three lines of deploy/README.md make."""
+    readme = (Path(__file__).resolve().parents[2] / "deploy/README.md").read_text()
+    lines = [line for line in readme.splitlines() if line.startswith("openssl ")]
+    assert len(lines) == 3
+    for line in lines:
+        subprocess.run(shlex.split(line), cwd=tmp_path, check=True, capture_output=True)
+    tls = {f"tls_{name}": str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     with open_cluster(of_a_class(network, **tls), tmp_path) as client:
         assert client.scheduler.address.startswith(f"tls://{network}:")
         assert client.submit(sum, (1, 2)).result() == 3

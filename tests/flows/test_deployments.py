@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ from prefect.exceptions import ParameterTypeError
 from top_down_inputs import country
 
 from flows.execution.policy import DRY_RUN, POLICY, under_policy
+from flows.execution.settings import keep_settings
 from tasks.lifecycle.authorization import SECRET
 from tasks.records.marks import MARK_FILE
 
@@ -25,8 +30,11 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
 def environment() -> dict[str, str]:
-    lines = (line.split("=", 1) for line in (DEPLOY / "environment").read_text().splitlines() if line[:1] not in "#")
-    return dict(lines)
+    """The variables of deployments: those of the file, and those that the policy gives."""
+    program = [sys.executable, str(DEPLOY / "offer.py"), "variables", str(DEPLOY / "policy.json")]
+    made = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    lines = [*(DEPLOY / "environment").read_text().splitlines(), *made.splitlines()]
+    return dict(line.split("=", 1) for line in lines if line[:1] not in "#")
 
 
 def deployments(variables: dict[str, str]) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
         flow = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{function}")
         settings = flow.validate_parameters(each["parameters"]).get("settings")
         systems[name] = settings.SYSTEM if settings else "no system"
-    assert systems["dry_run/dry-us"] == systems["detailed_dhca/us"] == "detailed-dhca"
+    assert systems["dry_run/dry-detailed-dhca-us"] == systems["detailed_dhca/detailed-dhca-us"] == "detailed-dhca"
     assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
     assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
     assert systems["declared/declared"] == "declared"
@@ -71,13 +79,66 @@ def test_every_jurisdiction_has_its_own_input() -> None:
         )
 
 
+def test_deployments_without_inputs_are_not_offered(tmp_path: Path) -> None:
+    """Of a policy: those whose sections it has, and whose files exist; a place is written in the policy alone."""
+    (tmp_path / "us").mkdir()
+    (tmp_path / "params").mkdir()
+    (tmp_path / "us/GRF-C.txt").touch()
+    policy = {
+        "all": {"fixed": {"runs_folder": "/r", "out": "/o/{date}/{product}/{run}", "cluster.memory_limit": "6GiB"}},
+        "detailed-dhca": {
+            "fixed": {"account": "a b", "params": str(tmp_path / "params")},
+            "one_of": {"data": [str(tmp_path / "us"), str(tmp_path / "pr")]},
+        },
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+
+    def offer(*words: object, **more: str) -> list[str]:
+        program = [sys.executable, DEPLOY / "offer.py", *words]
+        return subprocess.run(program, capture_output=True, text=True, check=True, env=more).stdout.splitlines()
+
+    lines = offer("variables", tmp_path / "policy.json")
+    assert "DAS_OUT=/o" in lines
+    assert "DAS_ACCOUNT='a b'" in lines
+    assert not any("TDA" in line for line in lines)
+    variables = dict(shlex.split(line)[0].split("=", 1) for line in lines)
+    offered = ["detailed-dhca-us", "spine-us", "dry-detailed-dhca-us"]
+    assert offer("deployments", **variables) == [f"--name {name}" for name in offered]
+
+
+def test_a_release_lies_under_the_day_on_which_its_run_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the day on which it is continued, before its release and after."""
+    out = f"{tmp_path}/out/{{date}}/{{product}}/{{run}}"
+    settings = settings_for(tmp_path, "a-pr", out=out).model_copy(update={"run_id": None})
+
+    def place(day: int) -> str:
+        clock = SimpleNamespace(now=lambda: datetime(2030, 9, day))
+        monkeypatch.setattr("flows.execution.settings.datetime", clock)
+        return settings.named("a-pr").out
+
+    first = f"{tmp_path}/out/2030-09-01/detailed-dhca/a-pr"
+    assert place(1) == first
+    begun = settings.named("a-pr")
+    begun.directory.create()
+    keep_settings(begun.directory, begun)
+    assert place(2) == first
+    (Path(first) / "pr").mkdir(parents=True)
+    shutil.rmtree(begun.directory.path)
+    assert place(3) == first
+    assert settings.named("b-pr").out == f"{tmp_path}/out/2030-09-03/detailed-dhca/b-pr"
+
+
 @pytest.mark.parametrize(
     ("name", "change", "fault"),
     [
         ("dry_run/dry-bottom-up", {"epsilon": "0,5"}, "epsilon: '0,5' is not a number"),
-        ("dry_run/dry-us", {"jurisdiction": "uss"}, "jurisdiction: 'uss' should be 'us' or 'pr'"),
-        ("detailed_dhca/pr", {"estimate": True}, "estimate: there is no such key"),
-        ("detailed_dhca/pr", {"out": "s3://b/c"}, "out: s3://b/c is a URL; give a folder on this machine"),
+        ("dry_run/dry-detailed-dhca-us", {"jurisdiction": "uss"}, "jurisdiction: 'uss' should be 'us' or 'pr'"),
+        ("detailed_dhca/detailed-dhca-pr", {"estimate": True}, "estimate: there is no such key"),
+        (
+            "detailed_dhca/detailed-dhca-pr",
+            {"out": "s3://b/c"},
+            "out: s3://b/c is a URL; give a folder",
+        ),
         ("top_down/top-down-us", {"cluster": {"workers": 0}}, "cluster.workers: 0 should be greater than or equal"),
     ],
 )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+
+from tests.conftest import lacking
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -41,6 +46,21 @@ def test_what_a_budget_buys() -> None:
     )
     assert zcdp[1] == ["0.159", "33", "11", "31", "47", "75", "21"]  # the production budget of (COUNTY, 2)
     assert [row[0] for row in (*zcdp[1:], *pure)] == ["0.159", "2.134"] * 2
+
+
+@pytest.mark.ci
+def test_base_r_reads_a_table_as_pandas_does(released: Path) -> None:
+    """Codes keep their zeros, counts are numbers, regions have names."""
+    if shutil.which("Rscript") is None:
+        lacking("no Rscript: apt-get install r-base-core")
+    script = ["Rscript", str(EXAMPLES / "read_release.R"), str(released), "t1/place-2.csv"]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=240, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0, done.stderr
+    own = pd.read_csv(released / "t1/place-2.csv", sep="|", dtype=str)
+    total = own["COUNT"].astype(int).sum()
+    assert done.stdout.splitlines()[-1].split() == f"{len(own)} rows, sum of COUNT {total}".split()
+    assert own["REGION_ID"].iloc[0].startswith("01")
+    assert re.search(r"\b0100500\b.*Añasco", done.stdout)
 
 
 def test_a_table_is_measured_until_its_account_is_spent(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def flows() -> dict[str, Any]:
 
 
 CENSUS = "/srv/census"
-COMMON: dict[str, Any] = {"out": "/srv/releases/{run}"}
+COMMON: dict[str, Any] = {"out": "/srv/releases/{date}/{product}/{run}"}
 ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is left out has its default
     "detailed-dhca": DetailedDhcaSettings(
         params=f"{CENSUS}/params", data=f"{CENSUS}/data", jurisdiction="us", **COMMON

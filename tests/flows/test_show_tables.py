@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pandas as pd
 import pytest
@@ -28,6 +28,7 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.releases.datapackage import PACKAGE_FILE
+from tasks.releases.pages import number
 from tasks.top_down.declared.explain import declared_unchanged
 from tests.flows.conftest import bottom_up, printed
 from tests.flows.test_description import hostile, package_of
@@ -53,6 +54,32 @@ def test_every_release_lists_its_tables(released: Path, top_down_released: Path,
         assert found.rows == view(release, f"table/{name}").page.total
     found = view(released, "tables", q="sex tract detailed").tables
     assert [table.name for table in found] == ["t2-tract-2"]
+
+
+def test_the_first_page_of_every_release_is_a_picture_and_a_search_box(
+    released: Path, top_down_released: Path, bottom_up_released: Path
+) -> None:
+    """Its points are the largest counts of the table that it names; prose is folded, codes are explained."""
+    for release, explained in (
+        (released, {"AIANNH", "Regional", "Detailed"}),
+        (top_down_released, {"spine", "declared"}),
+        (bottom_up_released, set()),
+    ):
+        pages = open_release(release)
+        shown = pages.view({"view": "overview"})
+        chart, address = shown.picture.chart, shown.picture.address
+        table = pages.view(dict(parse_qsl(f"view={address}")))
+        at = next(at for at, column in enumerate(table.columns) if column.role == "count")
+        largest = [number(row[at]) for row in table.page.rows[: len(chart["rows"])]]
+        assert [row["note"] for row in chart["rows"]] == largest
+        about = pages.about(RELEASED) | {"finds": pages.finds}
+        text = rendering.html(shown, about, "?view=overview", "x.csv")
+        opened, _, folded = text.partition("<details>")
+        assert 'type="search" size="28"' in opened
+        assert '<svg class="dots"' in opened
+        assert 'class="reading"' not in opened
+        assert not shown.reading or 'class="reading"' in folded
+        assert {word for word in explained if f"<dt>{word}</dt>" in text} == explained
 
 
 def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -> None:

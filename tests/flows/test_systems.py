@@ -73,6 +73,9 @@ def test_a_release_of_every_system_has_a_page_in_prefect(name: str, tmp_path: Pa
     }
     shown = page(manifest, tmp_path, "digest", [])
     assert "| a person added or removed | rho 2 |" in shown
+    assert ("| Nation, Regional" in shown) == (name in ("detailed-dhca", "detailed-dhcb")), "levels as stages name them"
+    (tmp_path / "report.html").touch()
+    assert f"({(tmp_path / 'report.html').as_uri()})" in page(manifest, tmp_path, "digest", [])
     assert ("| 11 |" in shown) == (name in ("detailed-dhca", "detailed-dhcb"))
 
 

@@ -51,6 +51,12 @@ PublishedCounts = Annotated[
 Within = Annotated[
     str, typer.Option(help="The limit that is asked of a plan's range: a share of the ideal, `10%` or `0.1`.")
 ]
+Boundaries = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Shapes for the map of a plan: tracts, block groups or blocks (GeoJSON, GeoPackage, zipped shapefile)."
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ def areas(
     published: PublishedCounts = None,
     state_totals: StateTotals = None,
     within: Within = "10%",
+    boundaries: Boundaries = None,
     form: FormatOption = Format.table,
     options: WorkOptions,
 ) -> None:
@@ -110,6 +117,7 @@ def areas(
 
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
+    from flows.reports.show.maps.districts import district_shapes
     from tasks.geography.public_regions import read_regions
     from tasks.records.files import file_name
     from tasks.top_down.user_areas.hearing import tract_points
@@ -124,7 +132,11 @@ def areas(
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
-    sketch = tract_points(found.read, read_regions(shown)[1]) if out and found.plan and found.read and shown else None
+    sketch = None
+    if out and found.plan and found.read and boundaries:
+        sketch = district_shapes(boundaries, found.read)
+    elif out and found.plan and found.read and shown:
+        sketch = tract_points(found.read, read_regions(shown)[1])
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)

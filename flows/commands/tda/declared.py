@@ -17,7 +17,7 @@ from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, show
 from privacy.accounting.composition import SpendRow
 from spine.settings import Jurisdiction
-from tasks.errors import Refused
+from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
 DeclarationOption = Annotated[str | None, option_of(DeclaredSettings, "declaration")]
+DRAFT = "draft.toml"
 OTHERS = "it is of the redistricting data; a declaration says it in its file"
 
 
@@ -52,27 +53,91 @@ def explain(
 
 
 def declare(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="The input of das tda run.")],
-    place: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to make.")],
+    places: Annotated[
+        list[Path], typer.Argument(metavar="[DATA] OUT", help="The input of das tda run, and the folder to make.")
+    ],
+    leaves: Annotated[
+        str | None,
+        typer.Option("--from", metavar="LEAVES", help="Draft a declaration from this public table of places."),
+    ] = None,
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(help="An axis of the draft, as `sex=1,2` or `age=0-99,[100-120]`; may be repeated."),
+    ] = None,
     geography: Annotated[str | None, option_of(TopDownSettings, "geography")] = None,
     jurisdiction: Annotated[Jurisdiction, option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the redistricting data as declarations: to change their axes, levels, queries or budget.
+    """Write declarations to change: of the redistricting data, or a first draft from a table of places.
 
-    OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the declared
-    populations. Unchanged, they estimate what `das tda run --us-level` does. No record is read.
+    Of DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
+    declared populations. Unchanged, they estimate what `das tda run --us-level` does. With --from, OUT gets a draft
+    with comments, and the table. No record is read: a table that looks like records is refused.
 
     **Example:** `das tda declare ri/ mine/`
+
+    **Example:** `das tda declare --from leaves.csv --axis "sex=1,2" --axis "age=0-99,[100-120]" mine/`
     """
+    *data, place = places
+    if len(data) != (leaves is None):
+        raise typer.BadParameter("give DATA and OUT, or --from LEAVES and OUT")
+    check_empty(place)
+    if leaves is not None:
+        _draft(leaves, axis or [], place, as_json=as_json)
+    else:
+        _redistricting(str(data[0]), place, geography, jurisdiction, tuple(only_state or ()), as_json=as_json)
+
+
+def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> None:
+    """Write a draft and its table; nothing if the draft does not pass."""
+    from spine.declaration.draft import draft, read_axis
+    from tasks.records.files import file_name, why
+    from tasks.records.public_table import open_table
+    from tasks.releases.pages.text_table import as_csv
+    from tasks.top_down.declared.public_tables import Faulty, read_declared
+
+    if not axes:
+        raise Refused('a draft has one axis or more: give --axis "sex=1,2"')
+    typed = {}
+    for text in axes:
+        with refusing(f"--axis {text}"):
+            name, cells = read_axis(text)
+        if name in typed:
+            raise Refused(f"--axis {text}: there is an axis {name} already")
+        typed[name] = cells
+    try:
+        table = open_table(leaves).read().table
+    except OSError as error:
+        raise Refused(f"--from {leaves}: {why(error)}") from None
+    file = f"{Path(file_name(leaves)).stem}.csv"
+    with refusing(f"--from {leaves}"):
+        text = draft(file, table.to_pydict(), typed)
+    with new_folder(place) as folder:
+        (folder / file).write_text(as_csv(table.column_names, zip(*table.to_pydict().values(), strict=True)), "utf-8")
+        (folder / DRAFT).write_text(text, "utf-8")
+        try:
+            read_declared(str(folder / DRAFT))
+        except Faulty as faults:
+            show_findings(faults.args, as_json=as_json)
+            raise Refused("the draft would not pass") from None
+    path = place / DRAFT
+    show({"declarations": [path]}, lambda: f"{path}\nnext: das tda explain {path}", as_json=as_json)
+
+
+def _redistricting(
+    data: str,
+    place: Path,
+    geography: str | None,
+    jurisdiction: Jurisdiction,
+    states: tuple[int, ...],
+    *,
+    as_json: bool,
+) -> None:
     from tasks.top_down.declared.redistricting import write_declarations
     from tasks.top_down.input.public_input import read_public
 
-    check_empty(place)
-    settings = TopDownSettings(
-        data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=tuple(only_state or ())
-    )
+    settings = TopDownSettings(data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=states)
     blocks, _, findings = read_public(settings.tables, settings.design())
     if findings and not (blocks and as_json):
         show_findings(findings, as_json=as_json)

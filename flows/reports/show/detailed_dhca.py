@@ -29,6 +29,18 @@ from tasks.safetab.persons.pyramid import Cell, Pyramid, pyramid
 ITERATION = "ITERATION_CODE"
 LEVELS = {str(level): level for level in ALL_LEVELS}
 SHAPE_OF_CELLS = {cells: shape for shape, cells in CELLS_OF.items()}
+ITERATION_WORDS = {
+    "iteration": "A race or ethnicity group that is counted, such as Albanian alone. A person may be in many, so they "
+    "do not add up to the population.",
+    "alone": "Counts persons whose answers are all in the group; “alone or in any combination” counts those with at "
+    "least one answer in it.",
+    "Regional": "An iteration that is broad, such as European.",
+    "Detailed": "An iteration that is narrow, such as Albanian; most are in a Regional one.",
+    "margin": "Random noise was added to every count to protect the persons in it. In at least {percent} of 100 runs "
+    "the noise is no larger than the margin.",
+    "suppressed": "Not published, because the noisy total was too small.",
+    "not tabulated": "Not measured by this run.",
+}
 ITERATION_KINDS = {
     "alone": "Alone",
     "combination": "Alone or in any combination",
@@ -137,6 +149,8 @@ class DhcaTables(ReleasePages):
         "average."
     )
 
+    words = ReleasePages.words | ITERATION_WORDS
+
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         self.levels: dict[Level, Mapping[str, Any]] = {LEVELS[name]: of for name, of in manifest["levels"].items()}
@@ -145,7 +159,6 @@ class DhcaTables(ReleasePages):
 class DetailedDhcaPages(DhcaTables):
     """The views of a Detailed DHC-A release by their addresses."""
 
-    first_page = "population_groups"
     lists_missing = True
 
     @cached_property

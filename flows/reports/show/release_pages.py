@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from flows.reports.show.database import Database
 from flows.reports.show.geography import NATION, Region, capitalized, number_within, plain_name, title
@@ -20,9 +20,11 @@ from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
+from flows.reports.show.tables.picture import Picture, picture_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
+    MOST_ROWS,
     AcrossView,
     TableItem,
     TableList,
@@ -50,12 +52,15 @@ class ReleasePages(TableViews):
     folder: the release. scope: the part of it to show. digest: of the manifest, as in the ledger.
     changed: the findings of `check`, which is complete if `checked`. described: the facts on every page.
     nation: the FIPS codes of the states in its nation; empty if it has no counts of the nation.
-    first_page: the template of the first page.
+    words: the meanings of terms and codes, {percent} being the confidence; a page explains those that it has.
     nothing: the text of a page of a region and a code without a row in any table.
     across: a further note on one region or code in several tables.
     """
 
-    first_page = "tables"
+    words: ClassVar[dict[str, str]] = {
+        "AIANNH": "American Indian area, Alaska Native area or Hawaiian home land. Its code has four digits; it may "
+        "lie in several states."
+    }
     nothing = "Nothing was published here."
     across = ""
 
@@ -93,7 +98,8 @@ class ReleasePages(TableViews):
             checked = "Comparing the files with the digests in the manifest."
         else:
             checked = f"All {len(self.manifest['files'])} files match the digests in the manifest."
-        asked = {"confidence": at, "estimated": self.estimated(at)}
+        words = {word: meaning.format(percent=at.percent) for word, meaning in self.words.items()}
+        asked = {"confidence": at, "estimated": self.estimated(at), "words": words}
         return self.described | asked | {"changed": list(self.changed), "checked": checked}
 
     def estimated(self, at: Confidence) -> bool:
@@ -193,7 +199,7 @@ class ReleasePages(TableViews):
                     facts=list(self.facts()),
                     statements=list(self.manifest.get("statements", {}).items()),
                     begin=self.begin(),
-                    view=self.first_page,
+                    picture=self.picture(self.confidence_in(asked)),
                 )
             case ["tables"]:
                 return self._list(self.confidence_in(asked), asked.get("q", ""))
@@ -216,6 +222,11 @@ class ReleasePages(TableViews):
             (one for one in self.regions if one.type in kinds), key=lambda one: (one.type != "USA", one.id)
         )
         return [(self.name(region), f"region/{region.key}") for region in largest]
+
+    def picture(self, at: Confidence) -> Picture | None:
+        """Return a picture of the first table of counts with several rows; None without one."""
+        tables = (table for table in self._tables_in_order() if table.count)
+        return next((picture_of(table, at) for table in tables if 1 < table.number(Selection()) <= MOST_ROWS), None)
 
     @cached_property
     def example(self) -> str:
@@ -240,16 +251,19 @@ class ReleasePages(TableViews):
             each = dict.fromkeys(f"{deviation:.3g}" for deviation in sorted(deviations))
             yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
+    def _tables_in_order(self) -> list[ReleaseTable]:
+        """Return the tables: named counts of regions, then counts with margins, then the others."""
+        return sorted(
+            self.tables.values(), key=lambda one: (not (one.place and one.summed), not (one.place and one.margin))
+        )
+
     def _list(self, at: Confidence, query: str = "") -> TableList:
         """Return the tables whose titles and columns match a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
-        first = sorted(  # named counts of regions, then counts with margins
-            self.tables.values(), key=lambda one: (not (one.place and one.summed), not (one.place and one.margin))
-        )
         items = [
             _item(table, common if table.count else (), at)
-            for table in first
+            for table in self._tables_in_order()
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         has_margins = any(table.margin for table in self.tables.values())

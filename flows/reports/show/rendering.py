@@ -13,6 +13,7 @@ from flows.reports.show.view import View
 from flows.reports.show.workbook import WIDTHS
 from tasks.releases.pages import environment
 
+TAG = re.compile(r"<[^>]+>")
 FORM = re.compile(r'(<form [^>]*method="get"[^>]*>)')
 WIDTHS |= {"REGION_ID_NAME": 26, "ITERATION_CODE_NAME": 34}
 
@@ -25,7 +26,19 @@ def address_of(asked: Mapping[str, str]) -> str:
 
 def templates() -> Environment:
     """Return the templates."""
-    return environment("flows.reports.show", "templates")
+    made = environment("flows.reports.show", "templates")
+    made.filters["explained"] = explained
+    return made
+
+
+def explained(words: Mapping[str, str], *texts: str) -> list[tuple[str, str]]:
+    """Return the words that are in texts of a page, with their meanings; `Detailed DHC` is a name, not a word."""
+    visible = TAG.sub(" ", " ".join(texts))
+    return [
+        (word, meaning)
+        for word, meaning in words.items()
+        if re.search(rf"\b{re.escape(word)}s?\b(?! DHC)", visible, 0 if word[0].isupper() else re.IGNORECASE)
+    ]
 
 
 def html(view: View | Mapping[str, str], about: Mapping[str, Any], address: str, csv: str) -> str:

@@ -200,7 +200,15 @@ class GeounitView(View):
 class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
-    first_page = "redistricting"
+    words = ReleasePages.words | {
+        "geounit": "An area of census geography, such as a state, a tract or a block.",
+        "spine": "The levels of geounits on which counts were measured with noise and estimated. Its block groups and "
+        "tracts may differ from those of the tables, so that few of them make up a place or another area.",
+        "off-spine entity": "An area that is not a geounit of the spine, such as a place. Its counts are sums of "
+        "blocks.",
+        "declared": "Published without noise: the total population of each state, and in every block the number of "
+        "housing units and of facilities by type.",
+    }
 
     states_of_nation = staticmethod(states_of_nation)
 
@@ -217,7 +225,7 @@ class TopDownPages(ReleasePages):
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the view at an address; the first page explains how to read the counts and their margins."""
         view = super().view(asked)
-        if view.view != self.first_page:
+        if asked.get("view", "overview") not in ("overview", ""):
             return view
         on_margins = self._on_margins(at := self.confidence_in(asked), given=self._has("margins/"))
         return replace(view, reading=caveat(self.manifest, f"{OVERVIEW} {on_margins}", at))

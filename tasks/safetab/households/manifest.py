@@ -123,7 +123,7 @@ def _write_report(
 def groups_published(manifest: Mapping[str, Any]) -> TextTable:
     """Return the number of groups that a release has in each table of each level."""
     rows = [
-        [f"{name} {table}", f"{sum(details.values()):,}"]
+        [f"{named_level(name).name}: {table}", f"{sum(details.values()):,}"]
         for name, level in manifest["levels"].items()
         for table, details in level["groups_published"].items()
     ]

@@ -25,7 +25,7 @@ from tasks.releases.pages.dots import Series, dots
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.safetab.domain import Domain, equalities, load_domain
-from tasks.safetab.levels import Level
+from tasks.safetab.levels import Level, named_level
 from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
@@ -142,7 +142,7 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
 def groups_published(manifest: Mapping[str, Any]) -> TextTable:
     """Return the number of published groups of each level, and of all groups of its domain."""
     rows = [
-        [name, f"{sum(level['groups_published'].values()):,}", f"{level['groups']:,}"]
+        [named_level(name).name, f"{sum(level['groups_published'].values()):,}", f"{level['groups']:,}"]
         for name, level in manifest["levels"].items()
     ]
     return TextTable("Groups published", ["population group level", "groups published", "of"], rows)

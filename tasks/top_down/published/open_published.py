@@ -47,7 +47,7 @@ class PublishedMeasurements:
     """Published noisy measurements of a jurisdiction, opened but not yet read.
 
     states: two digits. banners: warnings to show with all their estimates. release: the release that they are part of,
-    if it was given.
+    if the folder given is it or lies in it.
     """
 
     jurisdiction: Jurisdiction
@@ -162,13 +162,17 @@ def find_published(
 
 def _of_release(given: Path) -> PublishedRelease:
     """Return the measurements of a das-flows release, or of its folder measurements/."""
-    alone = (given / SETTINGS_FILE).exists()
     with reading(given):
-        described = read_description(given if alone else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
+        own = (given / SETTINGS_FILE).exists()
+        described = read_description(given if own else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
     design, origin, validated = described.design, described.origin, described.validated
     banners = (*_banners(origin, validated.mark), *([PURE] if design.definition == "puredp" else []))
-    release = None if alone else given
-    return PublishedRelease(design.jurisdiction, validated.states, origin, banners, release, described)
+    return PublishedRelease(design.jurisdiction, validated.states, origin, banners, _around(given), described)
+
+
+def _around(folder: Path) -> Path | None:
+    """Return the release that a folder is, or that it is in."""
+    return next((place for place in (folder, folder.absolute().parent) if (place / MANIFEST).exists()), None)
 
 
 def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: FileRequest) -> PublishedFiles:
@@ -176,7 +180,7 @@ def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: FileRe
     with refusing(str(folder)):
         footer = inventory.written_by
     origin = Origin(None if footer is None else footer.run)
-    banners, release = _banners(origin, footer and footer.mark), folder if (folder / MANIFEST).exists() else None
+    banners, release = _banners(origin, footer and footer.mark), _around(folder)
     jurisdiction: Jurisdiction = "pr" if inventory.jurisdictions == ("pr",) else "us"
     return PublishedFiles(jurisdiction, inventory.states, origin, banners, release, inventory, notes, request)
 

@@ -197,7 +197,7 @@ def _plan(
     own = slice(len(covariance) - bool(remark))
     off = None if published is None else published[own, 0]
     found = deviations(persons.estimate[own, 0], covariance[own, own], total, off, whole=not remark)
-    return replace(found, remark=remark, published_is_estimate=is_estimate)
+    return replace(found, remark=remark, published_is_estimate=is_estimate, groups_cut=persons.groups_cut)
 
 
 def _areas_of(file: AreaFile, code: IntArray) -> IntArray:

@@ -44,7 +44,7 @@ class Deviations:
     """Deviations of districts from the ideal, in persons. published, deviation, error: (districts,).
 
     remark: why the plan does not cover its whole state, in a sentence. published_is_estimate: whether the published
-    totals are an estimate by das-flows.
+    totals are an estimate by das-flows. groups_cut: the number of block groups of the spine that the districts cut.
     """
 
     ideal: float
@@ -54,6 +54,7 @@ class Deviations:
     bounds: tuple[StatisticBounds, ...]
     remark: str = ""
     published_is_estimate: bool = False
+    groups_cut: int = 0
 
     @property
     def shown(self) -> FloatArray:

@@ -27,7 +27,7 @@ class ProductEstimates:
 
     names: of the counts. estimate, error: (areas, counts). blocks: (areas,) number with living quarters. whole, cut:
     (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or
-    only each area's own if there are more than MOST_BETWEEN.
+    only each area's own if there are more than MOST_BETWEEN. groups_cut: number of block groups that areas share.
     """
 
     names: tuple[str, ...]
@@ -37,6 +37,7 @@ class ProductEstimates:
     whole: IntArray
     cut: IntArray
     covariances: Covariances
+    groups_cut: int
 
 
 def estimate_areas(
@@ -48,14 +49,16 @@ def estimate_areas(
     covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)
     estimate, variance = np.zeros((2, areas, len(columns)))
     blocks, whole, cut = np.zeros((3, areas), np.int64)
+    shared = 0
     for state, area in zip(states, of_code, strict=True):
         tree = state.tree(product)
         for level, meets in enumerate(tree.climb(columns, area, covariances)):
             if not level:  # block groups
                 whole += np.bincount(meets.entity[meets.whole], minlength=areas)
+                shared += len(np.unique(meets.geounit[~meets.whole]))
         number, found, error, groups_cut = entity_estimates(columns, tree.whole, meets, covariances)
         estimate[number] += found
         variance[number] += error**2
         cut[number] += groups_cut
         blocks += np.bincount(area, minlength=areas)
-    return ProductEstimates(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances)
+    return ProductEstimates(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances, shared)

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 from privacy.noise.margins import Z95
-from spine.geography import FloatArray
+from spine.geography import FloatArray, IntArray
 from tasks.geography.blocks.area_file import AreaFile
 from tasks.geography.points import Point
 from tasks.geography.regions import Region
 from tasks.records.block_codes import TRACT_UNIT
 from tasks.releases.pages import number
-from tasks.releases.pages.charts import BLUE, INK, ORANGE, picture
+from tasks.releases.pages.charts import BLUE, INK, LIGHT, ORANGE, picture
 from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Deviations, StatisticBounds
 
 Verdict = Literal["yes", "no", "not known"]
 MANY = 40  # districts of a chart with little room
-FEW = 20  # at most so many districts are all named on the sketch
-MOST_DIGITS = 16  # decimals of a share in per cent
+SHORT_NAME = 4  # letters of names that a map has room for
+COLOURS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#f0e442",
+)  # of Okabe and Ito
+MOST_DIGITS = 16  # behind the point of a share in per cent
 CITE = (
     "The published counts are what redistricting uses, and their range is the one to cite. Of a district that cuts "
     "block groups they are usually nearer to the count before noise than the estimate is; of one that cuts none, about "
@@ -58,7 +70,7 @@ def answer(plan: Deviations, within: float) -> list[str]:
         "yes": f"Before noise was added to the counts, the range was at most {limit}: it lies {between}.",
         "no": f"Before noise was added to the counts, the range was above {limit}: it lies {between}.",
         "not known": f"Before noise was added to the counts, the range was {between}: whether it was at most {limit} "
-        "is not known from the measurements.",
+        f"is not known from the measurements. {_why_not_known(plan)}",
     }[census_verdict(plan, within)]
     said = [f"Provisional: {plan.remark}"] if plan.remark else []
     guide = [GUIDE] if within == WITHIN else []
@@ -69,6 +81,18 @@ def answer(plan: Deviations, within: float) -> list[str]:
     range_ = f"{in_percent(share, within)} of the ideal ({persons} persons)"
     what, read = ("The range by the counts given", NOT_PUBLISHED) if plan.published_is_estimate else (PUBLISHED, CITE)
     return [*said, f"{what} is {range_}, {within_it} the limit of {limit}.", census, read, *guide]
+
+
+def _why_not_known(plan: Deviations) -> str:
+    """Return why the bounds of a plan are usually wide, and what would narrow them."""
+    if not plan.groups_cut:
+        return "The plan cuts no block group of the spine: only fewer districts would have narrower bounds."
+    groups = "1 block group" if plan.groups_cut == 1 else f"{number(plan.groups_cut)} block groups"
+    return (
+        f"That is usual for a plan that cuts {groups} of the spine: the measurements know a part of a group much less "
+        "well than the whole. A plan that cuts fewer has narrower bounds; asking again has the same, for the noise was "
+        "drawn once."
+    )
 
 
 def _estimated(bounds: StatisticBounds, ideal: float) -> str:
@@ -134,10 +158,24 @@ def _plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatArray, FloatArray] | None:
-    """Return the points of an area file's tracts and, for each area, the mean over its blocks' tracts: (n, 2) degrees.
+@dataclass(frozen=True)
+class Sketch:
+    """Where the districts of a plan are, in degrees, longitude first.
 
-    Longitude comes first. Returns None if an area has no tract with a point.
+    middle: (districts, 2). tracts: (tracts, 2) points, and `of`, (tracts,) the district that has most blocks of each;
+    without shapes. rings: of each district the rings of its shape, (corners, 2); none without shapes.
+    """
+
+    middle: FloatArray
+    tracts: FloatArray
+    of: IntArray
+    rings: Sequence[Sequence[FloatArray]] = ()
+
+
+def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> Sketch | None:
+    """Return the points of an area file's tracts, and of each area the mean of its blocks' tracts.
+
+    None where an area has no tract with a point.
     """
     tracts, number = np.unique(file.code // TRACT_UNIT, return_inverse=True)
     regions = [Region("PR-TRACT" if code // 10**9 == 72 else "TRACT", f"{code:011d}") for code in tracts.tolist()]
@@ -146,20 +184,50 @@ def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatA
     blocks = np.zeros((len(file.names), len(tracts)))
     np.add.at(blocks, (file.area, number), 1)
     blocks = blocks[:, there]
-    return (degrees, blocks @ degrees / blocks.sum(axis=1, keepdims=True)) if blocks.any(axis=1).all() else None
+    if not blocks.any(axis=1).all():
+        return None
+    return Sketch(blocks @ degrees / blocks.sum(axis=1, keepdims=True), degrees, blocks.argmax(axis=0))
+
+
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Return the labels of districts on a map: their names if all are short, else their numbers in the table."""
+    short = all(len(name) <= SHORT_NAME for name in names)
+    return list(names) if short else [str(at) for at in range(1, len(names) + 1)]
 
 
 @picture
-def sketch_map(names: Sequence[str], plan: Deviations, within: float, tracts: FloatArray, middle: FloatArray) -> Figure:
-    """Draw each district at its middle among the points of the tracts, named, and marked if outside the band."""
+def district_map(names: Sequence[str], plan: Deviations, within: float, sketch: Sketch) -> Figure:
+    """Draw each district in a colour, as its shape or by the points of its tracts, with its label at its middle.
+
+    A label has a mark if the district is outside the band.
+    """
     figure, axis = plt.subplots(figsize=(4.5, 5.4))
-    share = plan.shown / plan.ideal
-    above, below = share > within / 2, share < -within / 2
-    axis.plot(*tracts.T, ".", color=INK, alpha=0.25, markersize=2)
-    for chosen, mark in ((~above & ~below, "o"), (above, "^"), (below, "v")):
-        axis.plot(*middle[chosen].T, mark, color=INK, markersize=3 if mark == "o" else 6)
-    for at in np.flatnonzero(above | below | (len(names) <= FEW)).tolist():
-        axis.annotate(_plain(names[at][:12]), middle[at], (4, 0), textcoords="offset points", va="center", fontsize=7)
-    axis.set_aspect(1 / np.cos(np.radians(middle[:, 1].mean())))
+    share, colour = plan.shown / plan.ideal, _colours(sketch.middle)
+    if sketch.rings:
+        for rings, filled in zip(sketch.rings, colour, strict=True):
+            shape = Path.make_compound_path(*(Path(ring, closed=True) for ring in rings))
+            axis.add_patch(PathPatch(shape, facecolor=filled, edgecolor=INK, linewidth=0.5))
+        axis.autoscale_view()
+    else:
+        own = [colour[at] for at in sketch.of.tolist()]
+        axis.scatter(sketch.tracts[:, 0], sketch.tracts[:, 1], c=own, s=9, linewidths=0)
+    box: Any = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+    size = 7 if len(names) <= MANY else 5
+    for text, at, off in zip(labels_of(names), sketch.middle, share.tolist(), strict=True):
+        mark = "▲" if off > within / 2 else "▼" if off < -within / 2 else ""
+        axis.annotate(_plain(text) + mark, at, ha="center", va="center", fontsize=size, color=LIGHT, bbox=box)
+    axis.set_aspect(1 / np.cos(np.radians(sketch.middle[:, 1].mean())))
     axis.axis("off")
     return figure
+
+
+def _colours(middle: FloatArray) -> list[str]:
+    """Return a colour for each district: of all, the one whose districts so far are farthest away."""
+    chosen: list[int] = []
+    for place in middle:
+        apart = [
+            min((float(np.hypot(*(place - middle[at]))) for at, own in enumerate(chosen) if own == one), default=np.inf)
+            for one in range(len(COLOURS))
+        ]
+        chosen.append(int(np.argmax(apart)))
+    return [COLOURS[one] for one in chosen]

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from privacy.noise.margins import Z95
-from spine.geography import FloatArray
 from tasks.geography.blocks.area_names import UNASSIGNED
 from tasks.geography.names import name_of_state, title_of_states
 from tasks.lifecycle.new_folder import new_folder
@@ -24,16 +23,17 @@ from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.area_tables import DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.hearing import (
+    Sketch,
     answer,
     census_verdict,
     deviation_chart,
+    district_map,
     in_percent,
+    labels_of,
     shown_bounds,
-    sketch_map,
     verdict_table,
 )
 
-Sketch: TypeAlias = tuple[FloatArray, FloatArray]
 SHORT = ("total", "voting age")  # the counts shown for many areas
 FEWEST = 5  # with fewer districts, a map is no help
 FEW = 12  # up to so many areas, the page shows every count
@@ -267,7 +267,7 @@ def _with_minus(table: TextTable) -> TextTable:
 
 
 def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None) -> str:
-    """Return areas.html. sketch: points of tracts and of a plan's districts, for a map (`tract_points`)."""
+    """Return areas.html; sketch: where a plan's districts are."""
     several, chosen = len(areas.names) > FEW, counts or areas.counts
     main = [name for name in chosen if name in SHORT] if several else []
     groups = [(name, _with_minus(counts_table(areas, count_title(name), [name]))) for name in main or chosen]
@@ -279,12 +279,22 @@ def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None
         areas=areas,
         where=title_of_states([*map(name_of_state, areas.states)]),
         groups=groups,
-        plan=list(map(_with_minus, plan_tables(areas))),
+        plan=list(map(_with_minus, _numbered(plan_tables(areas), areas.districts))),
         **_hearing(areas, sketch),
         opening=_opening(areas),
         shares=shares_table(areas) if areas.shares else None,
         several=several,
     )
+
+
+def _numbered(plan: list[TextTable], districts: Sequence[str]) -> list[TextTable]:
+    """Return the tables of a plan, the districts with the numbers that the map has for long names."""
+    labels = labels_of(districts)
+    if not plan or labels == [*districts]:
+        return plan
+    bounds, table = plan
+    rows = [[f"{label}. {name}", *row] for label, (name, *row) in zip(labels, table.rows, strict=True)]
+    return [bounds, replace(table, rows=rows)]
 
 
 def _opening(areas: AreaEstimates) -> list[str]:
@@ -308,7 +318,9 @@ def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
         "ideal": round(plan.ideal, 1),
         "asked": f"{100 * areas.within:g} %",
         "chart": deviation_chart(areas.districts, plan, areas.within),
-        "map": sketch and len(areas.districts) >= FEWEST and sketch_map(areas.districts, plan, areas.within, *sketch),
+        "map": sketch and len(areas.districts) >= FEWEST and district_map(areas.districts, plan, areas.within, sketch),
+        "numbered": labels_of(areas.districts) != [*areas.districts],
+        "shapes": bool(sketch and sketch.rings),
         "band": f"{50 * areas.within:g} %",
         "outside": bool((np.abs(plan.shown) > areas.within / 2 * plan.ideal).any()),
     }

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ from statistics import NormalDist
 import fsspec
 import numpy as np
 import pytest
+import shapely
+import shapely.geometry
 from block_files import from_csv, geographic_header
 from e2e_runs import das
 from scipy.stats import chi2
@@ -25,6 +28,7 @@ from top_down_cases import State, plan_of, small_state
 from top_down_inputs import HERE
 
 from flows.commands.tda.areas import limit_of
+from flows.reports.show.maps.districts import district_shapes
 from privacy.noise.margins import Z95
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
@@ -53,11 +57,13 @@ from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes,
 from tasks.top_down.user_areas.deviations import DRAWS, Deviations, StatisticBounds, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.hearing import (
+    COLOURS,
+    Sketch,
     answer,
     census_verdict,
     deviation_chart,
+    district_map,
     shown_bounds,
-    sketch_map,
     tract_points,
     verdict_table,
 )
@@ -480,6 +486,15 @@ def test_blocks_without_living_quarters_are_a_note(tree: CachedState) -> None:
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
+def test_measurements_inside_a_release_have_its_published_counts(noisy: Path, tmp_path: Path) -> None:
+    """Whether the release is named, or a folder in it; a folder of files elsewhere has none."""
+    inside = tmp_path / "release/nmf"
+    shutil.copytree(noisy / "nmf", inside)
+    (tmp_path / "release/manifest.json").write_text("{}")
+    for folder, release in ((inside, inside.parent), (inside.parent, inside.parent), (noisy / "nmf", None)):
+        assert {each.release for each in find_published(folder, Request(str(noisy / "states.csv")))} == {release}
+
+
 def test_the_command_answers_from_what_is_kept(
     noisy: Path, home: Path, tree: CachedState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -637,6 +652,8 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     assert "not for districts of Congress" in guide
     assert len(answer(plan, 0.2)) == 3
     assert ("not known" in census) == (verdict == "not known")
+    cut = answer(replace(plan, groups_cut=40), within)[1]
+    assert ("usual for a plan that cuts 40 block groups of the spine" in cut) == (verdict == "not known")
     assert f"{high:g} %" in census
     plan = replace(plan, bounds=(replace(bounds, published=None),))
     assert answer(plan, within)[0].startswith("The range of the estimates is 6 %")
@@ -684,14 +701,17 @@ def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: CachedState,
     points = {Region("TRACT", f"{code:011d}"): (41.0 + at, -107.0 - at) for at, code in enumerate(tracts.tolist())}
     sketch = tract_points(file, points)
     assert sketch is not None
-    assert sketch[0].tolist() == [[-107.0 - at, 41.0 + at] for at in range(len(tracts))]
-    np.testing.assert_allclose(sketch[1][:, 1], [41 + number[file.area == at].mean() for at in range(len(names))])
+    assert sketch.tracts.tolist() == [[-107.0 - at, 41.0 + at] for at in range(len(tracts))]
+    np.testing.assert_allclose(sketch.middle[:, 1], [41 + number[file.area == at].mean() for at in range(len(names))])
+    most = [np.bincount(file.area[number == at]).argmax() for at in range(len(tracts))]
+    assert sketch.of.tolist() == most
     assert tract_points(file, {}) is None
     write_files(tmp_path / "with", estimate_file([tree], file, "", None), sketch=sketch)
     write_files(tmp_path / "without", estimate_file([tree], file, "", None))
     pages = [(tmp_path / name / "areas.html").read_text() for name in ("with", "without")]
-    assert ["A sketch: each district" in page for page in pages] == [True, False]
+    assert ["A sketch: a dot is a tract" in page for page in pages] == [True, False]
     assert "&lt;second&gt;" in pages[0]
+    assert "2. &lt;second&gt;" in pages[0], "long names are numbered, on the map and in the table"
     assert "<second>" not in pages[0]
 
 
@@ -774,6 +794,33 @@ def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
 def test_a_district_s_name_is_no_formula() -> None:
     """matplotlib takes what is between dollar signs for mathematics, and fails on what is none."""
     plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), ())
-    names, middle = (r"$\bad$", "B"), np.array([[-71.0, 41.0], [-71.1, 41.1]])
-    for drawn in (deviation_chart(names, plan, 0.1), sketch_map(names, plan, 0.1, middle, middle)):
-        assert "bad" in drawn
+    names, middle = (r"$\q$", "B"), np.array([[-71.0, 41.0], [-71.1, 41.1]])
+    sketch = Sketch(middle, middle, np.arange(2))
+    for drawn in (deviation_chart(names, plan, 0.1), district_map(names, plan, 0.1, sketch)):
+        assert r"$\q$" in drawn
+
+
+def test_districts_are_drawn_as_their_blocks_make_them_up(tmp_path: Path) -> None:
+    """Of tracts in a row the first district has the first and most of the second, whose blocks are in two."""
+    tracts = [f"44001000{at}00" for at in range(1, 5)]
+    squares = [shapely.box(-71 + at, 41, -70 + at, 42) for at in range(4)]
+    features = [
+        {"type": "Feature", "properties": {"GEOID": code}, "geometry": shapely.geometry.mapping(square)}
+        for code, square in zip([*tracts, "44001"], [*squares, shapely.box(-71, 41, -67, 42)], strict=True)
+    ]
+    (tmp_path / "tracts.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    blocks = [int(f"{tracts[at]}1{number:03d}") for at in range(4) for number in range(3)]
+    area = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1])
+    file = AreaFile(np.array(blocks), area, ("A", "a long name"), ())
+    sketch = district_shapes([tmp_path / "tracts.geojson"], file)
+    drawn = [shapely.polygons(ring) for (ring,) in sketch.rings]
+    assert all(
+        shape.equals(shapely.box(*box))
+        for shape, box in zip(drawn, ((-71, 41, -69, 42), (-69, 41, -67, 42)), strict=True)
+    )
+    assert all(shape.contains(shapely.points(at)) for shape, at in zip(drawn, sketch.middle, strict=True))
+    plan = Deviations(100, np.array([9.0, -9.0]), np.zeros(2), np.ones(2), ())
+    svg = district_map(file.names, plan, 0.1, sketch)
+    assert [mark in svg for mark in (">1▲<", ">2▼<", COLOURS[0], COLOURS[1], COLOURS[2])] == [True] * 4 + [False]
+    with pytest.raises(Refused, match="has no shape of the area A: give tracts"):
+        district_shapes([tmp_path / "tracts.geojson"], replace(file, code=file.code + 10**10))

@@ -36,6 +36,7 @@ SECONDS = 120  # limit for reading a file; the tracts of the nation take about 1
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 Shapes = Mapping[Region, Any]  # in degrees
+Keys = Callable[[Path, pa.Table], Sequence[Any]]  # of the shapes of a table: the key of each, or None
 
 
 def centers_of(shapes: Shapes) -> dict[Region, tuple[float, float]]:
@@ -77,16 +78,20 @@ def path_of(shape: Any) -> str:
     return "".join("M" + "L".join(f"{x:g} {y:g}" for x, y in ring) + "Z" for ring in corners)
 
 
-def read_boundaries(paths: Sequence[Path]) -> Shapes:
-    """Return the shapes in files; a region's shapes are merged. Raises Refused for a file without shapes."""
-    found: dict[Region, list[Any]] = {}
+def read_boundaries(paths: Sequence[Path], keys: Keys = regions_of) -> dict[Any, Any]:
+    """Return the shapes in files by `keys`, which names those of a table; shapes of one key are merged.
+
+    Raises Refused for a file without shapes.
+    """
+    found: dict[Any, list[Any]] = {}
     for path in paths:
-        for region, shape in _regions_in_file(path):
-            found.setdefault(region, []).append(shape)
-    return {region: _together(shapes) for region, shapes in found.items()}
+        for key, shape in _shapes_in_file(path, keys):
+            found.setdefault(key, []).append(shape)
+    return {key: together(shapes) for key, shapes in found.items()}
 
 
-def _together(shapes: Sequence[Any]) -> Any:
+def together(shapes: Sequence[Any]) -> Any:
+    """Return the union of shapes."""
     import shapely
 
     try:
@@ -135,8 +140,8 @@ def _read(path: Path) -> pa.Table:
         raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
 
 
-def _regions_in_file(path: Path) -> Iterator[tuple[Region, Any]]:
-    """Yield each polygon of a file with its region. Raises Refused without polygons, or for an uncertain region."""
+def _shapes_in_file(path: Path, keys: Keys) -> Iterator[tuple[Any, Any]]:
+    """Yield each polygon of a file with its key. Raises Refused without polygons, or for an uncertain region."""
     import shapely
 
     table = _read(path)
@@ -155,12 +160,12 @@ def _regions_in_file(path: Path) -> Iterator[tuple[Region, Any]]:
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")
-    regions = regions_of(path, table)
-    if not any(region and area for region, area in zip(regions, areas, strict=True)):
+    named = keys(path, table)
+    if not any(key and area for key, area in zip(named, areas, strict=True)):
         raise Refused(f"{path} has no areas with a code in a column {', '.join(CODES)}: it names no region")
-    for region, shape, area in zip(regions, shapes, areas, strict=True):
-        if region and area:
-            yield region, shapely.transform(shape, unwrapped)
+    for key, shape, area in zip(named, shapes, areas, strict=True):
+        if key and area:
+            yield key, shapely.transform(shape, unwrapped)
 
 
 def _type_of(wkb: bytes) -> int:

@@ -11,6 +11,7 @@ from flows.reports.show.geography import Region, capitalized, plain_name, title
 from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
+from flows.reports.show.tables.picture import Picture
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import RELEASED, Confidence, Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.geography.names import Names
@@ -49,7 +50,7 @@ class TableItem:
 
 @dataclass(frozen=True, kw_only=True)
 class TableList(View):
-    """The tables of a release; as its first page, with facts and statements about it, and links to start with.
+    """The tables of a release; as its first page, with a picture, facts, statements, and links to start with.
 
     common: the columns, in words, that every table of counts has. example: a query with results.
     """
@@ -61,6 +62,7 @@ class TableList(View):
     facts: Links = ()
     statements: Links = ()
     begin: Links = ()
+    picture: Picture | None = None
     view: str = "tables"
 
     def table(self) -> Table:

@@ -1,0 +1,98 @@
+"""A first draft of a declaration, from a public table of leaves and axes as they are typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from spine.declaration.form import closed_range
+
+NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})=(.+)")
+VALUE = re.compile(r"\[([^\[\]]+)\]|([^,\[\]]+)")
+EXAMPLE = 'a top-coded age: values = ["0-99", ["100-120"]]; labels = [...] names the cells'
+
+Cells = list[str | list[str]]
+
+
+def read_axis(text: str) -> tuple[str, Cells]:
+    """Return name and values of an axis, typed as `sex=1,2` or `age=0-99,[100-120]`; brackets make one cell.
+
+    Raises ValueError, whose text has the axis to type.
+    """
+    named = NAMED.fullmatch(text.strip())
+    if named is None or VALUE.sub("", named[2]).strip(", "):
+        raise ValueError('write a name and its values, as "sex=1,2" or "age=0-99,[100-120]"')
+    cells: Cells = []
+    for together, alone in VALUE.findall(named[2]):
+        if closed := closed_range(alone.strip()):
+            single, rest = closed
+            works = named[2].replace(alone.strip(), f"{single},[{rest}]")
+            raise ValueError(f'{alone.strip()} has no end: write "{named[1]}={works}", with the largest value there is')
+        cells.append([part.strip() for part in together.split(",")] if together else alone.strip())
+    return named[1], cells
+
+
+def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cells]) -> str:
+    """Return a declaration in TOML, with comments. file: the name of the table; leaves: its columns.
+
+    Raises ValueError for a table that looks like records. No message has a value of the table.
+    """
+    key = next((name for name, codes in leaves.items() if len({*codes}) == len(codes)), None)
+    if clash := [name for name in leaves if name.casefold() in {axis.casefold() for axis in axes}]:
+        raise ValueError(
+            f"it looks like records, not places: it has the column {clash[0]} of an axis. A draft is made from public "
+            "tables alone: give a table with a row for every place"
+        )
+    if key is None:
+        raise ValueError(
+            "it looks like records, not places: no column has another code in every row. Give a table with a row for "
+            "every place, and a column that names it"
+        )
+    return "\n".join(_lines(file, key, list(_levels(leaves, key)), axes)) + "\n"
+
+
+def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
+    """Yield the columns that divide the leaves further and further, in their order; the key ends them."""
+    rows = len(leaves[key])
+    joined: list[tuple[str, ...]] = [()] * rows
+    for name in [name for name in leaves if name != key]:
+        if list(leaves).index(name) > list(leaves).index(key) and list(leaves).index(key) > 0:
+            return  # a table whose key comes last among its places has figures after it
+        finer = [(*above, code) for above, code in zip(joined, leaves[name], strict=True)]
+        if len({*finer}) == rows:
+            return
+        if len({*finer}) > max(1, len({*joined})):
+            yield name
+            joined = finer
+
+
+def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells]) -> Iterator[str]:
+    quoted = json.dumps
+    yield "# A first draft, made from a public table alone. Read every line; then `das tda explain` says what it means."
+    yield 'name = "draft"                  # in the address of the noise'
+    yield 'records = "person"              # what a row of the records is; unit = "household" charges another account'
+    yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
+    yield f"leaves = {{ file = {quoted(file)}, key = {quoted(key)} }}   # a row for every place that may hold a record"
+    yield ""
+    yield "# Levels, the top first, each with an equal share. Delete what is no geography; add what is missing."
+    yield from ("[[levels]]", 'name = "all"')
+    for at, column in enumerate([*columns, key]):
+        yield from ("[[levels]]", f"name = {quoted(_level_name(column, at))}", f"columns = [{quoted(column)}]")
+    yield ""
+    yield "# Axes: a value a cell; [..] in the list makes one cell of several values. `column` is that of the records."
+    yield f"# {EXAMPLE}"
+    for name, cells in axes.items():
+        yield from (f"[axes.{name}]", f"column = {quoted(name)}", f"values = {quoted(cells, ensure_ascii=False)}")
+    yield ""
+    yield '# Shares of the budget: axes and groups of their cells, joined by *, as "sex*age"; `detailed` is every cell.'
+    yield from ("[queries]", 'total = "1/2"', 'detailed = "1/2"', "")
+    yield "# Numbers of records that are public already, of the units of a level:"
+    yield "# [[totals]]"
+    yield f"# of = {quoted(columns[0] if columns else key)}"
+    yield '# file = "totals.csv"'
+
+
+def _level_name(column: str, at: int) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", column)[:64]
+    return name if re.match("[A-Za-z]", name) and name != "all" else f"level_{at + 1}"
