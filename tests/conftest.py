@@ -82,8 +82,8 @@ def lacking(what: str) -> NoReturn:
 # The files of each process of `make test`, by their paths below this folder. Each imports and runs its own alone; those
 # that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
 ROOMS = (
-    r"e2e/|tasks/(lifecycle|records|safetab|synth)|test_",
-    r"systems/|flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|se|sp|sta|sys|top|what)|tasks/(bottom_up|s_dhc|spine)",
+    r"e2e/|flows/test_(dep|pol|sec|spine|sta|sys)|tasks/(lifecycle|records|spine)|test_",
+    r"systems/|flows/test_(acc|bot|dec|eve|exam|ref|s_dhc|spends|top|what)|tasks/(bottom_up|s_dhc|safetab)",
     r"(spine|tasks)/top_down|spine/|flows/test_(check|show|tune_page|frames|sql)",
     r"",
 )
@@ -148,6 +148,14 @@ def shared_cluster(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands and flows that start a cluster of their own use the session's."""
     for module in ("cluster", "run"):
         monkeypatch.setattr(f"flows.execution.{module}.open_cluster", lambda *_: nullcontext(client))
+
+
+@pytest.fixture
+def stages_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run their stages in this process: neither Prefect nor Dask is what the test is of."""
+    from tests.systems.in_process import patch_flows
+
+    patch_flows(monkeypatch)
 
 
 FORKS_A_SERVER = """

@@ -17,7 +17,7 @@ from tasks.records.marks import MARK_FILE
 from tasks.safetab.persons.accuracy.report import STATEMENT as ON_PAGE
 from tests.flows.conftest import printed
 
-pytestmark = pytest.mark.usefixtures("shared_cluster")
+pytestmark = pytest.mark.usefixtures("stages_here")
 
 
 das = partial(printed, "accuracy")

@@ -1,4 +1,4 @@
-"""`das bottom-up` as a person types it, and its flow on a real Dask cluster under a real Prefect server."""
+"""`das bottom-up` as a person types it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.example import Example, make_example
 from tasks.errors import Refused
+
+pytestmark = pytest.mark.usefixtures("stages_here")
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def stops(*_: object, **__: object) -> None:
 
 def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, tmp_path, monkeypatch):
     given: list[BottomUpSettings] = []
-    monkeypatch.setattr("flows.prefect_flows.bottom_up", lambda settings: given.append(settings) or stops())
+    monkeypatch.setattr("tests.systems.in_process.flow", lambda settings: given.append(settings) or stops())
     at = ("--runs-folder", tmp_path / "state")
     inputs = made.table, made.declaration
     das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
@@ -169,7 +171,7 @@ def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, 
 
 
 def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
+    monkeypatch.setattr("tests.systems.in_process.flow", stops)
     state = tmp_path / "state"
     inputs = made.table, made.declaration
     das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
@@ -197,9 +199,7 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     assert (state / "runs/r1/settings.json").is_file()
 
 
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server")
-def test_the_command_runs(das, made, tmp_path, shared_cluster):
+def test_the_command_runs(das, made, tmp_path):
     out = tmp_path / "out"
     code, result, err = das("run", made.table, made.declaration, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(result)["synthetic"]) == (0, True)

@@ -79,14 +79,7 @@ def add_one(path: Path, column: str) -> None:
     pq.write_table(table.set_column(at, table.field(at), values), path)
 
 
-@of_releases(
-    "release",
-    [
-        "clipped",
-        *(pytest.param(name, marks=pytest.mark.ci) for name in ("released", "top_down_released")),
-        slow("gls_released"),
-    ],
-)
+@of_releases("release", ["clipped", slow("gls_released")])  # of the others tests/systems/test_forgeries.py has it
 def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
     assert faults(das, release) == []
 
@@ -365,7 +358,6 @@ def test_every_value_of_a_manifest_may_be_hostile(release: Path) -> None:
 
 
 @pytest.mark.ci
-@of_releases("release", ["released"])
 def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(das: Das, release: Path) -> None:
     agrees = f"{release} agrees with its manifest: none of "
     code, out, err = das("check", release)

@@ -16,6 +16,7 @@ from tasks.top_down.declared.synth import synthesize_records
 from tests.flows.conftest import Das, Refuse
 from tests.packages import validate_package
 
+pytestmark = pytest.mark.usefixtures("stages_here")
 EXAMPLE = "example-viviendas"
 LEVELS = ("pais", "region", "provincia", "comuna", "zona")
 
@@ -39,8 +40,6 @@ def tda(das: Das, tmp_path: Path) -> Das:
     return call
 
 
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     tda: Das, das: Das, refused: Refuse, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,8 +84,6 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
 
 
 @pytest.mark.ci
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_estimates_over_the_tree_of_the_example_country_are_made_again_from_their_measurements(
     das: Das, tmp_path: Path
 ) -> None:
@@ -137,7 +134,6 @@ def test_options_of_the_redistricting_data_and_records_of_another_table_are_refu
     refused("no declaration is shipped as", "tda", "explain", "example-nobody")
 
 
-@pytest.mark.usefixtures("shared_cluster")
 def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: Path, tmp_path: Path) -> None:
     assert tda("truth", records, tmp_path / "truth")[0] == 0
     release = tmp_path / "truth/declared"

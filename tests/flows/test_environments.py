@@ -51,9 +51,6 @@ ENVIRONMENTS = {
     | long_folder(125),
     "ASCII output": {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"},
 }
-ENVIRONMENTS["every proxy, long TMPDIR in plain C"] = (
-    ENVIRONMENTS["every proxy"] | ENVIRONMENTS["long TMPDIR in plain C"]
-)
 # By name the command that starts `das` so; "$@" is `das` and its options. Those that a user may not start are skipped.
 READ_ONLY = (
     'for place in "{0}" "{1}"; do mount --bind "$place" "$place"; mount -o remount,bind,ro "$place"; done; exec "$@"'
@@ -64,8 +61,13 @@ AROUND = {
     "read-only installation": ["unshare", "--mount", "sh", "-ec", READ_ONLY.format(ROOT, sys.prefix), "sh"],
     "no privileges": ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"],
 }
-ALWAYS = {"every proxy, long TMPDIR in plain C"}
-IN_CI = {"every proxy", "long TMPDIR in plain C", "http proxy", "socks", "Latin-1", "ASCII output", *AROUND}
+# What a run may meet at once: proxies, encodings and ways to start `das` do not touch each other. Each alone is slow.
+TOGETHER = {
+    ("every proxy", "long TMPDIR in plain C"): [],
+    ("http proxy", "ASCII output", "no network", "read-only installation"): [pytest.mark.ci],
+    ("socks", "Latin-1", "umask 077", "no privileges"): [pytest.mark.ci],
+}
+ALONE = {(name,): [pytest.mark.slow] for name in [*ENVIRONMENTS, *AROUND]}
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +76,9 @@ def settled(example: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[De
     return prepared(example, tmp_path_factory.mktemp("préparé à part"), "run-pr")
 
 
-def environment_of(name: str, folder: Path) -> dict[str, str]:
-    """This process's environment with the variables of a case; makes the folders and the locale that they name."""
-    given = dict(ENVIRONMENTS.get(name, {}))
+def environment_of(names: tuple[str, ...], folder: Path) -> dict[str, str]:
+    """This process's environment with the variables of cases; makes the folders and the locale that they name."""
+    given = {variable: value for name in names for variable, value in ENVIRONMENTS.get(name, {}).items()}
     if "TMPDIR" in given:
         given["TMPDIR"] = f"{folder}/{given['TMPDIR']}"
         Path(given["TMPDIR"]).mkdir(parents=True)
@@ -89,26 +91,31 @@ def environment_of(name: str, folder: Path) -> dict[str, str]:
     return own | given
 
 
+def around(names: tuple[str, ...]) -> list[str]:
+    """The words before `das`; skips where this user may not start it so."""
+    words = []
+    for way in (AROUND[name] for name in names if name in AROUND):
+        if (tried := subprocess.run([*way, "true"], capture_output=True, text=True)).returncode:
+            pytest.skip(f"{way[0]} may not: {tried.stderr.strip()}")
+        words += way
+    return words
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.ci if name in IN_CI else pytest.mark.slow)
-        for name in [*ENVIRONMENTS, *AROUND]
-    ],
+    "names", [pytest.param(names, marks=marks) for names, marks in (TOGETHER | ALONE).items()], ids=", ".join
 )
-def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSettings, str], tmp_path: Path) -> None:
+def test_a_run_releases_the_same_bytes(
+    names: tuple[str, ...], settled: tuple[DetailedDhcaSettings, str], tmp_path: Path
+) -> None:
     known, expected = settled
     folder = tmp_path / "Île données"
     settings = with_secret(known.model_copy(update={"runs_folder": str(folder / "state"), "out": str(folder / "out")}))
-    words = ["das", "run", settings.params, settings.data, settings.out, "--runs-folder", settings.runs_folder]
+    words = [DAS, "run", settings.params, settings.data, settings.out, "--runs-folder", settings.runs_folder]
     words += ["--run-id", "run", "--no-spine", "--workers", "1"]
-    environment = environment_of(name, tmp_path)
-    around = AROUND.get(name, [])
-    if around and (tried := subprocess.run([*around, "true"], capture_output=True, text=True)).returncode:
-        pytest.skip(f"{around[0]} may not: {tried.stderr.strip()}")
+    environment = environment_of(names, tmp_path)
     done = subprocess.run(
-        [*around, DAS, *words[1:]],
+        [*around(names), *words],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -117,7 +124,7 @@ def test_a_run_releases_the_same_bytes(name: str, settled: tuple[DetailedDhcaSet
     said = done.stdout.decode("latin-1")
     assert done.returncode == 0, said
     assert digest(folder / "out" / "pr") == expected
-    if "TMPDIR" in ENVIRONMENTS.get(name, {}):
+    if any("TMPDIR" in ENVIRONMENTS.get(name, {}) for name in names):
         assert list(Path(environment["TMPDIR"]).iterdir()) == []
 
 

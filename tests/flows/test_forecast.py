@@ -106,6 +106,7 @@ def test_questions_without_sense_are_refused_by_their_word(read, text: str, word
 
 
 @pytest.mark.ci
+@pytest.mark.usefixtures("stages_here")
 def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das: Das, tmp_path: Path) -> None:
     data, file = country(tmp_path), tmp_path / "shares.json"
     words = ("tda", "tune", data, "--persons-budget", "5", "--query", "Tract: total=.5", "--out", file, "--json")
@@ -124,6 +125,7 @@ def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das:
 
 
 @pytest.mark.ci
+@pytest.mark.usefixtures("stages_here")
 def test_data_without_a_mark_is_refused(das: Das, tmp_path: Path) -> None:
     data = country(tmp_path)
     (data / MARK_FILE).unlink()

@@ -8,16 +8,15 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dhca_faults import CANARY, FAULTS, INVALID, PERSONS, Fault, field, good_inputs, headless
+from dhca_faults import CANARY, FAULTS, INVALID, PERSONS, Fault, field, good_inputs
 from dhca_inputs import Inputs, configuration, edit
 from e2e_runs import ACCOUNT, FEW_LEVELS, das_process, open_account, reconfigure
 from pydantic import ValidationError
@@ -27,12 +26,10 @@ from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings
 from flows.reports.terminal import interruptible, stay_interruptible
 from privacy.accounting.ledger import Account, Ledger
-from tasks.errors import Refused
-from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.run_directory import RunDirectory
 from tests.flows.conftest import Das, Refuse
 
-pytestmark = pytest.mark.usefixtures("shared_cluster")
+pytestmark = pytest.mark.usefixtures("stages_here")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -245,7 +242,7 @@ def test_a_kill_that_does_not_interrupt_a_wait_is_noticed_all_the_same() -> None
 
 
 @pytest.fixture
-def run_refused(tmp_path: Path, refused: Refuse, out: Path, prefect_server: None) -> Refuse:
+def run_refused(tmp_path: Path, refused: Refuse, out: Path) -> Refuse:
     """Call `das run` with an account that is open: it is refused, charges nothing and leaves OUT as it is."""
     ledger = open_account(tmp_path)
 
@@ -259,59 +256,12 @@ def run_refused(tmp_path: Path, refused: Refuse, out: Path, prefect_server: None
     return call
 
 
-def plant_canaries(folder: Path) -> dict[str, str]:
-    """A person whose every value is a canary, and a line that is too short; returns the canaries."""
-    path = folder / PERSONS
-    text = path.read_bytes()
-    columns = text.decode().splitlines()[0].split("|")
-    canaries = {column: f"canary-{column.lower()}-8642" for column in columns if column != "TABBLKST"}
-    for column, value in canaries.items():
-        text = field(5, column, value)(text)
-    path.write_bytes(text + b"canary-short-8642|1\n")
-    return canaries
-
-
-def database_text() -> bytes:
-    """All that Prefect has stored."""
-    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
-
-    time.sleep(2.5)  # its client sends log lines in batches, every two seconds
-    path = Path(str(PREFECT_API_DATABASE_CONNECTION_URL.value()).split(":///")[1])
-    return b"".join(part.read_bytes() for part in path.parent.glob(f"{path.name}*"))
-
-
-@pytest.mark.e2e
-def test_no_value_of_a_person_leaves_the_confidential_directory(
-    tmp_path: Path, run_refused: Refuse, inputs: tuple[Path, Path], client: Any, state_home: Path
-) -> None:
-    canaries = plant_canaries(tmp_path)
-    words = ("--account", ACCOUNT, "--run-id", "finding-run")
-    text = run_refused("the input does not pass validation", inputs, *words)
-    assert sum("Invalid values found" in line for line in text.splitlines()) == len(canaries)
-    report = (state_home / "runs/finding-run-us/findings.json").read_text()
-    assert [canary for canary in canaries.values() if canary not in report] == []
-    path = tmp_path / PERSONS  # and a file without a header, whose first line is that of a person
-    lines = path.read_bytes().split(b"\n")
-    path.write_bytes(headless(b"\n".join([lines[0], lines[4], *lines[1:]])))
-    more = run_refused("pass validation", inputs, "--account", ACCOUNT)
-    assert "Unexpected columns found" in more
-    stored = database_text()
-    assert b"finding-run-us" in stored  # it is the right database
-    logs = repr((client.get_worker_logs(), client.get_scheduler_logs(), client.get_events()))
-    for canary in ("canary-", "8642"):
-        assert canary not in text + more
-    assert b"canary-" not in stored
-    assert "canary-" not in logs
-
-
-@pytest.mark.e2e
 def test_das_run_refuses_bad_input(tmp_path: Path, run_refused: Refuse, inputs: tuple[Path, Path]) -> None:
     fault = fault_named("duplicate block")
     fault.change(tmp_path)
     assert fault.rule in run_refused("pass validation", inputs, "--account", ACCOUNT)
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
@@ -341,50 +291,12 @@ def test_das_run_refuses_what_it_may_not_spend(
     run_refused(message, inputs, *words.split())
 
 
-@pytest.mark.e2e
 def test_a_mistyped_data_folder_is_not_taken_for_data_without_an_account(
     run_refused: Refuse, inputs: tuple[Path, Path]
 ) -> None:
     run_refused(f"there is no file or folder {inputs[1] / 'nowhere'}", (inputs[0], inputs[1] / "nowhere"))
 
 
-@pytest.mark.e2e
-def test_a_jurisdiction_that_is_switched_off_is_charged_nothing(
-    tmp_path: Path, prefect_server: None, state_home: Path
-) -> None:
-    """As a deployment starts it, which names its jurisdiction itself."""
-    from flows.prefect_flows import detailed_dhca
-
-    inputs = good_inputs()
-    thresholds = inputs.config["thresholds_p"]
-    inputs.config["thresholds_p"] = {level: of for level, of in thresholds.items() if "PR-" not in level}
-    params, data = inputs.write(tmp_path)
-    ledger = open_account(tmp_path)
-    settings = DetailedDhcaSettings(
-        params=str(params),
-        data=str(data),
-        out=str(tmp_path / "out"),
-        jurisdiction="pr",
-        account=ACCOUNT,
-        ledger=str(ledger.path),
-        run_id="switched-off-pr",
-        spine=False,
-    )
-    assert detailed_dhca(settings) is None
-    assert ledger.rows(ACCOUNT) == []
-    assert not (state_home / "runs/switched-off-pr").exists()
-    assert b"PR has no block, or config.json switches it off: skipped, nothing charged" in database_text()
-    reserved = RunDirectory(state_home / "runs/reserved-pr")
-    reserved.create()
-    (reserved / AUTHORIZATION).touch()
-    with pytest.raises(
-        Refused, match="may have been charged and its directory is kept"
-    ):  # its secret is not thrown away
-        detailed_dhca(settings.model_copy(update={"run_id": reserved.id}))
-    assert (reserved / AUTHORIZATION).exists()
-
-
-@pytest.mark.e2e
 @pytest.mark.parametrize("name", [".", "notes.txt", "us/notes.txt"])
 def test_das_run_loses_nothing_that_is_there(
     run_refused: Refuse, inputs: tuple[Path, Path], out: Path, name: str
@@ -432,9 +344,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> Callable[..., 
         return taken
 
     taken: list[Any] = []
-    monkeypatch.setattr("flows.prefect_flows.detailed_dhca", taken.append)
-    monkeypatch.setattr("flows.execution.run.start_workers", lambda _settings: None)
-    monkeypatch.setattr("flows.commands.runner.temporary_server", nullcontext)
+    monkeypatch.setattr("tests.systems.in_process.flow", taken.append)
     return keep
 
 

@@ -1,4 +1,4 @@
-"""`das sdhc` as a person types it: validated, run by Prefect on Dask, checked, shown, its truth and its errors."""
+"""`das sdhc` as a person types it: validated, run, checked, shown, its truth and its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flows.frames import read_release
 from tests.flows.conftest import Das, Refuse
 from tests.packages import validate_package
 
-pytestmark = pytest.mark.usefixtures("shared_cluster")
+pytestmark = pytest.mark.usefixtures("stages_here")
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,6 @@ def inputs(tmp_path: Path, made: Country, das: Das) -> tuple[Path, Path]:
     return write_configuration(tmp_path / "config.json", configuration(["09", "44"], budget="1")), data
 
 
-@pytest.mark.e2e
-@pytest.mark.usefixtures("prefect_server")
 def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     config, data = inputs
     assert das("sdhc", "validate", *inputs)[0] == 0

@@ -145,7 +145,7 @@ def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
 
 
 def test_das_tda_from_synthetic_records_to_truth(
-    tmp_path: Path, data: Path, das: Das, refused: Refuse, shared_cluster: None
+    tmp_path: Path, data: Path, das: Das, refused: Refuse, stages_here: None
 ) -> None:
     def answer(*words: object, expected: int = 0) -> Any:
         code, out, _ = das(*words, "--json")

@@ -13,7 +13,7 @@ from top_down_inputs import damage
 
 from tests.flows.conftest import Das, Refuse
 
-pytestmark = pytest.mark.usefixtures("shared_cluster")
+pytestmark = pytest.mark.usefixtures("stages_here")
 
 # The words of a command, with EX for a folder of good inputs, and which of them is no file.
 INPUTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from io import BytesIO, TextIOWrapper
@@ -17,7 +17,6 @@ import e2e_runs
 import pytest
 import toy_system
 import typer
-from dhca_inputs import HERE
 
 from flows import cli
 from flows.execution.systems import SYSTEMS, all_data_files
@@ -30,14 +29,6 @@ from tests.systems import in_process
 from tests.systems.cases import CASES, Case
 
 ACCOUNT = "account"
-NO_CLUSTER = {  # what starts a server or a cluster: what it is replaced by
-    "flows.commands.options.start_fork_server": lambda *_: None,
-    "flows.commands.options.start_server": lambda *_: None,
-    "flows.commands.runner.temporary_server": nullcontext,
-    "flows.execution.run.start_workers": lambda *_: None,
-    "flows.execution.cluster.open_cluster": lambda *_: nullcontext(),
-    "tasks.lifecycle.workers.Workers": lambda *_, **__: HERE,
-}
 
 
 def every(*, but: str = "") -> pytest.MarkDecorator:
@@ -57,11 +48,8 @@ def alike() -> Iterator[None]:
         init(self, *given, input_digest="", **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, instead in NO_CLUSTER.items():
-            patch.setattr(name, instead)
         patch.setitem(SYSTEMS, "toy", toy_system.TOY)
-        for name, system in SYSTEMS.items():
-            patch.setitem(SYSTEMS, name, replace(system, flow="tests.systems.in_process:flow"))
+        in_process.patch_flows(patch)
         patch.setattr(cli.app, "registered_groups", [*cli.app.registered_groups])
         cli._group("toy", cli.RELEASE, "A toy.", **{each: made(toy_system.COMMANDS) for each, made in COMMANDS.items()})
         typer.main.get_command.cache_clear()  # type: ignore[attr-defined]  # tests/conftest.py caches it

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dhca_inputs import HERE
 
 from flows.execution.runner import InProcess
 from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.systems import SYSTEMS
 from tasks.errors import all_or_none
 from tasks.lifecycle.commit import check_out, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.run_directory import locked
 
+NO_CLUSTER = {  # what starts a server or a cluster: what it is replaced by
+    "flows.commands.options.start_fork_server": lambda *_: None,
+    "flows.commands.options.start_server": lambda *_: None,
+    "flows.commands.runner.temporary_server": nullcontext,
+    "flows.execution.run.start_workers": lambda *_: None,
+    "flows.execution.cluster.open_cluster": lambda *_: nullcontext(),
+    "tasks.lifecycle.workers.Workers": lambda *_, **__: HERE,
+}
 before_stage: list[Callable[[str], None]] = []  # what is told of each stage before it runs
+
+
+def patch_flows(patch: pytest.MonkeyPatch) -> None:
+    """Have commands run their stages in this process."""
+    for name, instead in NO_CLUSTER.items():
+        patch.setattr(name, instead)
+    for name, system in SYSTEMS.items():
+        patch.setitem(SYSTEMS, name, replace(system, flow=f"{__name__}:flow"))
 
 
 class Stages(InProcess[Any]):

@@ -91,8 +91,9 @@ def test_keys_references_codes_and_bytes_hold(finished: Finish, case: Case) -> N
     """DuckDB finds the rows that pandas does, by nothing but the files and the delimiter of the description."""
     release = finished(case).release
     found = {one.name: one for one in read_package(release, read_manifest(release)["files"])}
+    rows_by_name = {name: rows_of(release, table) for name, table in found.items()}
     for name, table in found.items():
-        rows = rows_of(release, table)
+        rows = rows_by_name[name]
         places = [str(release / path) for path in table.paths]
         with duckdb.connect() as database:
             read = database.read_csv(places, sep=table.delimiter) if table.is_text else database.read_parquet(places)
@@ -103,7 +104,7 @@ def test_keys_references_codes_and_bytes_hold(finished: Finish, case: Case) -> N
             if column.codes and column.type == "string":
                 assert set(rows[column.name].unique()) <= set(column.codes), (name, column.name)
         for reference in table.references:
-            keys = rows_of(release, found[reference.table])[list(reference.key)].astype(str)
+            keys = rows_by_name[reference.table][list(reference.key)].astype(str)
             own = rows[list(reference.columns)].astype(str)
             own = own[(own != "").all(axis=1)]
             assert set(own.itertuples(index=False, name=None)) <= set(keys.itertuples(index=False, name=None))

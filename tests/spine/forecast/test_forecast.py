@@ -176,7 +176,7 @@ def test_units_of_real_runs_have_the_predicted_errors_in_law() -> None:
 
 
 def test_the_best_shares_are_better_hold_the_sum_and_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "ITERATIONS", 4)
+    monkeypatch.setattr(search, "ITERATIONS", 2)
     forecast, start = PersonsForecast(_stand_in()), weights_of(SHARES)
     quantities = np.array(forecast.quantities)
 

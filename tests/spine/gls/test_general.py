@@ -39,11 +39,11 @@ def products(draw: st.DrawFn) -> tuple[Product, list[str]]:
     """One to three axes, some with nested recodes of equal or unequal parts, one perhaps closed; and query groups."""
     axes, recodes, names = [], [], []
     for name in "abc"[: draw(st.integers(1, 3))]:
-        size = draw(st.integers(2, 6))
+        size = draw(st.integers(2, 4))
         axes.append(axis(name, size))
         part, names_ = np.arange(size), [name]
         for number in range(draw(st.integers(0, 2))):
-            merge = draw(st.lists(st.integers(0, 2), min_size=6, max_size=6))
+            merge = draw(st.lists(st.integers(0, 2), min_size=4, max_size=4))
             part = np.unique(np.array(merge)[part], return_inverse=True)[1]  # not sorted: parts need not be intervals
             names_.append(f"{name}{number}")
             recodes.append(Recode(names_[-1], name, tuple(part.tolist())))

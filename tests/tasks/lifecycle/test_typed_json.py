@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
@@ -129,6 +129,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(RECORDS)
+@settings(max_examples=20)  # each with all kinds
 @pytest.mark.ci
 def test_every_kind_of_value_comes_back_exactly(tmp_path_factory: pytest.TempPathFactory, value: Record[Model]) -> None:
     path = tmp_path_factory.getbasetemp() / "value"

@@ -517,8 +517,9 @@ def test_accuracy_judges_by_the_margins_of_a_release(tmp_path: Path, made: Count
     tables = {table.name: table for table in read_package(release, read_manifest(release)["files"])}
     expected = [each.name for each in tables.values() if each.with_role("margin") and not each.twin]
     assert list(dict.fromkeys(errors["TABLE"])) == expected != []
+    read = {name: pd.read_parquet(release / tables[name].paths[0]) for name in expected}
     for found in errors.to_dict("records"):
-        rows = pd.read_parquet(release / tables[found["TABLE"]].paths[0])
+        rows = read[found["TABLE"]]
         for name, code in (part.split(" ") for part in found["ROW"].split(", ")):
             rows = rows[rows[name] == code]
         assert found["COUNTS"] == len(rows)

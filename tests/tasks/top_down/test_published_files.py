@@ -495,7 +495,7 @@ def test_totals_of_2020_add_up() -> None:
 
 
 def test_the_command(
-    tmp_path: Path, sample: Path, shared_cluster: None, state_home: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sample: Path, stages_here: None, state_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     totals, out = sample / "exact/states.csv", tmp_path / "out"
     assert das("tda", "inventory", sample / "exact/nmf", "--json") == 0

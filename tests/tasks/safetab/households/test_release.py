@@ -20,6 +20,7 @@ from dhcb_inputs import (
     HouseholdInputs,
     configuration,
     households,
+    only,
     release,
     released,
     stage_here,
@@ -126,7 +127,8 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
 ) -> None:
     """Tract, county and place are the same blocks; one lacks a table: it can give the other, and has no estimate."""
     blocks = [BLOCKS[0], *(("01", "003", "000100", f"100{number}", "00700", "9999") for number in range(2))]
-    changes = {f"privacy_budget_h_{only_one}": 0, "privacy_defn": definition}
+    levels = only("2_tract", "2_county", "2_place")
+    changes = {**levels, f"privacy_budget_h_{only_one}": 0, "privacy_defn": definition}
     inputs = HouseholdInputs(
         blocks=blocks, households=households(90, 4, blocks), config=configuration(state_filter_us=["01"], **changes)
     )
@@ -194,8 +196,8 @@ def test_estimates_are_unbiased_and_their_margins_cover_where_more_was_measured(
 @pytest.mark.ci
 def test_estimates_of_very_large_budgets_are_the_counts(tmp_path: Path, large: str, definition: str) -> None:
     """Noise without a variance in floats, in both tables or in one: nothing fails after the charge."""
-    changes: dict[str, object] = {"privacy_defn": definition}
-    for name in configuration():
+    changes: dict[str, object] = {"privacy_defn": definition, **only("_county", "_place")}
+    for name in set(BUDGETS) - changes.keys():
         if name.startswith(f"privacy_budget_h_{large}"):
             changes[name] = 10**5  # the noise of 150,000 is refused
     inputs = HouseholdInputs(households=households(60), config=configuration(**changes))
@@ -215,7 +217,7 @@ def test_estimates_of_very_large_budgets_are_the_counts(tmp_path: Path, large: s
 @pytest.mark.ci
 def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(tmp_path: Path) -> None:
     """Its estimate moves with its parts' counts; a part without a table says nothing of the sum."""
-    everything = HouseholdInputs(households=households(200))
+    everything = HouseholdInputs(config=configuration(**only("_state")))
     run, _ = stage_here(tmp_path, everything, "all", estimates=True)
     level = Level("STATE", 1)
     sums = {
@@ -239,8 +241,7 @@ def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(
 
 @pytest.mark.parametrize("codes", [5, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_manifest_says_how_many_groups_of_each_kind_a_household_is_in(tmp_path: Path, codes: int) -> None:
-    inputs = HouseholdInputs()
-    inputs.config["max_race_codes"] = codes
+    inputs = HouseholdInputs(config=configuration(max_race_codes=codes, **NATION_AND_COUNTIES))
     _, staged = stage_here(tmp_path, inputs)
     levels = json.loads((staged / "manifest.json").read_text())["levels"]
     parts = {(level["stability_parts"]["race"], level["stability_parts"]["ethnicity"]) for level in levels.values()}
@@ -249,7 +250,8 @@ def test_the_manifest_says_how_many_groups_of_each_kind_a_household_is_in(tmp_pa
 
 @pytest.mark.ci
 def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
-    _, staged = stage_here(tmp_path, HouseholdInputs(households=households(200)), "run", estimates=True)
+    inputs = HouseholdInputs(config=configuration(**NATION_AND_COUNTIES))
+    _, staged = stage_here(tmp_path, inputs, "run", estimates=True)
     assert not faults(staged)
     path = staged / "parquet/estimates/t3/T03002/county-2.parquet"
     table = pq.read_table(path)

@@ -17,6 +17,7 @@ from dhca_inputs import HERE, Inputs, people, validate
 from dhcb_inputs import (
     BLOCKS,
     BUDGETS,
+    NATION_AND_COUNTIES,
     REFUSALS,
     HouseholdInputs,
     configuration,
@@ -39,6 +40,7 @@ from tasks.safetab.households.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURI
 from tasks.safetab.levels import Level
 
 GROUP = ("01", "STATE", "1001", "4")
+FEW = configuration(**NATION_AND_COUNTIES)
 
 
 def errors(findings: list[Finding]) -> list[Finding]:
@@ -229,12 +231,14 @@ def test_totals_of_a_release_are_those_of_its_text(tmp_path: Path, dhca: Path) -
     totals = [
         tuple(line.split("|")) for path in sorted(dhca.glob("t1/*.csv")) for line in path.read_text().splitlines()[1:]
     ]
-    of_text = truth_here(tmp_path / "text", *HouseholdInputs(totals=totals).write(tmp_path / "text"))  # type: ignore[arg-type]
-    inputs = HouseholdInputs(totals=[("01", "STATE", "9876", "4")]).write(tmp_path / "release")
+    of_text = truth_here(tmp_path / "text", *HouseholdInputs(config=FEW, totals=totals).write(tmp_path / "text"))  # type: ignore[arg-type]
+    inputs = HouseholdInputs(config=FEW, totals=[("01", "STATE", "9876", "4")]).write(tmp_path / "release")
     of_release = truth_here(tmp_path / "release", *inputs, totals=str(dhca))
     assert released(of_text) == released(of_release)
     assert released(of_text)
-    below = truth_here(tmp_path / "below", *HouseholdInputs().write(tmp_path / "below"), totals=str(dhca.parent))
+    below = truth_here(
+        tmp_path / "below", *HouseholdInputs(config=FEW).write(tmp_path / "below"), totals=str(dhca.parent)
+    )
     assert released(below) == released(of_release)
     manifests = [json.loads((place / "manifest.json").read_text())["totals"] for place in (of_text, of_release)]
     assert [each["from"] for each in manifests] == ["declared by the curator", "truth-us"]
@@ -242,12 +246,12 @@ def test_totals_of_a_release_are_those_of_its_text(tmp_path: Path, dhca: Path) -
 
 @pytest.mark.ci
 def test_totals_in_parquet_are_those_of_their_text(tmp_path: Path) -> None:
-    params, data = HouseholdInputs().write(tmp_path / "a")
+    params, data = HouseholdInputs(config=FEW).write(tmp_path / "a")
     of_text = released(truth_here(tmp_path / "a", params, data))
     text = data / "pop-group-totals.txt"
     lines = [line.split("|") for line in text.read_text().splitlines()]
     for name, number, coded in (("text", str, False), ("numbers", int, False), ("coded", int, True)):
-        params, data = HouseholdInputs().write(tmp_path / name)
+        params, data = HouseholdInputs(config=FEW).write(tmp_path / name)
         (data / "pop-group-totals.txt").unlink()
         columns = dict(zip(lines[0], zip(*lines[1:], strict=True), strict=True))
         table = pa.table({**columns, "COUNT": [number(each) for each in columns["COUNT"]]})

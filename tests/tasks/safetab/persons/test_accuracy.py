@@ -86,12 +86,12 @@ def repeated(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
     return repeat(example, tmp_path_factory.mktemp("accuracy"), RUNS)
 
 
-def release(example: Path, place: Path, number: int) -> Path:
+def release(example: Path, place: Path, number: int, *, estimates: bool) -> Path:
     """The files of a run with one of these secrets."""
     run = new_run(place, f"run-{number}")
     fixed_secret(run, number)
     as_repeated: dict[str, object] = {"region": "us", "coterminous": True, "coterminous_list": None}
-    runner = SameNoise(as_repeated, settings_of(run, example, estimates=True), before="commit")
+    runner = SameNoise(as_repeated, settings_of(run, example, estimates=estimates), before="commit")
     runner.run()
     return runner.staged
 
@@ -143,9 +143,10 @@ def hold_against_files(report: Report, example: Path, place: Path) -> None:
         with open(example / f"params/{name}-characteristic-iterations.txt", encoding="utf-8") as file:
             rows = list(csv.DictReader(file, delimiter="|"))
         detailed_only |= {row["ITERATION_CODE"] for row in rows if row["DETAILED_ONLY"] == "True"}
-    places = [release(example, place, number) for number in range(report.accuracy.runs)]
-    hold_against_manifests(report, places)
     kinds = sorted(set(report.errors["OF"]))
+    runs = range(report.accuracy.runs)
+    places = [release(example, place, number, estimates="estimate" in kinds) for number in runs]
+    hold_against_manifests(report, places)
     released = [errors_of(each, truth, detailed_only, of) for each in places for of in kinds]
     expected = dict(iter(pd.concat(released).groupby(KEY)))
     table = report.errors[report.errors["SIZE"] != ALL]
