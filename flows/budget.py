@@ -6,11 +6,8 @@ import os
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn, cast
-
-import numpy as np
 
 from privacy.noise.exact import Exact, exact, whole
 from privacy.noise.laws import UNITS, Definition, Law, law
@@ -21,8 +18,7 @@ from privacy.noise.sampler import check_law
 if TYPE_CHECKING:
     import pandas as pd
 
-
-MOST_GROUPS = 1 << 24  # groups in one call: their index and counts take a GB
+    from flows.counted_groups import Records
 
 
 class BudgetSpent(ValueError):
@@ -115,7 +111,7 @@ class Budget:
 
     def measure(
         self,
-        counts: pd.Series[int] | pd.DataFrame,
+        counts: pd.Series[int] | Records,
         amount: Exact | None = None,
         *,
         stability: int,
@@ -133,7 +129,8 @@ class Budget:
         Parameters
         ----------
         counts
-            confidential: a series of non-negative whole numbers or, with `by`, a frame of records, one per row.
+            confidential: a series of non-negative whole numbers or, with `by`, records, one per row: a pandas frame, an
+            Arrow table or the path of a Parquet file, which is read a part at a time.
         amount
             the spend of the call, in rho or epsilon: the noise is that of `law(definition, amount, stability)`.
         stability
@@ -142,7 +139,7 @@ class Budget:
         margin
             in place of the amount: the largest margin of error of a count; `law_within` returns its cost.
         by
-            columns of the frame, each with its possible values. These are declared, not looked up: groups without a
+            columns of the records, each with its possible values. These are declared, not looked up: groups without a
             record are counted too, and a record with any other value is in no group. A missing value counts as another
             value, unless None is declared.
         confidence
@@ -184,67 +181,23 @@ class Budget:
         return found
 
 
-def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[Any]] | None) -> pd.Series[int]:
+def _counted(counts: pd.Series[int] | Records, by: Mapping[str, Collection[Any]] | None) -> pd.Series[int]:
     """Return the counts to measure: the given ones, or the numbers of records in each declared group."""
     import pandas as pd
 
-    if by is None:
-        if not isinstance(counts, pd.Series):
-            raise ValueError("counts are a pandas series; of a frame of records, name the groups: by={column: values}")
-        if counts.name in ("count", "proportion"):
-            raise ValueError(
-                f"the series is named {counts.name!r}, as that of value_counts(), whose index says which values "
-                "somebody has, and their order: count with measure(frame, …, by={column: values}), or rename a series "
-                "whose index is public"
-            )
-        return counts
-    _check_groups(by)
-    if not isinstance(counts, pd.DataFrame):
-        raise ValueError("groups are of a frame of records: measure(frame, …, by={column: values})")
-    columns = list(counts.columns)
-    if wrong := [name for name in by if columns.count(name) != 1]:
-        there = f"{columns.count(wrong[0])} columns" if wrong[0] in columns else "no column"
-        raise ValueError(f"the frame has {there} {wrong[0]!r:.80}; it has {', '.join(map(str, columns)):.200}")
-    declared = [pd.Index(list(values), name=name) for name, values in by.items()]
-    if twice := [each.name for each in declared if each.has_duplicates]:
-        raise ValueError(f"of the values declared of {twice[0]!r:.80} one is there twice")
-    groups = pd.MultiIndex.from_product(declared) if len(declared) > 1 else declared[0]
-    number, inside = np.zeros(len(counts), np.int64), np.ones(len(counts), bool)
-    for each in declared:
-        _check_type(each, counts[each.name])
-        own = each.get_indexer(pd.Index(counts[each.name]))
-        number, inside = number * len(each) + own, inside & (own >= 0)
-    return pd.Series(np.bincount(number[inside], minlength=len(groups)), groups)
+    if by is not None:
+        from flows.counted_groups import count_groups
 
-
-def _check_groups(by: Mapping[str, Collection[Any]]) -> None:
-    """Raise ValueError unless groups are declared as columns with their values, and are not too many."""
-    example = 'by={"sex": ["f", "m"]}'
-    if not isinstance(by, Mapping) or not by:
-        raise ValueError(f"by is a dict of columns, each with the values that it can have: {example}")
-    for name, values in by.items():
-        if not isinstance(values, Collection) or isinstance(values, str) or not len(values):
-            raise ValueError(f"by has no list of the values that {name!r:.80} can have: {example}")
-    if (groups := prod(map(len, by.values()))) > MOST_GROUPS:
-        raise ValueError(f"by declares {groups:,} groups; at most {MOST_GROUPS:,}")
-
-
-def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
-    """Raise ValueError if declared values and a column have different types: no record would match them.
-
-    This depends on the types of columns only, never on the records.
-    """
-    import pandas as pd
-
-    of_column = column.dtype.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
-    kinds = [
-        "numbers" if pd.api.types.is_numeric_dtype(kind) else "times" if kind.kind in "mM" else "text"
-        for kind in (declared.dtype, of_column)
-    ]
-    if kinds[0] != kinds[1]:
+        return count_groups(counts, by)
+    if not isinstance(counts, pd.Series):
+        raise ValueError("counts are a pandas series; of records, name the groups: by={column: values}")
+    if counts.name in ("count", "proportion"):
         raise ValueError(
-            f"the values declared of {declared.name!r:.80} are {kinds[0]}, its column's type is {kinds[1]}: convert one"
+            f"the series is named {counts.name!r}, as that of value_counts(), whose index says which values "
+            "somebody has, and their order: count with measure(frame, …, by={column: values}), or rename a series "
+            "whose index is public"
         )
+    return counts
 
 
 def _decimal(amount: Fraction) -> str:

@@ -8,9 +8,8 @@ from functools import partial
 gc.disable()  # imports make objects that are never freed
 
 import distributed.nanny  # noqa: E402, F401
-import pandas  # noqa: E402, F401
+import pandas  # noqa: E402, F401  pyarrow imports it for its first array from Python values
 import pyarrow.parquet  # noqa: E402, F401
-import scipy.sparse  # noqa: E402, F401
 
 import tasks.lifecycle.workers  # noqa: E402, F401
 from tasks.lifecycle.process import end_with_parent  # noqa: E402

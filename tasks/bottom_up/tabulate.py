@@ -92,13 +92,13 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
     counted_records.count_chunk(run / COUNTS, source, number, partial(encode, source.declared))
 
 
-def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check records; return the cells of those without a fault, and their steps."""
+def encode(declared: DeclaredHistogram, checks: RowChecks) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Check records; return the cells of those without a fault, and their steps, None where each has one."""
     weight, cell = declared.form.weight, checks.cells(declared.histogram, declared.coordinates)
-    steps = np.ones(len(checks.rows), np.int64)
-    if weight:
-        steps = checks.columns[weight.column].where(partial(weight_steps, weight), np.int64)
-        checks.fault("weights that are not numbers from 0 to the declared most", weight.column, steps < 0)
+    if weight is None:
+        return cell[checks.good], None
+    steps = checks.columns[weight.column].where(partial(weight_steps, weight), np.int64)
+    checks.fault("weights that are not numbers from 0 to the declared most", weight.column, steps < 0)
     return cell[checks.good], steps[checks.good]
 
 

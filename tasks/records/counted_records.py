@@ -18,6 +18,7 @@ from tasks.records.record_digests import Sums
 from tasks.records.records import RecordFile, RowChecks, read_chunk, report_of
 
 Ints: TypeAlias = NDArray[np.int64]
+DENSE = 4  # keys for each record up to which they are counted in an array
 
 
 def count_chunk(
@@ -41,16 +42,32 @@ def count_chunk(
     report = report_of(chunk, 0, 0, [])
     if table is not None:
         checks = RowChecks(file, table, states)
-        keys, times = encode(checks)
-        if times is None:
-            keys, counts = np.unique(keys, return_counts=True)
-        else:
-            keys, place = np.unique(keys, return_inverse=True)
-            counts = np.zeros(len(keys), np.int64)
-            np.add.at(counts, place, times)
+        keys, counts = _count(*encode(checks))
         save_arrays(path.with_suffix(""), {"key": keys, "count": counts})
         report = report_of(chunk, len(table), checks.left_out, checks.findings, sum_up(keys, counts))
     save_object(path, report)
+
+
+def _count(keys: Ints, times: Ints | None) -> tuple[Ints, Ints]:
+    """Return the distinct keys, ascending, and how often each occurs; times: how often each record counts, None: once.
+
+    Keys below a few times the number of records are counted in an array of all of them, a thirtieth of a sort's time;
+    it leaves out keys of times 0.
+    """
+    if len(keys) and keys.max() < DENSE * len(keys):
+        counts = np.bincount(keys) if times is None else _sums(keys, times, int(keys.max()) + 1)
+        found = np.flatnonzero(counts)
+        return found, counts[found]
+    if times is None:
+        return np.unique(keys, return_counts=True)
+    found, place = np.unique(keys, return_inverse=True)
+    return found, _sums(place, times, len(found))
+
+
+def _sums(place: Ints, times: Ints, places: int) -> Ints:
+    sums = np.zeros(places, np.int64)
+    np.add.at(sums, place, times)
+    return sums
 
 
 def load_counted(folder: Path, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:

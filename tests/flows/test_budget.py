@@ -6,19 +6,25 @@ import copy
 import doctest
 import os
 import pickle
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import das_flows as das
 from flows import budget as module
+from flows import counted_groups
 
 SERIES = pd.Series({"north": 412, "south": 398})
 NOT_WHOLE = (1.5, "1.5", True, 1.0)
@@ -115,6 +121,52 @@ def test_a_missing_value_counts_where_none_is_declared() -> None:
         assert wide.measure(records, 10**4, stability=1, by={column: [value]})["count"].tolist() == [1]
     assert wide.measure(records, 10**4, stability=1, by={"sex": ["f", None]})["count"].tolist() == [1, 2]
     assert wide.measure(records, 10**4, stability=1, by={"age": [1, 2, None]})["count"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["frame", "table", "parquet", "coded"])
+def test_records_of_every_kind_are_counted_alike_block_by_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Blocks are of three records, row groups of four: their dictionaries differ, and so do the values they miss."""
+    monkeypatch.setattr(counted_groups, "BLOCK", 3)
+    days = [None if at % 5 == 3 else pd.Timestamp(2020, 4, 1 + at % 3) for at in range(40)]
+    columns = {
+        "sex": ["f", None, "m", "x"] * 10,
+        "age": [None if at > 30 else at % 4 for at in range(40)],
+        "in": [[True, False, None][at % 3] for at in range(40)],
+        "day": days,
+        "unread": [[at] for at in range(40)],
+    }
+    table = pa.table({**columns, "age": pa.array(columns["age"], pa.int64())})
+    path = tmp_path / "records.parquet"
+    coded = table.set_column(0, "sex", table["sex"].dictionary_encode())
+    pq.write_table(coded if kind == "coded" else table, path, row_group_size=4)
+    records = {"frame": table.to_pandas(), "table": table, "parquet": path, "coded": str(path)}[kind]
+    wide = das.Budget(zcdp=10**6)
+    for by in (
+        {"sex": ["m", None, "f"], "age": [2, None, 7, 0]},
+        {"age": [3, 1]},
+        {"day": [None, days[1]], "sex": ["x"]},
+        {"in": [True, False], "age": [0, 1, 2, 3, None]},
+    ):
+        if kind == "frame" and "in" in by:
+            continue  # to pandas a column of truth values that misses one is text
+        records_by_group = Counter(zip(*(columns[name] for name in by), strict=True))
+        expected = [records_by_group[group] for group in product(*by.values())]
+        assert wide.measure(records, 10**3, stability=1, by=by)["count"].tolist() == expected
+
+
+def test_a_file_of_records_is_refused_as_a_frame_is(tmp_path: Path) -> None:
+    path = tmp_path / "records.parquet"
+    path.write_text("sex\nf\n")
+    budget = das.Budget(zcdp="1")
+    with pytest.raises(ValueError, match="cannot be read as a Parquet file"):
+        budget.measure(path, "1", stability=1, by={"sex": ["f"]})
+    pq.write_table(pa.table({"sex": ["f"], "age": [1]}), path)
+    for by, message in (({"race": ["1"]}, "no column 'race'; it has sex, age"), ({"age": ["1"]}, "type is numbers")):
+        with pytest.raises(ValueError, match=message):
+            budget.measure(path, "1", stability=1, by=by)
+    assert budget.spent == 0
 
 
 @pytest.mark.parametrize(
