@@ -22,7 +22,7 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort

@@ -1,0 +1,191 @@
+"""What tables/ of a release has: its published tables again, tidy, one comma-separated file and one Parquet a level.
+
+A row has its region by id and name, its group or category by code and in words, its count and its margin. All of it
+follows from the other files of the release and from the system's Description. tidy_rows.py writes and checks the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from tasks.releases.datapackage import Resource, resources_of
+from tasks.releases.description import FOLDER, PLACEHOLDER, Column, Description, Table, Tidy, fill
+from tasks.releases.manifest import file_names
+from tasks.releases.received import path_in
+
+STATISTIC = "statistic"  # the name of a sum, where rows are named sums of cells
+REGION_KEY = ("REGION_TYPE", "REGION_ID")  # of the table of names
+Words = Mapping[tuple[str, ...], str]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A text table of the release with a text for each key; kind: the type of region, where ids alone are looked up."""
+
+    file: str
+    keys: tuple[str, ...]
+    text: str
+    kind: str = ""
+
+    def read(self, release: Path) -> Words:
+        """Return the texts by their keys; none of a release without the file."""
+        if not (release / self.file).exists():
+            return {}
+        columns = dict.fromkeys([*self.keys, self.text], pa.string())
+        read = pa.csv.read_csv(
+            path_in(release, self.file),
+            parse_options=pa.csv.ParseOptions(delimiter="|", quote_char=False),
+            convert_options=pa.csv.ConvertOptions(column_types=columns, include_columns=[*columns]),
+        )
+        *keys, texts = (read[name].to_pylist() for name in columns)
+        found = dict(zip(zip(*keys, strict=True), texts, strict=True))
+        if not self.kind:
+            return found
+        return {key[1:]: text for key, text in found.items() if key[0].rpartition("-")[2] == self.kind}
+
+
+@dataclass(frozen=True)
+class TidyColumn:
+    """A column of a tidy table.
+
+    sources: the columns of the release's table that it is made of, and `{name}` for a placeholder in its files' names.
+    words: the text for their values, which a Listing has in the release; None where the source's values are kept.
+    """
+
+    column: Column
+    sources: tuple[str, ...]
+    words: Words | Listing | None = None
+
+
+@dataclass(frozen=True)
+class TidyFile:
+    """All that a worker needs to make a table of tables/ from the other files of a release.
+
+    text, parquet: its files. sources: those of its table, each with the names in their placeholders.
+    cells: the file with the cells that each named sum has, if the rows are named sums of cells; estimates: the file
+    with margins and estimates of these sums, by source; digits: the last ones of geounits that are their codes, if
+    not all are.
+    """
+
+    text: str
+    parquet: str
+    sources: tuple[tuple[str, Mapping[str, str]], ...]
+    columns: tuple[TidyColumn, ...]
+    cells: str = ""
+    estimates: Mapping[str, str] = field(default_factory=dict)
+    digits: int = 0
+
+
+def with_tidy(description: Description) -> Description:
+    """Return the description of a release that has its tables in tables/ too."""
+    tables = (_tidy_table(description, table, table.tidy) for table in description.tables if table.tidy)
+    return replace(description, tables=(*description.tables, *tables))
+
+
+def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
+    columns = _columns(description, tidy.columns or table.columns, tidy)
+    kept = {source: each.column.name for each in columns if each.words is None for source in each.sources}
+    key = tuple(kept.get(name, "") for name in (*(f"{{{part}}}" for part in tidy.parts), *(tidy.key or table.key)))
+    return Table(
+        f"{table.title}, with names",
+        tuple(each.column for each in columns),
+        text=f"{FOLDER}/{tidy.path}.csv",
+        parquet=f"{FOLDER}/{tidy.path}.parquet",
+        delimiter=",",
+        key=("*",) if table.key == ("*",) else key,
+        dependent=table.dependent,
+    )
+
+
+def tidy_files(release: Path, description: Description) -> list[TidyFile]:
+    """Return the tables of tables/ that follow from the other files of a release."""
+    resources = resources_of(release, description, file_names(release))
+    return [_tidy_file(description, each, resources, each.tidy) for each in resources if each.tidy and not each.twin]
+
+
+def _tidy_file(description: Description, resource: Resource, others: Sequence[Resource], tidy: Tidy) -> TidyFile:
+    path, sources = f"{FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
+    columns = _columns(description, tidy.columns or resource.columns, tidy)
+    cells, estimates = "", {}
+    if resource.sums:
+        cells = next(each.paths[0] for each in others if each.name == resource.sums)
+        of = [each for each in others if each.of == resource.name and each.twin == "" and not each.is_text]
+        at = {tuple(where.items()): file for each in of for file, where in each.files()}
+        estimates = {file: at[key] for file, where in sources if (key := tuple(where.items())) in at}
+        columns = [each for each in columns if estimates or not each.column.optional]
+    digits = resource.columns[0].digits
+    return TidyFile(f"{path}.csv", f"{path}.parquet", sources, tuple(columns), cells, estimates, digits)
+
+
+def _columns(description: Description, columns: Sequence[Column], tidy: Tidy) -> list[TidyColumn]:
+    """Return the columns of a tidy table, in order: where, of whom, what, how many. columns: of its table or file."""
+    made = [_fixed("table", "code", "the table", tidy.table)]
+    for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):
+        titles = _texts(description.names.get(name, {}))
+        made.append(TidyColumn(Column(name, "text", f"the {name}"), (f"{{{name}}}",), titles))
+    shown = [column for column in columns if column.name not in tidy.left_out]
+    for column in (column for column in shown if not column.role):
+        made += _keys(description, column, tidy)
+        if tidy.cells[-1:] == (column.name,):
+            words = Column("category", "text", f"{tidy.by or 'what is counted'}, in words")
+            made.append(TidyColumn(words, tidy.cells, tidy.rows))
+    if tidy.rows and not tidy.cells:
+        made.append(_fixed("category", "text", "what is counted, in words", tidy.rows[()]))
+    made.append(_fixed("unit", "text", "what is counted", tidy.unit))
+    return made + [TidyColumn(_plain(column, role=column.role), (column.name,)) for column in shown if column.role]
+
+
+def _fixed(name: str, unit: str, meaning: str, text: str) -> TidyColumn:
+    return TidyColumn(Column(name, unit, meaning), (), {(): text})
+
+
+def _texts(words: Mapping[str, str]) -> Words | Listing | None:
+    return {(code,): text for code, text in words.items()} or None
+
+
+def _plain(column: Column, **changes: Any) -> Column:
+    """Return a column of a table under the name that users see, without what holds in its table alone."""
+    name = column.frame or column.name
+    return replace(
+        Column(name, column.unit, column.meaning, type=column.type, optional=column.optional, whole=column.whole),
+        **changes,
+    )
+
+
+def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[TidyColumn]:
+    """Yield the code, or the number, of a key, and its name or words if it has some."""
+    code = _plain(column)
+    if tidy.cells == (column.name,):  # the words are the category
+        yield TidyColumn(replace(code, name="category_code"), (column.name,))
+        return
+    named = _listing(description, column)
+    sources, words = named or ((column.name,), _texts({} if column.name in REGION_KEY else column.codes))
+    stem = code.name.removesuffix("_code")
+    is_region = bool(column.region)
+    if words is not None and not is_region:
+        code = replace(code, name=f"{stem}_code")
+    yield TidyColumn(code, (column.name,))
+    if words is not None:
+        label = (column.names or f"{code.name}_name") if is_region else stem
+        words_of = replace(code, name=label, unit="text", meaning=f"{column.meaning}: its name", type="string")
+        yield TidyColumn(words_of, sources, words)
+
+
+def _listing(description: Description, column: Column) -> tuple[tuple[str, ...], Listing] | None:
+    """Return the columns by whose values a text is found for a column, and the table of the release that has it."""
+    for table in description.tables:
+        named = next((each.name for each in table.columns if each.role == "name"), "")
+        listing = Listing(table.text, table.key, named)
+        if named and table.key == REGION_KEY and column.region:
+            if column.region.startswith("{"):
+                return (column.region.strip("{}"), column.name), listing
+            return (column.name,), replace(listing, kind=column.region)
+        if named and table.key == (column.name,):
+            return (column.name,), listing
+    return None
