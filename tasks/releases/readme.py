@@ -70,18 +70,17 @@ def _reading(table: Resource) -> Iterator[str]:
     path = table.paths[0].removesuffix(".parquet")
     codes = [column.name for column in table.columns if column.type == "string" and column.unit == "code"]
     (count, *_) = [column.name for column in table.columns if column.role] or table.column_names[-1:]
-    python = ", ".join(f'"{name}": str' for name in codes)
-    r = ", ".join(f'"{name}" = "character"' for name in codes)
+    texts = fill(", ".join(f'"{name}" = "character"' for name in codes), 70).replace("\n", "\n" + " " * 23)
     yield (
         "pandas\n"
         "    import pandas as pd\n"
-        f'    table = pd.read_csv("{path}.csv", dtype={{{python}}})\n'
+        f'    table = pd.read_parquet("{path}.parquet")\n'
         f'    print(table.sort_values("{count}", ascending=False).head())'
     )
     yield (
         "R\n"
         f'    table <- read.csv("{path}.csv", check.names = FALSE,\n'
-        f"                      colClasses = c({r}))\n"
+        f"        colClasses = c({texts}))\n"
         f'    print(head(table[order(-table[["{count}"]]), ]))'
     )
     yield f"DuckDB\n    SELECT * FROM '{path}.parquet'\n    ORDER BY \"{count}\" DESC\n    LIMIT 5;"

@@ -89,7 +89,7 @@ def with_tidy(description: Description) -> Description:
 
 
 def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
-    columns = _columns(description, tidy.columns or table.columns, tidy)
+    columns = _columns(description, tidy.columns or table.columns, table.key, tidy)
     kept = {source: each.column.name for each in columns if each.words is None for source in each.sources}
     key = tuple(kept.get(name, "") for name in (*(f"{{{part}}}" for part in tidy.parts), *(tidy.key or table.key)))
     return Table(
@@ -111,7 +111,7 @@ def tidy_files(release: Path, description: Description) -> list[TidyFile]:
 
 def _tidy_file(description: Description, resource: Resource, others: Sequence[Resource], tidy: Tidy) -> TidyFile:
     path, sources = f"{FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
-    columns = _columns(description, tidy.columns or resource.columns, tidy)
+    columns = _columns(description, tidy.columns or resource.columns, resource.key, tidy)
     cells, estimates = "", {}
     if resource.sums:
         cells = next(each.paths[0] for each in others if each.name == resource.sums)
@@ -123,14 +123,18 @@ def _tidy_file(description: Description, resource: Resource, others: Sequence[Re
     return TidyFile(f"{path}.csv", f"{path}.parquet", sources, tuple(columns), cells, estimates, digits)
 
 
-def _columns(description: Description, columns: Sequence[Column], tidy: Tidy) -> list[TidyColumn]:
-    """Return the columns of a tidy table, in order: where, of whom, what, how many. columns: of its table or file."""
-    made = [_fixed("table", "code", "the table", tidy.table)]
+def _columns(description: Description, columns: Sequence[Column], key: Sequence[str], tidy: Tidy) -> list[TidyColumn]:
+    """Return the columns of a tidy table, in order: where, of whom, what, how many.
+
+    columns, key: of its table, or of a file of it.
+    """
+    made = [_fixed("table", "text", "the table", tidy.table)]
     for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):
         titles = _texts(description.names.get(name, {}))
         made.append(TidyColumn(Column(name, "text", f"the {name}"), (f"{{{name}}}",), titles))
-    shown = [column for column in columns if column.name not in tidy.left_out]
-    for column in (column for column in shown if not column.role):
+    shown = {column.name: column for column in columns if column.name not in tidy.left_out}
+    keys = {name for name, each in shown.items() if name in (tidy.key or key) or (key == ("*",) and not each.role)}
+    for column in (shown[name] for name in shown if name in keys):
         made += _keys(description, column, tidy)
         if tidy.cells[-1:] == (column.name,):
             words = Column("category", "text", f"{tidy.by or 'what is counted'}, in words")
@@ -138,7 +142,10 @@ def _columns(description: Description, columns: Sequence[Column], tidy: Tidy) ->
     if tidy.rows and not tidy.cells:
         made.append(_fixed("category", "text", "what is counted, in words", tidy.rows[()]))
     made.append(_fixed("unit", "text", "what is counted", tidy.unit))
-    return made + [TidyColumn(_plain(column, role=column.role), (column.name,)) for column in shown if column.role]
+    for column in (shown[name] for name in shown if name not in keys):
+        is_text = column.type == "string"
+        made += _keys(description, column, tidy) if is_text else [TidyColumn(_plain(column), (column.name,))]
+    return made
 
 
 def _fixed(name: str, unit: str, meaning: str, text: str) -> TidyColumn:
@@ -152,10 +159,8 @@ def _texts(words: Mapping[str, str]) -> Words | Listing | None:
 def _plain(column: Column, **changes: Any) -> Column:
     """Return a column of a table under the name that users see, without what holds in its table alone."""
     name = column.frame or column.name
-    return replace(
-        Column(name, column.unit, column.meaning, type=column.type, optional=column.optional, whole=column.whole),
-        **changes,
-    )
+    kept = {each: getattr(column, each) for each in ("type", "role", "whole", "optional")}
+    return Column(name, column.unit, column.meaning, **kept | changes)
 
 
 def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[TidyColumn]:
@@ -173,7 +178,7 @@ def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[Tidy
     yield TidyColumn(code, (column.name,))
     if words is not None:
         label = (column.names or f"{code.name}_name") if is_region else stem
-        words_of = replace(code, name=label, unit="text", meaning=f"{column.meaning}: its name", type="string")
+        words_of = Column(label, "text", f"{column.meaning}: its name", optional=column.optional)
         yield TidyColumn(words_of, sources, words)
 
 

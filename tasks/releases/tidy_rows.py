@@ -33,7 +33,9 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
     for path in (parquet, text):
         path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        as_parquet = stack.enter_context(pq.ParquetWriter(parquet, schema, compression="zstd"))
+        of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
+        as_parquet = pq.ParquetWriter(parquet, schema, compression="zstd", write_statistics=of_numbers)
+        stack.enter_context(as_parquet)
         as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=COMMAS))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
