@@ -22,7 +22,7 @@ NUMBERS = count_and_margin(
 def _table(title: str, name: str, *, counts: bool = False) -> Table:
     text, parquet = f"{name}.csv", f"parquet/{name}.parquet"
     tidy = Tidy(name, name.partition("-{")[0], "records")
-    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts, tidy=tidy)
+    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts, tidy=(tidy,))
 
 
 HISTOGRAM = _table("The histogram", "histogram", counts=True)

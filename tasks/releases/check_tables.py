@@ -79,7 +79,7 @@ def _check_names(files: Mapping[str, str], description: Description) -> Check:
         if found := description.table_of(name):
             table, _, names = found
             required |= {fill(pattern, names) for pattern in table.patterns}
-            required |= {f"{FOLDER}/{fill(table.tidy.path, names)}.parquet"} if table.tidy else set()
+            required |= {f"{FOLDER}/{fill(tidy.path, names)}.parquet" for tidy in table.tidy}
         elif name not in OF_ALL and not description.is_other(name):
             faults.append(f"{name} is not a file of such a release")
     faults += [f"{name} is missing" for name in sorted(required - set(files))]

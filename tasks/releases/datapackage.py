@@ -56,7 +56,7 @@ class Resource:
     level: the geographic level, in words. where: the names in the placeholders of its files. parts: for a table in
     several files, the names in the placeholders by which these differ.
     dependent: whether the noise of its rows is dependent. twin: the Parquet table with the same rows as this text.
-    tidy: how tables/ has it; not in datapackage.json.
+    tidy: the tables of tables/ that are made of it; not in datapackage.json.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Resource:
     dependent: bool = False
     noise: Sequence[Noise] = ()
     twin: str = ""
-    tidy: Tidy | None = field(default=None, compare=False)
+    tidy: tuple[Tidy, ...] = field(default=(), compare=False)
 
     def files(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield its files, each with the names that its path gives to its rows."""

@@ -88,8 +88,11 @@ class Tidy:
 
     path: its files there without their ends, with the placeholders of the table's own files but `parts`, whose names
     are a column of one file. table, unit, by: its name, what it counts, and the characteristic of its rows, in words.
+    level: the level of all rows, where no placeholder says it.
     cells, rows: the columns that say what a row counts, and the words for their values.
-    columns, key: the table's columns and key, where its files have cells of which the rows are sums.
+    columns, key: those that its rows are made from, where they are other than the table's; recoded: by such a column
+    the one of the table that it follows from, and its value for those of that one. only: the values of the rows that
+    it has. summed: whether rows with the same texts are added up.
     left_out: columns that tables/ has not.
     """
 
@@ -98,11 +101,15 @@ class Tidy:
     unit: str
     _: KW_ONLY
     by: str = ""
+    level: str = ""
     cells: tuple[str, ...] = ()
     rows: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     key: tuple[str, ...] = ()
+    recoded: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
+    summed: bool = False
     left_out: tuple[str, ...] = ()
 
 
@@ -120,7 +127,7 @@ class Table:
     of: the table with the counts that its estimates and margins refer to.
     sums: the table of the named sums of its cells, which `read_release` returns instead.
     dependent: whether the errors of its rows are dependent, so that the margin of a sum has no law.
-    tidy: how tables/ has it, if it does.
+    tidy: the tables of tables/ that are made of it.
     """
 
     title: str
@@ -136,7 +143,7 @@ class Table:
     of: str = ""
     sums: str = ""
     dependent: bool = False
-    tidy: Tidy | None = None
+    tidy: tuple[Tidy, ...] = ()
 
     @property
     def patterns(self) -> list[str]:

@@ -41,12 +41,12 @@ def row_column(table: Published) -> Column:
     )
 
 
-def tidy_as(path: str, *forms: Published, left_out: Sequence[str] = ()) -> Tidy:
+def tidy_as(path: str, *forms: Published, left_out: Sequence[str] = ()) -> tuple[Tidy]:
     """Return how tables/ has a table whose keys have one of these forms; path, left_out: as in Tidy."""
     one = forms[0]
     words = {row.codes: row.words for form in forms for row in form.rows}
     name = path.partition("/{")[0].rpartition("/")[2]
-    return Tidy(path, name, one.unit, by=one.by, cells=one.columns, rows=words, left_out=tuple(left_out))
+    return (Tidy(path, name, one.unit, by=one.by, cells=one.columns, rows=words, left_out=tuple(left_out)),)
 
 
 def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> pa.Table:

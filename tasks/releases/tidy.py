@@ -56,11 +56,13 @@ class TidyColumn:
 
     sources: the columns of the release's table that it is made of, and `{name}` for a placeholder in its files' names.
     words: the text for their values, which a Listing has in the release; None where the source's values are kept.
+    key: the column of the table's key, or the placeholder, that it has the values of.
     """
 
     column: Column
     sources: tuple[str, ...]
     words: Words | Listing | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class TidyFile:
     text, parquet: its files. sources: those of its table, each with the names in their placeholders.
     cells: the file with the cells that each named sum has, if the rows are named sums of cells; estimates: the file
     with margins and estimates of these sums, by source; digits: the last ones of geounits that are their codes, if
-    not all are.
+    not all are. only, summed: as in Tidy.
     """
 
     text: str
@@ -80,18 +82,22 @@ class TidyFile:
     cells: str = ""
     estimates: Mapping[str, str] = field(default_factory=dict)
     digits: int = 0
+    only: Mapping[str, str] = field(default_factory=dict)
+    summed: bool = False
 
 
 def with_tidy(description: Description) -> Description:
     """Return the description of a release that has its tables in tables/ too."""
-    tables = (_tidy_table(description, table, table.tidy) for table in description.tables if table.tidy)
+    tables = (_tidy_table(description, table, tidy) for table in description.tables for tidy in table.tidy)
     return replace(description, tables=(*description.tables, *tables))
 
 
 def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
     columns = _columns(description, tidy.columns or table.columns, table.key, tidy)
-    kept = {source: each.column.name for each in columns if each.words is None for source in each.sources}
-    key = tuple(kept.get(name, "") for name in (*(f"{{{part}}}" for part in tidy.parts), *(tidy.key or table.key)))
+    named = {each.key: each.column.name for each in columns}
+    key = tuple(
+        named[name] for name in (*(f"{{{part}}}" for part in tidy.parts), *(tidy.key or table.key)) if name in named
+    )
     return Table(
         f"{table.title}, with names",
         tuple(each.column for each in columns),
@@ -106,7 +112,7 @@ def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
 def tidy_files(release: Path, description: Description) -> list[TidyFile]:
     """Return the tables of tables/ that follow from the other files of a release."""
     resources = resources_of(release, description, file_names(release))
-    return [_tidy_file(description, each, resources, each.tidy) for each in resources if each.tidy and not each.twin]
+    return [_tidy_file(description, each, resources, tidy) for each in resources if not each.twin for tidy in each.tidy]
 
 
 def _tidy_file(description: Description, resource: Resource, others: Sequence[Resource], tidy: Tidy) -> TidyFile:
@@ -120,7 +126,9 @@ def _tidy_file(description: Description, resource: Resource, others: Sequence[Re
         estimates = {file: at[key] for file, where in sources if (key := tuple(where.items())) in at}
         columns = [each for each in columns if estimates or not each.column.optional]
     digits = resource.columns[0].digits
-    return TidyFile(f"{path}.csv", f"{path}.parquet", sources, tuple(columns), cells, estimates, digits)
+    return TidyFile(
+        f"{path}.csv", f"{path}.parquet", sources, tuple(columns), cells, estimates, digits, tidy.only, tidy.summed
+    )
 
 
 def _columns(description: Description, columns: Sequence[Column], key: Sequence[str], tidy: Tidy) -> list[TidyColumn]:
@@ -131,7 +139,9 @@ def _columns(description: Description, columns: Sequence[Column], key: Sequence[
     made = [_fixed("table", "text", "the table", tidy.table)]
     for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):
         titles = _texts(description.names.get(name, {}))
-        made.append(TidyColumn(Column(name, "text", f"the {name}"), (f"{{{name}}}",), titles))
+        made.append(TidyColumn(Column(name, "text", f"the {name}"), (f"{{{name}}}",), titles, f"{{{name}}}"))
+    if tidy.level:
+        made.append(_fixed("level", "text", "the level", tidy.level))
     shown = {column.name: column for column in columns if column.name not in tidy.left_out}
     keys = {name for name, each in shown.items() if name in (tidy.key or key) or (key == ("*",) and not each.role)}
     for column in (shown[name] for name in shown if name in keys):
@@ -145,7 +155,18 @@ def _columns(description: Description, columns: Sequence[Column], key: Sequence[
     for column in (shown[name] for name in shown if name not in keys):
         is_text = column.type == "string"
         made += _keys(description, column, tidy) if is_text else [TidyColumn(_plain(column), (column.name,))]
-    return made
+    return list(_with_names_once(made))
+
+
+def _with_names_once(made: Sequence[TidyColumn]) -> Iterator[TidyColumn]:
+    """Yield columns under different names: those of a declaration may be any."""
+    taken: set[str] = set()
+    for each in made:
+        name = each.column.name
+        while name.casefold() in taken:
+            name += "_2"
+        taken.add(name.casefold())
+        yield replace(each, column=replace(each.column, name=name))
 
 
 def _fixed(name: str, unit: str, meaning: str, text: str) -> TidyColumn:
@@ -165,19 +186,21 @@ def _plain(column: Column, **changes: Any) -> Column:
 
 def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[TidyColumn]:
     """Yield the code, or the number, of a key, and its name or words if it has some."""
-    code = _plain(column)
+    code, texts = _plain(column), {} if column.name in REGION_KEY else column.codes
     if tidy.cells == (column.name,):  # the words are the category
-        yield TidyColumn(replace(code, name="category_code"), (column.name,))
+        yield TidyColumn(replace(code, name="category_code"), (column.name,), key=column.name)
         return
-    named = _listing(description, column)
-    sources, words = named or ((column.name,), _texts({} if column.name in REGION_KEY else column.codes))
+    source, recode = tidy.recoded.get(column.name, (column.name, {value: value for value in texts}))
+    sources, words = _listing(description, column) or (
+        (source,),
+        _texts({value: texts[own] for value, own in recode.items()} if texts else {}),
+    )
     stem = code.name.removesuffix("_code")
-    is_region = bool(column.region)
-    if words is not None and not is_region:
+    if words is not None and not column.region:
         code = replace(code, name=f"{stem}_code")
-    yield TidyColumn(code, (column.name,))
+    yield TidyColumn(code, (source,), _texts(recode) if column.name in tidy.recoded else None, column.name)
     if words is not None:
-        label = (column.names or f"{code.name}_name") if is_region else stem
+        label = (column.names or f"{code.name}_name") if column.region else stem
         words_of = Column(label, "text", f"{column.meaning}: its name", optional=column.optional)
         yield TidyColumn(words_of, sources, words)
 

@@ -44,12 +44,29 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
     """Yield the rows of a table of tables/, some at a time."""
+    rows = _rows(release, made)
+    if made.summed:
+        parts = [_summed(each) for each in rows]
+        rows = iter([_summed(pa.concat_tables(parts))] if parts else [])
+    yield from rows
+
+
+def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
     words = [each.words.read(release) if isinstance(each.words, Listing) else each.words for each in made.columns]
     for path, where in made.sources:
-        for rows, held in _named_sums(release, made, path) if made.cells else _stored_rows(path_in(release, path)):
+        stored = _named_sums(release, made, path) if made.cells else _stored_rows(path_in(release, path), made.only)
+        for rows, held in stored:
             of_file = {f"{{{name}}}": _constant(value, rows) for name, value in where.items()}
             columns = zip(made.columns, words, strict=True)
             yield pa.table({each.column.name: _values(each, own, {**held, **of_file}, rows) for each, own in columns})
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    """Add up the numbers of rows with the same texts; each sum has the place of its first row."""
+    numbers = [field.name for field in rows.schema if field.type != pa.string()]
+    keys = [name for name in rows.column_names if name not in numbers]
+    sums_of = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
+    return pa.table({name: sums_of[f"{name}_sum" if name in numbers else name] for name in rows.column_names})
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:
@@ -63,10 +80,12 @@ def check_tidy(release: Path, description: Description) -> Iterator[Check]:
         yield Check(f"{made.parquet}, made again", over, (f"{differ:,} rows differ",) * bool(differ))
 
 
-def _stored_rows(path: Path) -> Iterator[tuple[int, Held]]:
-    """Yield the rows of a Parquet file, some at a time."""
+def _stored_rows(path: Path, only: Mapping[str, str]) -> Iterator[tuple[int, Held]]:
+    """Yield the rows of a Parquet file with these values, some at a time."""
     texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
     for batch in pq.ParquetFile(path, read_dictionary=texts).iter_batches(ROWS):
+        for name, value in only.items():
+            batch = batch.filter(pc.equal(batch[name].cast(pa.string()), value))
         yield len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
 
 

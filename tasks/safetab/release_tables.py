@@ -162,7 +162,7 @@ def estimates_of(table: Table) -> Table:
         counts=False,
         of=table.text.rpartition(".")[0],
         dependent=True,
-        tidy=table.tidy and replace(table.tidy, path=f"estimates/{table.tidy.path}"),
+        tidy=tuple(replace(each, path=f"estimates/{each.path}") for each in table.tidy),
     )
 
 

@@ -103,8 +103,8 @@ def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
         key=("geounit", STATISTIC.frame),
     )
 
-    def tidy_of(level: str, geounit: Column) -> Tidy:
-        return replace(tidy, path=f"{product}/{{level={level}}}", columns=(geounit, *tidy.columns))
+    def tidy_of(level: str, geounit: Column) -> tuple[Tidy]:
+        return (replace(tidy, path=f"{product}/{{level={level}}}", columns=(geounit, *tidy.columns)),)
 
     tables = []
     for folder, level in (path.split("/") for path in FOLDERS.values()):
@@ -140,7 +140,7 @@ def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
             parquet=f"histograms/{kind}/{{level=State}}/{{state}}.parquet",
             columns=(state, *histogram.columns[1:]),
             counts=not pl94,
-            tidy=None if pl94 else tidy_of("State", state),
+            tidy=() if pl94 else tidy_of("State", state),
         ),
         on_spine(histogram, parquet=f"histograms/{kind}/{{level={US}}}/{{state}}.parquet", tidy=tidy_of(US, GEOUNIT)),
         on_spine(histogram, parquet=f"histograms/{kind}/{{level}}/{{state}}.parquet"),
