@@ -21,6 +21,7 @@ from tasks.releases.check_tables import check_forms, check_values
 from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import MANIFEST, SIGNATURE, file_names, read_any_manifest, write_manifest
+from tasks.releases.tidy_rows import check_tidy
 
 Rows = list[dict[str, Any]]
 NAMED_ELSEWHERE = ("files", "format")  # every other check reads these
@@ -217,6 +218,7 @@ def check_tables(release: Path, manifest: dict[str, Any], description: Descripti
     """Yield the checks of the form and of the values of a release's tables."""
     tables = yield from check_forms(release, manifest, description)
     yield from check_values(release, tables)
+    yield from check_tidy(release, description)
 
 
 def seal(release: Path, manifest: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from flows.reports.show.application import application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.scope import Scope
 from flows.reports.show.token_guard import address_of, cookie_of
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import read_manifest
 
 

@@ -33,7 +33,7 @@ from tasks.lifecycle.reservation import Claim, Input, check_account
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.description import Column, Description, Table
 from tasks.releases.manifest import marked, noise_law
 

@@ -73,6 +73,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
     from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
+    from tasks.releases.tidy_rows import check_tidy
 
     files = check_files(release, manifest)
     yield files
@@ -85,7 +86,8 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         kind = kind_of_release(manifest["release"])
         if kind is None:
             raise KeyError(manifest["release"])
-        tables = yield from check_forms(release, manifest, kind.part("description")(manifest))
+        description = kind.part("description")(manifest)
+        tables = yield from check_forms(release, manifest, description)
         if tables:
             own = kind.part("statements")(release, manifest) if kind.statements else None
             if own is None:
@@ -93,6 +95,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
             else:
                 yield from check_statements(common(kind.title, manifest) | own, manifest)
             yield from check_values(release, tables)
+            yield from check_tidy(release, description)
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
             if kind.release_checks:

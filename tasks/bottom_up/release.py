@@ -24,7 +24,7 @@ from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import write_files
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
 from tasks.releases.report import in_short, write_report
 

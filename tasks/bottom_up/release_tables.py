@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.releases.description import Column, Description, Table, count_and_margin
+from tasks.releases.description import Column, Description, Table, Tidy, count_and_margin
+from tasks.releases.tidy import with_tidy
 
 LEVEL = Column("*", "code", "a value of the declaration")
 NUMBERS = count_and_margin(
@@ -20,7 +21,8 @@ NUMBERS = count_and_margin(
 
 def _table(title: str, name: str, *, counts: bool = False) -> Table:
     text, parquet = f"{name}.csv", f"parquet/{name}.parquet"
-    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts)
+    tidy = Tidy(name, name.partition("-{")[0], "records")
+    return Table(title, (LEVEL, *NUMBERS), text=text, parquet=parquet, key=("*",), counts=counts, tidy=(tidy,))
 
 
 HISTOGRAM = _table("The histogram", "histogram", counts=True)
@@ -40,7 +42,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
         replace(table, columns=(*regions, *table.columns), dependent=dependent) if LEVEL in table.columns else table
         for table in TABLES
     ]
-    return Description(tuple(tables), lambda _: [law], required=tuple(_required(manifest)))
+    return with_tidy(Description(tuple(tables), lambda _: [law], required=tuple(_required(manifest))))
 
 
 def table_name(names: Sequence[str]) -> str:

@@ -27,6 +27,12 @@ def name_of_state(code: str) -> str:
     return names_of_2020().get(Region.named("STATE", code), f"State {code}")
 
 
+def name_of_nation(states: Sequence[str]) -> str:
+    """Return the name of the nation in a release of some states, by their FIPS codes; no state stands for all."""
+    some = title_of_states([name_of_state(state) for state in states or ()])
+    return "United States" if len(states) in (0, ALL_STATES) else f"United States: {some} only"
+
+
 def title_of_states(names: Sequence[str]) -> str:
     """Return the states of a run for a title: a few by name, or the United States for all."""
     if len(names) <= NAMED:

@@ -21,10 +21,10 @@ from typing import IO, Any
 from tasks.errors import Refused
 from tasks.geography.blocks.files import block_tables, list_files
 from tasks.geography.blocks.pl94 import BLOCK, PL94_FIELDS
-from tasks.geography.names import NAMES, Names, names_of_2020
+from tasks.geography.names import NAMES, Names, name_of_nation, names_of_2020
 from tasks.geography.points import POINTS, Points, points_of_blocks
 from tasks.geography.region_files import KEY, RegionFile, Rows, rows_of
-from tasks.geography.regions import Region
+from tasks.geography.regions import NATION, Region
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.files import file_name, open_file, why
@@ -112,10 +112,14 @@ def keep_regions(run: RunDirectory, geography: str, others: Sequence[RunDirector
             save_object(path, facts)
 
 
-def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
-    """Write names.csv, with names of 2020, and points.csv of some regions into OUT; omit points.csv without points."""
+def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool], states: Sequence[str] = ()) -> None:
+    """Write names.csv, with names of 2020, and points.csv of some regions into OUT; omit points.csv without points.
+
+    states: of the run, whose nation has no others; all by default.
+    """
     names, points = load_object(run / KEPT, tuple[Names, Points]) if (run / KEPT).exists() else ({}, {})
-    NAMES.write_release(out, {**names_of_2020(), **names}, regions)
+    nation = {Region("USA", NATION): name_of_nation(states)}
+    NAMES.write_release(out, {**nation, **names_of_2020(), **names}, regions)
     if any(map(regions, points)):
         POINTS.write_release(out, points, regions)
 

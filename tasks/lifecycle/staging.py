@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,8 @@ from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.private_folder import check_own
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.releases.tidy import TidyFile
+from tasks.releases.tidy_rows import write_tidy
 
 SPINE, SEE_SPINE = "spine", "see spine/"  # the folder of the spine, and the end of its line if it was made
 PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # format of released text
@@ -120,6 +122,16 @@ def release_file(out: Path, name: str) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     yield draft
     os.replace(draft, path)
+
+
+def write_all_tidy(run: RunDirectory, workers: Workers, staged: Path, files: Sequence[TidyFile]) -> None:
+    """Write tables/ of a staged release on workers, from its other files."""
+    workers.map("tables", run, _write_tidy, [(staged, each) for each in files])
+
+
+def _write_tidy(_run: RunDirectory, staged: Path, made: TidyFile) -> None:
+    with release_file(staged, made.parquet) as parquet, release_file(staged, made.text) as text:
+        write_tidy(staged, made, parquet, text)
 
 
 def write_table(staged: Path, name: str, table: pa.Table) -> None:

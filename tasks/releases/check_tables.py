@@ -23,12 +23,14 @@ from tasks.releases.datapackage import (
     dictionary,
     resources_of,
 )
-from tasks.releases.description import Column, Description, fill
+from tasks.releases.description import FOLDER, Column, Description, fill
+from tasks.releases.readme import README, readme
 from tasks.releases.received import path_in, read_in, read_json
 from tasks.releases.release_database import ReleaseDatabase, identifier
 from tasks.releases.text_twin import differing_rows
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # the form does not depend on these
+OF_ALL = (PACKAGE_FILE, DICTIONARY_FILE, README)  # files that every release has
 TYPES = {  # of Table Schema, by Arrow's
     "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     "integer": pa.types.is_integer,
@@ -56,6 +58,7 @@ def check_forms(
         return []
     yield _check_package(release, manifest, tables)
     yield _check_dictionary(release, manifest, description)
+    yield _check_readme(release, manifest, tables)
     return tables
 
 
@@ -71,12 +74,13 @@ def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
 
 def _check_names(files: Mapping[str, str], description: Description) -> Check:
     """Report unknown and missing files: those that must exist, and the twin of each text or Parquet."""
-    faults, required = [], {PACKAGE_FILE, DICTIONARY_FILE, *description.required}
+    faults, required = [], {*OF_ALL, *description.required}
     for name in sorted(files):
         if found := description.table_of(name):
             table, _, names = found
             required |= {fill(pattern, names) for pattern in table.patterns}
-        elif name not in (PACKAGE_FILE, DICTIONARY_FILE) and not description.is_other(name):
+            required |= {f"{FOLDER}/{fill(tidy.path, names)}.parquet" for tidy in table.tidy}
+        elif name not in OF_ALL and not description.is_other(name):
             faults.append(f"{name} is not a file of such a release")
     faults += [f"{name} is missing" for name in sorted(required - set(files))]
     return Check("names of all files", f"{len(files)} files", tuple(faults))
@@ -127,6 +131,14 @@ def _check_dictionary(release: Path, manifest: Mapping[str, Any], description: D
     rows = dictionary(description, manifest["files"])
     same = made_by != own or read_in(release, DICTIONARY_FILE).decode("utf-8", "replace") == rows
     return Check(DICTIONARY_FILE, f"{rows.count(chr(10)):,} rows", () if same else ("it differs from this version's",))
+
+
+def _check_readme(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
+    """Compare README.txt with the tables and the manifest; that of another version is not compared."""
+    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
+    text = readme(manifest, tables, manifest["files"])
+    same = made_by != own or read_in(release, README).decode("utf-8", "replace") == text
+    return Check(README, f"{text.count(chr(10)):,} lines", () if same else ("it is not this version's",))
 
 
 def _form(value: Any) -> Any:

@@ -22,9 +22,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import StringConstraints, TypeAdapter
 
-from tasks.releases.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
+from tasks.releases.description import (
+    FOLDER,
+    PLACEHOLDER,
+    Column,
+    Description,
+    Noise,
+    Reference,
+    Table,
+    Tidy,
+    dictionary_rows,
+)
 from tasks.releases.digests import CHUNK_BYTES
-from tasks.releases.manifest import file_names, write_manifest
 from tasks.releases.received import NotOfRelease, path_in, read_json, reason_of
 
 PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
@@ -47,6 +56,7 @@ class Resource:
     level: the geographic level, in words. where: the names in the placeholders of its files. parts: for a table in
     several files, the names in the placeholders by which these differ.
     dependent: whether the noise of its rows is dependent. twin: the Parquet table with the same rows as this text.
+    tidy: the tables of tables/ that are made of it; not in datapackage.json.
     """
 
     name: str
@@ -65,6 +75,7 @@ class Resource:
     dependent: bool = False
     noise: Sequence[Noise] = ()
     twin: str = ""
+    tidy: tuple[Tidy, ...] = field(default=(), compare=False)
 
     def files(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield its files, each with the names that its path gives to its rows."""
@@ -75,6 +86,11 @@ class Resource:
     def is_text(self) -> bool:
         """Whether its files are text."""
         return not self.paths[0].endswith(".parquet")
+
+    @property
+    def is_tidy(self) -> bool:
+        """Whether it is one of tables/, whose rows other tables have too."""
+        return self.paths[0].startswith(f"{FOLDER}/")
 
     @property
     def column_names(self) -> list[str]:
@@ -106,12 +122,6 @@ def dictionary(description: Description, files: Iterable[str]) -> str:
     """Return the content of dictionary.csv for the tables among these files."""
     rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, list(files)))
     return "".join("|".join(row) + "\n" for row in rows)
-
-
-def write_descriptions(out: Path, description: Description, manifest: dict[str, Any]) -> None:
-    """Write the files that describe OUT: those of `write_package`, then manifest.json over all files."""
-    write_package(out, description, manifest, file_names(out))
-    write_manifest(out, manifest)
 
 
 def resources_of(out: Path, description: Description, files: Iterable[str]) -> list[Resource]:
@@ -163,7 +173,7 @@ def _resource(
         title=table.title.format(**words),
         paths=paths,
         columns=tuple(columns),
-        delimiter=table.delimiter,
+        delimiter=table.delimiter if is_text else "|",
         key=key if present.issuperset(key) else (),
         references=tuple(
             replace(each, table=slug(each.table.format(**where)))
@@ -177,8 +187,9 @@ def _resource(
         of=slug(table.of.format(**where)),
         sums=slug(table.sums.format(**where)),
         dependent=table.dependent,
-        noise=description.noise(name) if table.has_counts else (),
+        noise=description.noise(name) if table.has_counts and not paths[0].startswith(f"{FOLDER}/") else (),
         twin=_name_of(table, table.parquet, where) if is_text and table.parquet else "",
+        tidy=table.tidy,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 Role = Literal["count", "estimate", "margin", "standard error", "variance", "declared", "name", "latitude", "longitude"]
 Noise = Mapping[str, str | int | float]
+FOLDER = "tables"  # of the tidy tables
 PLACEHOLDER = re.compile(r"\{(\w+)(=\w+|\*|)\}")
 
 
@@ -35,6 +36,7 @@ class Column:
     how many of the last digits are the code, if not all; the column of `read_release` with the regions' names.
     total: the code of rows that are sums over other codes.
     overlap: whether a record is counted under several codes, so that counts must not be summed over them.
+    whole: the number that tables/ has for a text of `missing`, in rows of sums: no integer there is empty.
     in_text, optional: whether text files have the column, too; whether a file may lack it.
     """
 
@@ -55,6 +57,7 @@ class Column:
     names: str = ""
     total: str = ""
     overlap: bool = False
+    whole: int | None = field(default=None, compare=False)
     in_text: bool = True
     optional: bool = False
 
@@ -80,6 +83,37 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Tidy:
+    """What tables/ says of a table's rows (tidy.py).
+
+    path: its files there without their ends, with the placeholders of the table's own files but `parts`, whose names
+    are a column of one file. table, unit, by: its name, what it counts, and the characteristic of its rows, in words.
+    level: the level of all rows, where no placeholder says it.
+    cells, rows: the columns that say what a row counts, and the words for their values.
+    columns, key: those that its rows are made from, where they are other than the table's; recoded: by such a column
+    the one of the table that it follows from, and its value for those of that one. only: the values of the rows that
+    it has. summed: whether rows with the same texts are added up.
+    left_out: columns that tables/ has not.
+    """
+
+    path: str
+    table: str
+    unit: str
+    _: KW_ONLY
+    by: str = ""
+    level: str = ""
+    cells: tuple[str, ...] = ()
+    rows: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    key: tuple[str, ...] = ()
+    recoded: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
+    summed: bool = False
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Table:
     """A table, or all tables of one shape.
 
@@ -93,6 +127,7 @@ class Table:
     of: the table with the counts that its estimates and margins refer to.
     sums: the table of the named sums of its cells, which `read_release` returns instead.
     dependent: whether the errors of its rows are dependent, so that the margin of a sum has no law.
+    tidy: the tables of tables/ that are made of it.
     """
 
     title: str
@@ -108,6 +143,7 @@ class Table:
     of: str = ""
     sums: str = ""
     dependent: bool = False
+    tidy: tuple[Tidy, ...] = ()
 
     @property
     def patterns(self) -> list[str]:

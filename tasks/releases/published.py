@@ -18,7 +18,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.tables.histogram import IntArray
 from privacy.tables.published import Published
 from tasks.releases.check import Check
-from tasks.releases.description import Column, Noise
+from tasks.releases.description import Column, Noise, Tidy
 from tasks.releases.manifest import noise_law
 
 Keys = Mapping[str, pa.Array]  # by column, the value of each key
@@ -39,6 +39,14 @@ def row_column(table: Published) -> Column:
         labels=True,
         overlap=table.overlaps,
     )
+
+
+def tidy_as(path: str, *forms: Published, left_out: Sequence[str] = ()) -> tuple[Tidy]:
+    """Return how tables/ has a table whose keys have one of these forms; path, left_out: as in Tidy."""
+    one = forms[0]
+    words = {row.codes: row.words for form in forms for row in form.rows}
+    name = path.partition("/{")[0].rpartition("/")[2]
+    return (Tidy(path, name, one.unit, by=one.by, cells=one.columns, rows=words, left_out=tuple(left_out)),)
 
 
 def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> pa.Table:

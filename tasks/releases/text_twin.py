@@ -1,17 +1,22 @@
-"""Compare a table's text with its Parquet, chunk by chunk: the same rows in the same order."""
+"""Compare a table's text with its Parquet, chunk by chunk: the same rows in the same order.
+
+Text with commas is for spreadsheets: a text that one would take for a formula has an apostrophe there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tasks.releases.description import Column
+from tasks.releases.pages.text_table import FORMULA, inert
 
 CHUNK_ROWS = 1 << 17
 TYPES = {"integer": pa.int64(), "number": pa.float64()}
@@ -23,9 +28,34 @@ def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimit
     Raises ArrowInvalid for a value of another type than its column.
     """
     types = {each.name: pa.string() if each.missing else TYPES.get(each.type, pa.string()) for each in columns}
-    sides = (_text(text, types, delimiter), pq.ParquetFile(parquet).iter_batches(CHUNK_ROWS, columns=[*types]))
-    chunks = zip_longest(*(in_chunks(side, CHUNK_ROWS) for side in sides))
-    return sum(_differing(one, other, types) for one, other in chunks)
+    stored: Iterable[pa.RecordBatch] = pq.ParquetFile(parquet).iter_batches(CHUNK_ROWS, columns=[*types])
+    if delimiter == ",":
+        stored = (part for batch in stored for part in inert_rows(pa.table(batch)).to_batches())
+    return differing(_text(text, types, delimiter), stored, types)
+
+
+def differing(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch], types: Mapping[str, pa.DataType]) -> int:
+    """Return the number of rows in which two tables differ in these columns, or that one of them lacks."""
+    chunks = zip_longest(*(in_chunks(side, CHUNK_ROWS) for side in (one, other)))
+    return sum(_differing(each, its, types) for each, its in chunks)
+
+
+def inert_rows(rows: pa.Table) -> pa.Table:
+    """Return rows with an apostrophe before every text that a spreadsheet would take for a formula."""
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type) and any(map(_may_be_formula, rows[at].chunks)):
+            rows = rows.set_column(at, field, pa.array([inert(text) for text in rows[at].to_pylist()], pa.string()))
+    return rows
+
+
+def _may_be_formula(texts: pa.Array) -> bool:
+    """Return whether a text begins as a formula, by the first bytes of all."""
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return False
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    first = np.frombuffer(content, np.uint8)[ends[:-1][ends[1:] > ends[:-1]]]
+    return bool(np.isin(first, [*FORMULA.encode()]).any())
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
@@ -52,7 +82,7 @@ def _text(path: Path, types: dict[str, pa.DataType], delimiter: str) -> Iterable
     return rows
 
 
-def _differing(text: pa.Table | None, parquet: pa.Table | None, types: dict[str, pa.DataType]) -> int:
+def _differing(text: pa.Table | None, parquet: pa.Table | None, types: Mapping[str, pa.DataType]) -> int:
     """Return the number of rows of two chunks that differ or that one of them lacks."""
     if text is None or parquet is None:
         return sum(len(chunk) for chunk in (text, parquet) if chunk is not None)

@@ -10,12 +10,14 @@ from typing import Any
 from privacy.accounting.composition import rounded_up
 from privacy.tables.histogram import IntArray
 from tasks.geography.names import coverage, name_of_state, states_of_nation, title_of_states
+from tasks.geography.public_regions import write_regions
+from tasks.geography.regions import NATION, Region
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
 from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
@@ -55,6 +57,9 @@ def write_release(run: RunDirectory, out: Path) -> None:
         from tasks.s_dhc.averages import write_averages
 
         write_averages(run, out)
+    states = plan.configuration.states
+    regions = {Region("USA", NATION), *(Region.named("STATE", state) for state in states)}
+    write_regions(run, out, regions.__contains__, states)
     manifest = _manifest(run, plan, truth=truth)
     heading, described = f"Supplemental DHC, {manifest['where']}", description(manifest)
     published = (

@@ -10,11 +10,12 @@ from typing import Any
 
 from privacy.noise.laws import Law
 from privacy.tables.published import Published
-from tasks.geography.public_regions import REGION_COLUMNS, REGION_TYPE_WORDS
+from tasks.geography.public_regions import NAMES_TABLE, REGION_COLUMNS, REGION_TYPE_WORDS
 from tasks.releases.datapackage import slug
 from tasks.releases.description import Column, Description, Table, integer, number
 from tasks.releases.manifest import read_law
-from tasks.releases.published import laws_by_margin, row_column
+from tasks.releases.published import laws_by_margin, row_column, tidy_as
+from tasks.releases.tidy import with_tidy
 from tasks.s_dhc.tables import AVERAGES, ITERATIONS, PUBLISHED, Average
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
@@ -35,9 +36,11 @@ ITERATION = Column(
 COUNT = integer("COUNT", "", "the count, with noise", role="count", frame="count")
 NOISE = (
     Column("NOISE_DISTRIBUTION", "law", "the law of its noise; None in a truth", title="Noise"),
-    number("VARIANCE", "squared counts", "the variance of its noise", title="Variance", role="variance"),
+    number(
+        "VARIANCE", "squared counts", "the variance of its noise", title="Variance", role="variance", frame="variance"
+    ),
     integer("MOE", "", "the margin of error at 95%", role="margin", of="COUNT", frame="margin", in_text=False),
-    integer("MOE90", "", "the margin of error at 90%", title="Margin, 90%", in_text=False),
+    integer("MOE90", "", "the margin of error at 90%", title="Margin, 90%", frame="margin_90", in_text=False),
 )
 ESTIMATES = (
     integer("COUNT", "", "the least-squares estimate", role="estimate", frame="estimate"),
@@ -53,11 +56,11 @@ SAID = {
 
 
 def _interval(level: str, unit: str) -> tuple[Column, ...]:
-    at = f"{level or 95}%"
+    at, of = f"{level or 95}%", level and f"_{level}"
     return (
-        number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from"),
-        number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to"),
-        Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title=f"{at}: kind"),
+        number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from", frame=f"low{of}"),
+        number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to", frame=f"high{of}"),
+        Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title=f"{at}: kind", frame=f"kind{of}"),
     )
 
 
@@ -65,9 +68,9 @@ def averages_columns(average: Average) -> tuple[Column, ...]:
     """Return the columns of a table of averages that follow its keys."""
     unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
-        integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
-        integer("DENOMINATOR", "units", "the noisy count below", title="Units"),
-        number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average"),
+        integer("NUMERATOR", "persons", "the noisy count above", title="Persons", frame="numerator"),
+        integer("DENOMINATOR", "units", "the noisy count below", title="Units", frame="denominator"),
+        number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average", frame="average"),
         *_interval("", unit),
         *_interval("90", unit),
     )
@@ -100,6 +103,7 @@ def _table(
         counts=counts,
         of=of and f"{of}/{of}",
         dependent=bool(of),
+        tidy=tidy_as(path.removeprefix(f"{table.name}/"), table, left_out=["NOISE_DISTRIBUTION"]),
     )
 
 
@@ -133,6 +137,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     budgets = manifest["configuration"]["privacy_budget"]
     measured = {name for name in budgets if any(budget != "0" for budget in budgets[name].values())}
     required = [f"{name}/{name}.csv" for name, table in PUBLISHED.items() if table.measured in measured]
-    return Description(
-        TABLES, lambda name: noise.get(name.removesuffix("-text"), ()), required=("report.html", *required)
+    tables = *TABLES, NAMES_TABLE
+    return with_tidy(
+        Description(tables, lambda name: noise.get(name.removesuffix("-text"), ()), required=("report.html", *required))
     )

@@ -6,7 +6,7 @@ suppressed. They come from public files alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from tasks.geography.region_files import KEY
 from tasks.geography.regions import REGION_TYPES, Region
 from tasks.releases.datapackage import slug
 from tasks.releases.description import Column, Description, Noise, Reference, Table, count_and_margin
-from tasks.releases.published import laws_by_margin, row_column
+from tasks.releases.published import laws_by_margin, row_column, tidy_as
+from tasks.releases.tidy import with_tidy
 from tasks.safetab.iterations import ITERATION_KINDS, Iterations
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVELS, Level
 from tasks.safetab.run import SafeTabRun
@@ -80,7 +81,7 @@ def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> N
     """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
     ids = run.geography.region_ids
     regions = {Region(name, region_id): None for name in REGION_TYPES[jurisdiction] for region_id in ids[name]}
-    write_regions(run, out, regions.__contains__)
+    write_regions(run, out, regions.__contains__, run.parameters.configuration.states(jurisdiction))
     iterations = run.parameters.iterations
     above = ((code, *kind_and_regional) for code, kind_and_regional in sorted(hierarchy(iterations).items()))
     of_regions = ((region.type, region.id) for region in regions)
@@ -117,11 +118,12 @@ def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
     return found
 
 
-def count_table(name: str, form: Published, columns: Sequence[Column] = ()) -> Table:
+def count_table(name: str, forms: Collection[Published], columns: Sequence[Column] = ()) -> Table:
     """Describe a table of counts: NAME/LEVEL.csv, and Parquet with margins.
 
-    form: its rows. columns: the keys of rows, if a group has several.
+    forms: the rows of a group, by its detail. columns: the keys of rows, if a group has several.
     """
+    form = next(iter(forms))
     cells = [row_column(form)] if len(form.columns) == 1 else [each for each in columns if each.name in form.columns]
     return Table(
         f"{form.title}: {{level}}",
@@ -140,6 +142,7 @@ def count_table(name: str, form: Published, columns: Sequence[Column] = ()) -> T
         key=(*GROUP, *(column.name for column in cells)),
         references=OF_GROUP,
         counts=True,
+        tidy=tidy_as(f"{name}/{{level}}", *forms),
     )
 
 
@@ -159,6 +162,7 @@ def estimates_of(table: Table) -> Table:
         counts=False,
         of=table.text.rpartition(".")[0],
         dependent=True,
+        tidy=tuple(replace(each, path=f"estimates/{each.path}") for each in table.tidy),
     )
 
 
@@ -182,14 +186,12 @@ def describe(
         return laws(manifest, *of_table[name.removesuffix("-text")]) if manifest["spent"] else []
 
     dependent = not manifest["configuration"]["allow_negative_counts"]
-    tables = (count_table(name, next(iter(each.values())), columns) for name, each in forms.items())
-    counts = [replace(table, dependent=dependent) for table in tables]
+    counts = [replace(count_table(name, each.values(), columns), dependent=dependent) for name, each in forms.items()]
     names = {"level": {level.slug: level.name for level in levels}}
     required = ["report.html", *(table.text for table in (REGIONS, ITERATIONS, HIERARCHY)), *required]
     tabulated = public_tables(counted)
-    return Description(
-        (*counts, *map(estimates_of, counts), *tabulated), noise, names, ("report.html", *others), tuple(required)
-    )
+    tables = (*counts, *map(estimates_of, counts), *tabulated)
+    return with_tidy(Description(tables, noise, names, ("report.html", *others), tuple(required)))
 
 
 def laws(manifest: Mapping[str, Any], level: Level, forms: Iterable[Published]) -> list[Noise]:

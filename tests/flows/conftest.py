@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from privacy.accounting.composition import spend
 from tasks.bottom_up.release_tables import description
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import FORMAT
 from tests.conftest import lacking
 

@@ -25,6 +25,7 @@ from flows.frames import read_release
 from flows.reports.show.application import _answer
 from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource, read_package, resources_of
 from tasks.releases.manifest import file_names, read_manifest
+from tasks.releases.readme import README
 from tests.packages import validate_package
 from tests.systems.cases import Case
 from tests.systems.conftest import Finished, Home, das, every
@@ -45,7 +46,9 @@ def test_every_column_of_every_table_is_described(finished: Finish, case: Case) 
     manifest = read_manifest(release)
     resources = read_package(release, manifest["files"])
     paths = [path for resource in resources for path in resource.paths]
-    assert sorted(paths) == [name for name in file_names(release) if name.endswith(TABLES) and name != DICTIONARY_FILE]
+    assert sorted(paths) == [
+        name for name in file_names(release) if name.endswith(TABLES) and name not in (DICTIONARY_FILE, README)
+    ]
     for resource in resources:
         for path in resource.paths:
             assert resource.column_names == columns_of(release / path, resource), path

@@ -150,11 +150,11 @@ def test_an_output_that_holds_something_is_refused_and_left(new_home: NewHome, c
 
 
 def tables(release: Path) -> dict[str, Resource]:
-    """The tables of a release in Parquet, or in text where that is all, by name."""
+    """The tables of a release in Parquet, or in text where that is all, by name; tables/ is made of them."""
     found = read_package(release, read_manifest(release)["files"])
     twins = {one.twin for one in found if one.twin}
     assert twins <= {one.name for one in found}
-    return {one.name: one for one in found if not one.twin}
+    return {one.name: one for one in found if not (one.twin or one.is_tidy)}
 
 
 def rows_of(release: Path, table: Resource) -> pd.DataFrame:

@@ -135,7 +135,7 @@ class ReleasePages(TableViews):
         made = [
             ReleaseTable(database, resource, found, self.names, exact, self.scope)
             for resource in found.values()
-            if not resource.twin
+            if not (resource.twin or resource.is_tidy)
         ]
         made += [counts for table in made if (counts := table.named_counts())]
         if tables := {table.resource.name: table for table in made if table.is_in_scope}:

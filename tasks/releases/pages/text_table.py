@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # starts of a spreadsheet formula
+FORMULA = "=+-@\t\r"  # starts of a spreadsheet formula
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: none of it can call a function
 
@@ -55,10 +55,11 @@ def as_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     Names in a table may come from anyone. Numbers, and texts that are figures, stay as they are.
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in (columns, *rows))
+    csv.writer(text, lineterminator="\n").writerows([inert(cell) for cell in row] for row in (columns, *rows))
     return text.getvalue()
 
 
-def _inert(cell: Any) -> Any:
-    formula = isinstance(cell, str) and _FORMULA.match(cell) and not _FIGURE.fullmatch(cell)
+def inert(cell: Any) -> Any:
+    """Return a cell as a spreadsheet may have it: a text that would be a formula gets an apostrophe."""
+    formula = isinstance(cell, str) and cell[:1] in FORMULA and cell and not _FIGURE.fullmatch(cell)
     return f"'{cell}" if formula else cell

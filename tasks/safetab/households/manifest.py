@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
 from tasks.geography.names import coverage, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.releases.datapackage import write_descriptions
+from tasks.lifecycle.staging import write_all_tidy
+from tasks.lifecycle.workers import Workers
+from tasks.releases.describe import write_descriptions
 from tasks.releases.description import Description
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
@@ -47,12 +50,13 @@ GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
 
 def describe_release(
     run: HouseholdRun,
+    workers: Workers,
     jurisdiction: Jurisdiction,
     out: Path,
     groups: GroupsByDetail,
     options: Mapping[str, object],
 ) -> None:
-    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
+    """Write OUT/report.html, OUT/tables/ and, over all files in OUT, OUT/manifest.json.
 
     groups: by level and table, the number of groups of each detail.
     """
@@ -68,7 +72,7 @@ def describe_release(
     )
     described = description(manifest)
     _write_report(run, jurisdiction, out, manifest, described)
-    write_descriptions(out, described, manifest)
+    write_descriptions(out, described, manifest, partial(write_all_tidy, run, workers, out))
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:

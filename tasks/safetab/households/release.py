@@ -43,4 +43,4 @@ def stage_release(
     workers.map("release", run, write_table, files)
     write_tabulated(run, jurisdiction, staged)
     published = {(level, kind.TABLE.name): each for (level, kind), each in zip(made[:counts], groups, strict=False)}
-    describe_release(run, jurisdiction, staged, published, options)
+    describe_release(run, workers, jurisdiction, staged, published, options)

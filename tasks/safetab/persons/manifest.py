@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.geography.names import coverage, states_of_nation, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.releases.datapackage import write_descriptions
+from tasks.lifecycle.staging import write_all_tidy
+from tasks.lifecycle.workers import Workers
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.dots import Series, dots
 from tasks.releases.pages.text_table import TextTable
@@ -58,6 +61,7 @@ MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"
 
 def describe_release(
     run: DetailedRun,
+    workers: Workers,
     jurisdiction: Jurisdiction,
     out: Path,
     published: Mapping[Level, Sequence[int]],
@@ -65,7 +69,7 @@ def describe_release(
     spine: str,
     estimated: Mapping[Level, int] | None = None,
 ) -> None:
-    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
+    """Write OUT/report.html, OUT/tables/ and, over all files in OUT, OUT/manifest.json.
 
     published: the number of groups by published detail. spine: one line about the spine branch. estimated: if estimates
     were made, how many groups the ancestor test dropped.
@@ -87,7 +91,7 @@ def describe_release(
         spine=spine,
     )
     _write_report(run, jurisdiction, out, manifest)
-    write_descriptions(out, description(manifest), manifest)
+    write_descriptions(out, description(manifest), manifest, partial(write_all_tidy, run, workers, out))
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:

@@ -44,7 +44,7 @@ def stage_release(
         workers.map("release of estimates", run, write_table, tables)
         dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
         estimated = dict(zip(levels, dropped, strict=True))
-    describe_release(run, jurisdiction, staged, published, options, spine, estimated)
+    describe_release(run, workers, jurisdiction, staged, published, options, spine, estimated)
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:

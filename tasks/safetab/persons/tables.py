@@ -19,6 +19,7 @@ AGES = (
         missing=("*",),
         frame="age_start",
         total="*",
+        whole=0,
     ),
     integer(
         "AGEEND",
@@ -26,6 +27,7 @@ AGES = (
         f"the last age of the cell, inclusive; {LAST_AGE} is the open end; * in a sex's sum",
         missing=("*",),
         frame="age_end",
+        whole=LAST_AGE,
     ),
     Column(
         "SEX", "code", "the sex of the cell", {str(code): sex for code, sex in SEXES.items()}, frame="sex", labels=True

@@ -21,7 +21,7 @@ from tasks.errors import Refused
 from tasks.geography.public_regions import REGION_COLUMNS
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import write_files
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.description import Column, Description, Table, integer
 from tasks.releases.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in

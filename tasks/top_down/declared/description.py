@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from privacy.tables.histogram import DETAILED, TOTAL
 from spine.declaration.declaration import Declaration, read_declaration
-from tasks.releases.description import Column, Description, Table, integer, number
+from tasks.releases.description import Column, Description, Table, Tidy, integer, number
 from tasks.releases.received import NotOfRelease
+from tasks.releases.tidy import with_tidy
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
 MEASUREMENTS = "measurements"
@@ -54,8 +58,9 @@ def description(manifest: Mapping[str, Any]) -> Description:
     product = declaration.product
     axes = [replace(axis_column(axis), name=axis.name, labels=axis.codes != axis.labels) for axis in product.axes]
     records = declaration.records
-    count = integer(COUNT, records, f"the {records}, as estimated", role="count", frame="count")
-    tables, released = [], released_levels(declaration)
+    words = f"the {records}, as estimated; rows of 0 are left out"
+    count = integer(COUNT, records, words, role="count", frame="count")
+    tables, released, gls = [], released_levels(declaration), manifest.get("estimator") == "gls"
     for level in released:
         geounit = geounit_columns(declaration, level)
         tables.append(
@@ -67,9 +72,13 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 key=tuple(column.name for column in (*geounit, *axes)),
                 counts=True,
                 dependent=True,
+                tidy=(
+                    Tidy(f"cells/{level}", "cells", records, level=level),
+                    *(() if gls else _sums(declaration, level, count)),
+                ),
             )
         )
-    if manifest.get("estimator") == "gls":
+    if gls:
         tables += [_margins(declaration, each.name) for each in declaration.levels]
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
@@ -87,7 +96,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
     files = [f"parquet/{level}.parquet" for level in released] + [table.parquet for table in tables[len(released) :]]
     files += ["report.html", *([SETTINGS_FILE] if manifest["measurements"] else [])]
-    return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=tuple(files))
+    return with_tidy(Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=tuple(files)))
 
 
 def _margins(declaration: Declaration, level: str) -> Table:
@@ -102,7 +111,84 @@ def _margins(declaration: Declaration, level: str) -> Table:
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
     )
     title = f"Estimates with standard errors by {level}"
-    return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True)
+    tidy = tuple(_estimates(declaration, level, query, columns) for query in declaration.queries(level))
+    return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True, tidy=tidy)
+
+
+def _asked(declaration: Declaration, query: str) -> dict[str, tuple[Column, str, dict[str, str]]]:
+    """Return by the axes and recodes of a query the column of its sums, the axis, and its value for each code of that.
+
+    Cells that are no part of a recode have labels as values, for they have no codes.
+    """
+    product = declaration.product
+    recodes = {each.name: each for each in product.recodes}
+    names = () if query == TOTAL else [axis.name for axis in product.axes] if query == DETAILED else query.split("*")
+    found = {}
+    for name in (each.strip() for each in names):
+        recode = recodes.get(name)
+        axis = product.axis(recode.axis if recode else name)
+        values = [recode.labels[part] for part in recode.part] if recode else axis.codes
+        texts = {} if recode or axis.codes == axis.labels else dict(zip(axis.codes, axis.labels, strict=True))
+        column = Column(name, "code", f"{axis.words}, in groups" if recode else axis.words, texts)
+        found[name] = column, axis.name, dict(zip(axis.codes, values, strict=True))
+    return found
+
+
+def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Tidy]:
+    """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released."""
+    levels = [each.name for each in declaration.levels]
+    first = max(
+        (
+            at + 1
+            for at, each in enumerate(levels)
+            if each in released_levels(declaration) and at < levels.index(released)
+        ),
+        default=0,
+    )
+    for level in levels[first : levels.index(released) + 1]:
+        geounit = geounit_columns(declaration, level)
+        for query in declaration.queries(level):
+            if query != DETAILED or level != released:  # else they are its cells
+                asked = _asked(declaration, query)
+                columns = (*geounit, *(column for column, _, _ in asked.values()))
+                yield Tidy(
+                    f"{query_slug(query)}/{level}",
+                    query,
+                    declaration.records,
+                    level=level,
+                    columns=(*columns, count),
+                    key=tuple(column.name for column in columns),
+                    recoded={name: (axis, values) for name, (_, axis, values) in asked.items()},
+                    summed=True,
+                )
+
+
+def _estimates(declaration: Declaration, level: str, query: str, columns: Sequence[Column]) -> Tidy:
+    """Return the sums of a query with their estimates: all that a record may be in, those of 0 too."""
+    product, asked = declaration.product, _asked(declaration, query)
+    _, cell = np.unique(product.partition(query)[0], return_index=True)
+    recoded = {}
+    for name, (_, axis, values) in asked.items():
+        at, codes = product.coordinates_of(cell)[axis], product.axis(axis).codes
+        recoded[name] = "part", {str(part): values[codes[own]] for part, own in enumerate(at.tolist())}
+    geounit = geounit_columns(declaration, level)
+    keys = (*geounit, *(column for column, _, _ in asked.values()))
+    numbers = [replace(each, frame="count") if each.role == "count" else each for each in columns if each.role]
+    return Tidy(
+        f"{query_slug(query)}/{level}",
+        query,
+        declaration.records,
+        level=level,
+        columns=(*keys, *numbers),
+        key=tuple(column.name for column in keys),
+        recoded=recoded,
+        only={"query": query},
+    )
+
+
+def query_slug(query: str) -> str:
+    """Return the folder of a query's tables, which no other query has: names of axes have no hyphen."""
+    return query.replace(" ", "").replace("*", "-")
 
 
 def _measurements(declaration: Declaration, level: str) -> Table:

@@ -57,7 +57,7 @@ def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> 
         counts = [column.name for column in table.columns if column.role == "count"]
         forms = {axis: declaration.form.axes[axis].column for axis in declaration.product.asked(equal.partition)}
         axes = {axis: axis if axis in names else column for axis, column in forms.items()}
-        whole = len(counts) == 1 and not table.is_text and len(table.paths) == 1
+        whole = len(counts) == 1 and not (table.is_text or table.is_tidy) and len(table.paths) == 1
         if whole and names.issuperset([*codes, *axes.values()]) and equal.table in ("", table.name):
             fit[table.name] = table, axes, counts[0]
     if len(fit) != 1:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.geography import FloatArray
@@ -22,8 +23,9 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.releases.datapackage import write_descriptions
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
@@ -239,7 +241,7 @@ def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaratio
         manifest,
         spend,
         manifest["title"],
-        _short(manifest, words, facts),
+        _short(staged, manifest, words, facts),
         template="declared_report.html",
         parts=parts_of_levels([manifest]) if spend else [],
         sections=[describe_section(facts.records.capitalize(), facts.records, manifest, str, words)],
@@ -247,8 +249,11 @@ def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaratio
     )
 
 
-def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
-    """Return what was published, and the largest noise of what was asked, a column for each level."""
+def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
+    """Return what was published and how sure it is, a column for each level.
+
+    By query: the largest noise of one answer, or the largest standard error of an estimate where there are estimates.
+    """
     places = ", ".join(f"{level.level} ({level.geounits:,})" for level in facts.levels)
     published = [
         f"{facts.records.capitalize()} by {facts.possible:,} cells, for the geounits of each level: {places}.",
@@ -259,10 +264,14 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
     if manifest["estimator"] == "gls":
         of_counts = (
             "margins/ has an unbiased estimate of every count that was asked, with its exact standard error. Published "
-            "counts are made of these estimates, whole and not negative, so their errors are others."
+            "counts are made of these estimates, whole and not negative, so their errors are others. The table shows "
+            "the largest standard error; each estimate has its own in tables/."
         )
-    else:
-        of_counts = "The error of a published count has no formula."
+        return InShort(published, [of_counts], _standard_errors(staged, words, facts))
+    of_counts = (
+        "The error of a published count has no formula. A run with --estimator gls, where the declaration allows it, "
+        "also publishes an unbiased estimate of each count that was asked, with its standard error."
+    )
     sure = [
         f"{of_counts} The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published "
         "counts combine several answers. das synth --declaration and das tda accuracy show errors on made-up records."
@@ -270,6 +279,19 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
     rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]
     return InShort(published, sure, TextTable("In short", columns, rows))
+
+
+def _standard_errors(staged: Path, words: Callable[[str], str], facts: Explanation) -> TextTable:
+    """Return the largest standard error of the estimates of each query and level."""
+    levels = [each.level for each in facts.levels]
+    found: dict[str, dict[str, str]] = {}
+    for level in levels:
+        errors = pq.read_table(staged / f"{MARGINS}/{level}.parquet", columns=["query", "standard_error"])
+        largest = errors.group_by("query").aggregate([("standard_error", "max")]).to_pydict()
+        for query, error in zip(largest["query"], largest["standard_error_max"], strict=True):
+            found.setdefault(query, {})[level] = decimal(error)
+    rows = [[words(query), *(own.get(level, "–") for level in levels)] for query, own in found.items()]
+    return TextTable("In short", ["standard error, at most", *levels], rows)
 
 
 def query_title(declaration: Declaration, query: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from spine.allocations import Allocation
 from spine.noise import distinct_shares, noise
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
-from tasks.releases.datapackage import write_descriptions
+from tasks.lifecycle.staging import write_all_tidy
+from tasks.lifecycle.workers import Workers
+from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
@@ -44,8 +47,8 @@ STATEMENTS = {
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
-def describe_release(run: BlockSource, staged: Path) -> None:
-    """Write report.html and, over all files of the staging folder, manifest.json."""
+def describe_release(run: BlockSource, workers: Workers, staged: Path) -> None:
+    """Write report.html, tables/ and, over all files of the staging folder, manifest.json."""
     validated, truth, origin = run.validated, is_truth(run), run.origin
     manifest: dict[str, Any] = {
         "release": TITLE,
@@ -69,7 +72,7 @@ def describe_release(run: BlockSource, staged: Path) -> None:
     if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
-    write_descriptions(staged, description(manifest), manifest)
+    write_descriptions(staged, description(manifest), manifest, partial(write_all_tidy, run, workers, staged))
 
 
 def designed(

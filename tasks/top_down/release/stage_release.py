@@ -53,7 +53,7 @@ def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
     write_regions(run, staged, is_named)
     for product in products:
         write_cells(staged, product, pl94=run.design.pl94)
-    describe_release(run, staged)
+    describe_release(run, workers, staged)
 
 
 def write_nation(run: BlockSource, product: ProductName, staged: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 from privacy.tables.histogram import Axis
 from spine.redistricting import HHGQ, PERSON_AXES
 from tasks.geography.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.releases.description import Column, Description, Reference, Role, Table, integer, number
+from tasks.releases.description import Column, Description, Reference, Role, Table, Tidy, integer, number
 from tasks.releases.pages.words import level_title
 from tasks.releases.received import PART, NotOfRelease
+from tasks.releases.tidy import with_tidy
 from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
@@ -89,6 +90,22 @@ def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
         key=("geounit", "count"),
         dependent=True,
     )
+    named = replace(STATISTIC, name=STATISTIC.frame), replace(COUNT, unit=UNITS[product])
+    tidy = Tidy(
+        f"{product}/{{level}}",
+        product,
+        UNITS[product],
+        by="the count",
+        cells=(STATISTIC.frame,),
+        rows={(count.name,): count.words for count in counts},
+        parts=("state",),
+        columns=(*named, *(replace(column, unit=UNITS[product], optional=True) for column in MARGINS[1:])),
+        key=("geounit", STATISTIC.frame),
+    )
+
+    def tidy_of(level: str, geounit: Column) -> tuple[Tidy]:
+        return (replace(tidy, path=f"{product}/{{level={level}}}", columns=(geounit, *tidy.columns)),)
+
     tables = []
     for folder, level in (path.split("/") for path in FOLDERS.values()):
         geounit = replace(GEOUNIT, region=REGION_TYPES[level], names="name") if level in REGION_TYPES else GEOUNIT
@@ -101,6 +118,7 @@ def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
                 columns=columns,
                 key=() if level == "aian" else histogram.key,  # an area in several states has rows in each
                 counts=True,
+                tidy=tidy_of(level, geounit),
             ),
             replace(
                 estimate,
@@ -122,7 +140,9 @@ def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
             parquet=f"histograms/{kind}/{{level=State}}/{{state}}.parquet",
             columns=(state, *histogram.columns[1:]),
             counts=not pl94,
+            tidy=() if pl94 else tidy_of("State", state),
         ),
+        on_spine(histogram, parquet=f"histograms/{kind}/{{level={US}}}/{{state}}.parquet", tidy=tidy_of(US, GEOUNIT)),
         on_spine(histogram, parquet=f"histograms/{kind}/{{level}}/{{state}}.parquet"),
         on_spine(estimate, parquet=f"margins/{kind}/{{level}}/{{state}}.parquet"),
         Table(
@@ -285,11 +305,13 @@ def description(manifest: Mapping[str, Any]) -> Description:
     words = [*names["level"], *names["state"], *names["product"], *(each["of"] for entry in margins for each in entry)]
     if strange := [word for word in words if not PART.fullmatch(word)]:  # of a manifest by somebody else
         raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
-    return Description(
-        tables(pl94=bool(manifest["options"].get("pl94"))),
-        names=names,
-        others=("report.html", f"{FOLDER}/{SETTINGS_FILE}"),
-        required=tuple(_required(manifest)),
+    return with_tidy(
+        Description(
+            tables(pl94=bool(manifest["options"].get("pl94"))),
+            names=names,
+            others=("report.html", f"{FOLDER}/{SETTINGS_FILE}"),
+            required=tuple(_required(manifest)),
+        )
     )
 
 

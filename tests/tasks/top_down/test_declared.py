@@ -755,6 +755,29 @@ def test_the_parts_of_margins_are_in_the_order_of_the_axes(tmp_path: Path) -> No
         part: counts[(counts["dwelling"] == dwelling) & (young == is_young)]["COUNT"].sum()
         for part, (dwelling, is_young) in enumerate([("1", True), ("1", False), ("2", True), ("2", False)])
     }
+    tidy = pd.read_csv(staged / "tables/young-dwelling/nation.csv", dtype={"dwelling": str})
+    assert list(tidy) == ["table", "level", "young", "dwelling", "unit", "count", "estimate", "standard_error"]
+    asked = margins[margins["query"] == "young*dwelling"]
+    assert tidy["dwelling"].tolist() == ["1", "1", "2", "2"]
+    assert tidy["young"].tolist() == ["0 to 2", "3 to 5-9"] * 2
+    for name, own in (("count", "released"), ("estimate", "estimate"), ("standard_error", "standard_error")):
+        assert tidy[name].tolist() == asked[own].tolist()
+
+
+def test_every_query_with_a_budget_has_its_table(tmp_path: Path) -> None:
+    """Also on levels whose own histogram is not released; rows of 0 are left out."""
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(histograms=["zone"]))))
+    cells = pd.read_parquet(staged / "parquet/zone.parquet")
+    cells["young"] = cells["age"].isin(["0", "1", "2"]).map({True: "0 to 2", False: "3 to 5-9"})
+    for level, columns in COLUMNS.items():
+        for query in ("total", "dwelling*young"):
+            keys = [*columns, *(query.split("*") if "*" in query else ())]
+            tidy = pd.read_parquet(staged / f"tables/{query.replace('*', '-')}/{level}.parquet")
+            expected = cells.groupby(keys)["COUNT"].sum().to_dict() if keys else {0: cells["COUNT"].sum()}
+            assert (tidy.set_index(keys)["count"] if keys else tidy["count"]).to_dict() == expected
+    assert (staged / "tables/detailed/region.csv").exists()
+    manifest = read_manifest(staged)
+    assert [each for each in check_tables(staged, manifest, description(manifest)) if each.faults] == []
 
 
 def test_without_noise_estimates_over_the_tree_are_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

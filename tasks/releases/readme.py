@@ -1,0 +1,86 @@
+"""README.txt of a release: what its files are, how to read a table, what a margin means, and what to cite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource
+from tasks.releases.description import FOLDER
+from tasks.releases.manifest import MANIFEST, shown_marks
+
+README = "README.txt"
+WIDTH = 100
+FILES = {
+    FOLDER: "start here: the published tables, one comma-separated file (.csv) and one Parquet file each, with names "
+    "and codes, counts and margins in every row",
+    "report.html": "the release in short, its privacy loss and its noise, for a browser",
+    DICTIONARY_FILE: "every column and code of every table",
+    PACKAGE_FILE: "the same for programs (Data Package 2.0)",
+    MANIFEST: "how the release was made, what it spent, and a digest of each file",
+    "parquet": "the tables of the other folders as Parquet, with margins",
+}
+MEANINGS = ("margins", "errors", "estimates", "averages", "truncation", "clipping", "bias", "guarantee")
+NO_ROW = (
+    "Ids and codes are text: as numbers they lose their zeros. A row that is not there was suppressed, or counts "
+    f"nobody: {DICTIONARY_FILE} says where rows of 0 are left out. Rows may overlap: read their category before adding "
+    f"them up. In {FOLDER}/*.csv a name that a spreadsheet would take for a formula has an apostrophe in front."
+)
+
+CITE = f"Name the SHA-256 of {MANIFEST} as well, which stands for every file: das check prints and compares it."
+
+
+def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Iterable[str]) -> str:
+    """Return the text of README.txt, of a release with these tables and files."""
+    heading = manifest.get("title", manifest["release"])
+    tidy = [table for table in tables if table.is_tidy and not table.is_text]
+    every = [*files, DICTIONARY_FILE, PACKAGE_FILE, MANIFEST]
+    parts = [heading, *shown_marks(manifest), "FILES", *_folders(tables, every)]
+    if tidy:
+        parts += ["A TABLE", *_reading(tidy[0]), NO_ROW]
+    said = manifest.get("statements", {})
+    parts += ["NUMBERS", *(str(said[name]) for name in MEANINGS if name in said)]
+    parts += ["Margins are at 95%, of the noise alone: a count can also be wrong as the records are."] * bool(said)
+    version = manifest["versions"]["das-flows"]
+    parts += ["CITE", f"{heading}. Run {manifest['run']}, made with das-flows {version}.", CITE]
+    return "\n\n".join(each if "\n" in each else fill(each, WIDTH) for each in parts) + "\n"
+
+
+CITE = (
+    f"Name the SHA-256 of {MANIFEST} as well: it stands for every file (sha256sum {MANIFEST}; das check compares all)."
+)
+
+
+def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:
+    """Yield what each folder, and each file beside them, is."""
+    titles: dict[str, list[str]] = {}
+    for table in tables:
+        for path in table.paths:
+            titles.setdefault(path.split("/")[0], []).append(table.title.partition(":")[0].partition(" (")[0])
+    lines = []
+    for name in sorted({file.split("/")[0] for file in files} - {README}, key=lambda name: (name != FOLDER, name)):
+        words = FILES.get(name) or "; ".join(dict.fromkeys(titles.get(name, ())))
+        lines.append(fill(f"{name:18} {words}", WIDTH, subsequent_indent=" " * 19))
+    yield "\n".join(lines)
+
+
+def _reading(table: Resource) -> Iterator[str]:
+    """Yield how pandas, R and DuckDB read a table."""
+    path = table.paths[0].removesuffix(".parquet")
+    codes = [column.name for column in table.columns if column.type == "string" and column.unit == "code"]
+    (count, *_) = [column.name for column in table.columns if column.role] or table.column_names[-1:]
+    texts = fill(", ".join(f'"{name}" = "character"' for name in codes), 70).replace("\n", "\n" + " " * 23)
+    yield (
+        "pandas\n"
+        "    import pandas as pd\n"
+        f'    table = pd.read_parquet("{path}.parquet")\n'
+        f'    print(table.sort_values("{count}", ascending=False).head())'
+    )
+    yield (
+        "R\n"
+        f'    table <- read.csv("{path}.csv", check.names = FALSE,\n'
+        f"        colClasses = c({texts}))\n"
+        f'    print(head(table[order(-table[["{count}"]]), ]))'
+    )
+    yield f"DuckDB\n    SELECT * FROM '{path}.parquet'\n    ORDER BY \"{count}\" DESC\n    LIMIT 5;"

@@ -1,0 +1,161 @@
+"""The rows of tables/ (tidy.py): made of the other files of a release, written, and compared by `das check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain, product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privacy.tables.histogram import sums
+from tasks.releases.check import Check
+from tasks.releases.description import Description
+from tasks.releases.received import path_in
+from tasks.releases.text_twin import differing, inert_rows
+from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
+
+ROWS = 1 << 17  # that are made at once
+COMMAS = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header="none")
+TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
+
+
+def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None:
+    """Write a table of tables/ to two paths."""
+    schema = pa.schema([(each.column.name, TYPES[each.column.type]) for each in made.columns])
+    for path in (parquet, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
+        as_parquet = pq.ParquetWriter(parquet, schema, compression="zstd", write_statistics=of_numbers)
+        stack.enter_context(as_parquet)
+        as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=COMMAS))
+        for rows in tidy_rows(release, made):
+            as_parquet.write_table(rows)
+            as_text.write_table(inert_rows(rows))
+
+
+def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
+    """Yield the rows of a table of tables/, some at a time."""
+    rows = _rows(release, made)
+    if made.summed:
+        parts = [_summed(each) for each in rows]
+        rows = iter([_summed(pa.concat_tables(parts))] if parts else [])
+    yield from rows
+
+
+def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
+    words = [each.words.read(release) if isinstance(each.words, Listing) else each.words for each in made.columns]
+    for path, where in made.sources:
+        stored = _named_sums(release, made, path) if made.cells else _stored_rows(path_in(release, path), made.only)
+        for rows, held in stored:
+            of_file = {f"{{{name}}}": _constant(value, rows) for name, value in where.items()}
+            columns = zip(made.columns, words, strict=True)
+            yield pa.table({each.column.name: _values(each, own, {**held, **of_file}, rows) for each, own in columns})
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    """Add up the numbers of rows with the same texts; each sum has the place of its first row."""
+    numbers = [field.name for field in rows.schema if field.type != pa.string()]
+    keys = [name for name in rows.column_names if name not in numbers]
+    sums_of = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
+    return pa.table({name: sums_of[f"{name}_sum" if name in numbers else name] for name in rows.column_names})
+
+
+def check_tidy(release: Path, description: Description) -> Iterator[Check]:
+    """Make tables/ again from the other files of a release, and compare it."""
+    for made in tidy_files(release, description):
+        path = path_in(release, made.parquet)
+        types = {each.column.name: TYPES[each.column.type] for each in made.columns}
+        again = chain.from_iterable(rows.to_batches() for rows in tidy_rows(release, made))
+        differ = differing(pq.ParquetFile(path).iter_batches(ROWS, columns=[*types]), again, types)
+        over = f"{pq.read_metadata(path).num_rows:,} rows"
+        yield Check(f"{made.parquet}, made again", over, (f"{differ:,} rows differ",) * bool(differ))
+
+
+def _stored_rows(path: Path, only: Mapping[str, str]) -> Iterator[tuple[int, Held]]:
+    """Yield the rows of a Parquet file with these values, some at a time."""
+    texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+    for batch in pq.ParquetFile(path, read_dictionary=texts).iter_batches(ROWS):
+        for name, value in only.items():
+            batch = batch.filter(pc.equal(batch[name].cast(pa.string()), value))
+        yield len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.Array:
+    """Return a column of so many rows. held: the columns of its table, and the names of its file in braces."""
+    if words is not None:
+        return _in_words([_by_dictionary(held[name]) for name in made.sources], words, rows)
+    values, column = held[made.sources[0]], made.column
+    if column.type == "string":
+        values = _by_dictionary(values)
+        return values.dictionary.take(values.indices)
+    if pa.types.is_dictionary(values.type):  # text, since some rows have no number
+        numbers = [
+            int(text) if text.lstrip("-").isdecimal() else column.whole for text in values.dictionary.to_pylist()
+        ]
+        return pa.array(numbers, pa.int64()).take(values.indices)
+    return values.cast(TYPES[column.type])
+
+
+def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
+    """Return the text for the values of some columns together; "" where there is none."""
+    number = np.zeros(rows, np.int64)
+    for each in sources:
+        number = number * len(each.dictionary) + each.indices.to_numpy(zero_copy_only=False)
+    texts = [words.get(key, "") for key in product(*(each.dictionary.to_pylist() for each in sources))]
+    return pa.array(texts, pa.string()).take(pa.array(number))
+
+
+def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
+    return values if pa.types.is_dictionary(values.type) else values.cast(pa.string()).dictionary_encode()
+
+
+def _constant(value: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
+
+
+def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int, Held]]:
+    """Yield the named sums of the cells of each geounit, with their margins and estimates if the release has some.
+
+    A geounit without a row in the histogram has 0 everywhere; it is known only if it has estimates.
+    """
+    histogram, errors = pq.read_table(path_in(release, path)), made.estimates.get(path)
+    estimates = pq.read_table(path_in(release, errors)) if errors else histogram.slice(0, 0)
+    unquoted = pa.csv.ParseOptions(delimiter="|", quote_char=False)
+    listing = pa.csv.read_csv(path_in(release, made.cells), parse_options=unquoted)
+    names, cells = listing[0].unique(), listing[1].to_numpy()
+    counted = np.zeros((int(cells.max(initial=0)) + 1, len(names)), np.int64)
+    counted[cells, pc.index_in(listing[0], names).to_numpy()] = 1
+    keys, of_estimates = (_codes(table[0], made.digits) for table in (histogram, estimates))
+    units = pa.chunked_array([*keys.chunks, *of_estimates.chunks], pa.string()).unique()
+    row = pc.index_in(keys, units).to_numpy()
+    counts = sums(row, histogram[1].to_numpy(), histogram[2].to_numpy(), len(units), counted)
+    numbers: dict[str, NDArray[np.generic]] = {histogram.column_names[2]: counts.ravel()}
+    if errors:
+        at = pc.index_in(of_estimates, units).to_numpy() * len(names)
+        at = at + pc.index_in(estimates[1].cast(pa.string()), names).to_numpy()
+        for name in estimates.column_names[3:]:
+            numbers[name] = np.full(counts.size, np.nan)
+            numbers[name][at] = estimates[name].to_numpy()
+    step = max(ROWS // len(names), 1) * len(names)
+    for first in range(0, counts.size, step):
+        of = np.arange(first, min(first + step, counts.size))
+        unit, name = (pa.array(place) for place in np.divmod(of, len(names)))
+        held: dict[str, pa.Array] = {
+            histogram.column_names[0]: pa.DictionaryArray.from_arrays(unit, units),
+            STATISTIC: pa.DictionaryArray.from_arrays(name, names),
+        }
+        yield len(of), held | {each: pa.array(own[of], from_pandas=True) for each, own in numbers.items()}
+
+
+def _codes(geounits: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:
+    texts = geounits.cast(pa.string())
+    return pc.utf8_slice_codeunits(texts, -digits) if digits else texts

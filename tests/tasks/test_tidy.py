@@ -1,0 +1,70 @@
+"""tables/ of a release: names and words beside codes, text that is safe for spreadsheets, and their check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.geography.public_regions import NAMES_TABLE
+from tasks.releases.datapackage import resources_of
+from tasks.releases.description import Column, Description, Table, Tidy, count_and_margin
+from tasks.releases.manifest import file_names
+from tasks.releases.text_twin import differing_rows
+from tasks.releases.tidy import tidy_files, with_tidy
+from tasks.releases.tidy_rows import check_tidy, write_tidy
+
+SEX = Column("SEX", "code", "the sex", {"1": "male", "2": "female"}, frame="sex")
+PLACE = Column("PLACE", "code", "the place", frame="place_id", region="PLACE", names="place")
+COUNTS = Table(
+    "Persons",
+    (PLACE, SEX, Column("unit", "code", "a column of a declaration"), *count_and_margin("persons", "c", "m")),
+    parquet="parquet/t/{level}.parquet",
+    key=("PLACE", "SEX", "unit"),
+    counts=True,
+    tidy=(Tidy("t/{level}", "t", "persons"),),
+)
+DESCRIPTION = with_tidy(Description((COUNTS, NAMES_TABLE), names={"level": {"place-1": "Place, Regional"}}))
+ROWS = {"PLACE": ["0112345", "0167890"], "SEX": ["2", "1"], "unit": ["u", "-1+2"], "COUNT": [-3, 7], "MOE": [5, 5]}
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    (tmp_path / "parquet/t").mkdir(parents=True)
+    pq.write_table(pa.table(ROWS), tmp_path / "parquet/t/place-1.parquet")
+    names = ["REGION_TYPE|REGION_ID|NAME", 'PLACE|0112345|=HYPERLINK("x"), town', "PLACE|0167890|Añasco"]
+    (tmp_path / "names.csv").write_text("\n".join(names) + "\n", "utf-8")
+    for made in tidy_files(tmp_path, DESCRIPTION):
+        write_tidy(tmp_path, made, tmp_path / made.parquet, tmp_path / made.text)
+    return tmp_path
+
+
+def test_a_row_has_names_and_words_and_text_has_no_formula(release: Path) -> None:
+    stored = pq.read_table(release / "tables/t/place-1.parquet")
+    first, second = stored.to_pylist()
+    assert list(first.values()) == [
+        *("t", "Place, Regional", "0112345", '=HYPERLINK("x"), town', "2", "female", "u", "persons", -3, 5)
+    ]
+    assert list(first)[6:8] == ["unit", "unit_2"]  # a declaration may have a column of any name
+    text = pd.read_csv(release / "tables/t/place-1.csv", dtype={"place_id": str})
+    assert text["place"].tolist() == ['\'=HYPERLINK("x"), town', "Añasco"]
+    assert text["place_id"].tolist() == ["0112345", "0167890"]
+    assert text["unit"].tolist() == ["u", "-1+2"]  # a figure calls no function
+    assert (text["count"].tolist(), second["count"]) == ([-3, 7], 7)
+    assert {str(kind) for kind in stored.schema.types} == {"string", "int64"}
+
+
+@pytest.mark.parametrize(("column", "value"), [("place", "Elsewhere"), ("sex", "male"), ("count", -2), ("margin", 1)])
+def test_a_forged_row_of_a_tidy_table_is_found(release: Path, column: str, value: object) -> None:
+    path = release / "tables/t/place-1.parquet"
+    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [()]
+    rows = pq.read_table(path)
+    forged = rows.to_pylist()
+    forged[0][column] = value
+    pq.write_table(pa.Table.from_pylist(forged, rows.schema), path)
+    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [("1 rows differ",)]
+    (text,) = (each for each in resources_of(release, DESCRIPTION, file_names(release)) if each.twin)
+    assert differing_rows(release / text.paths[0], path, text.columns, text.delimiter) == 1
