@@ -65,7 +65,8 @@ def _empty(records: Records, names: list[str]) -> pd.DataFrame:
         raise ValueError(f"{records} cannot be read as a Parquet file") from None
     if any(schema.names.count(name) != 1 for name in names):
         return pd.DataFrame(columns=schema.names)
-    return pa.schema([schema.field(name) for name in names]).empty_table().to_pandas()
+    empty: pd.DataFrame = pa.schema([schema.field(name) for name in names]).empty_table().to_pandas()
+    return empty
 
 
 def _blocks(records: Records, names: list[str]) -> Iterator[list[Coded]]:

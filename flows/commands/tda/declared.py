@@ -91,10 +91,10 @@ def declare(
 
 def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> None:
     """Write a draft and its table; nothing if the draft does not pass."""
-    from spine.declaration.draft import draft, read_axis
     from tasks.records.files import file_name, why
     from tasks.records.public_table import open_table
     from tasks.releases.pages.text_table import as_csv
+    from tasks.top_down.declared.draft import draft, read_axis
     from tasks.top_down.declared.public_tables import Faulty, read_declared
 
     if not axes:

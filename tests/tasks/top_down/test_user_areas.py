@@ -492,7 +492,7 @@ def test_measurements_inside_a_release_have_its_published_counts(noisy: Path, tm
     shutil.copytree(noisy / "nmf", inside)
     (tmp_path / "release/manifest.json").write_text("{}")
     for folder, release in ((inside, inside.parent), (inside.parent, inside.parent), (noisy / "nmf", None)):
-        assert {each.release for each in find_published(folder, Request(str(noisy / "states.csv")))} == {release}
+        assert {each.release for each in find_published(folder, FileRequest(str(noisy / "states.csv")))} == {release}
 
 
 def test_the_command_answers_from_what_is_kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from spine.declaration.form import closed_range
 
@@ -68,7 +69,7 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
 
 
 def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells]) -> Iterator[str]:
-    quoted = json.dumps
+    quoted = partial(json.dumps, ensure_ascii=False)  # a surrogate pair is no TOML
     yield "# A first draft, made from a public table alone. Read every line; then `das tda explain` says what it means."
     yield 'name = "draft"                  # in the address of the noise'
     yield 'records = "person"              # what a row of the records is; unit = "household" charges another account'
@@ -83,7 +84,7 @@ def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells
     yield "# Axes: a value a cell; [..] in the list makes one cell of several values. `column` is that of the records."
     yield f"# {EXAMPLE}"
     for name, cells in axes.items():
-        yield from (f"[axes.{name}]", f"column = {quoted(name)}", f"values = {quoted(cells, ensure_ascii=False)}")
+        yield from (f"[axes.{name}]", f"column = {quoted(name)}", f"values = {quoted(cells)}")
     yield ""
     yield '# Shares of the budget: axes and groups of their cells, joined by *, as "sex*age"; `detailed` is every cell.'
     yield from ("[queries]", 'total = "1/2"', 'detailed = "1/2"', "")
