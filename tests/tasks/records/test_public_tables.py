@@ -216,7 +216,7 @@ def test_an_area_0_is_left_out_asked_about_or_said(zeros: int, words: str) -> No
 
 
 REFUSED = {
-    text("GEOID20,District", [(code[:3] + "." + code[3:], "1") for code in CODES]): "no block's",
+    text("GEOID20,District", [(code[:3] + "." + code[3:], "1") for code in CODES]): "not a block's",
     text("OLD,NEW,District", [(code, code, "1") for code in CODES]): "2 whose values all have 15.*--block-column",
     text("A,B", [("1", "2")]): "none whose values all have 15 digits.*--block-column; it has A, B",
     text("GEOID20,District,District", [(*row, "1") for row in PLAN]): "column District comes twice",

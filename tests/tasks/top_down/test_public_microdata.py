@@ -269,7 +269,7 @@ def test_records_that_were_charged_are_never_public(
 
 BAD = {
     "no product": (lambda t: {"units": t["units"]}, "there are no records of persons"),
-    "another table": (lambda t: t | {"persons": t["persons"].drop(columns="RTYPE")}, "it has no column RTYPE"),
+    "another table": (lambda t: t | {"persons": t["persons"].drop(columns="RTYPE")}, "it lacks the columns RTYPE"),
     "a word": (lambda t: t | {"persons": t["persons"].assign(CENRACE="White")}, "line 2: CENRACE is not 1 to 63"),
     "a race": (lambda t: t | {"persons": t["persons"].assign(CENRACE="64")}, r"persons.csv, line 2: CENRACE is not 1"),
     "short rows": (lambda t: t | {"persons": t["persons"].assign(CENHISP='1"\n1,2"')}, "persons.csv"),

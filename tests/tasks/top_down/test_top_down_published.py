@@ -233,7 +233,7 @@ BAD = {
     "blocks/46.parquet is a link, a folder": lambda folder: pipe(folder / "blocks/46.parquet"),
     "units/Block/46.parquet is a link, a folder": lambda f: pipe(f / "units/Block/46.parquet"),
     "Block/46.parquet is missing: Block is a link": lambda f: moved(f / "units/Block").symlink_to(f / "elsewhere"),
-    "another spine": described(lambda told: told.update(kind="conventional", geocodes="conventional")),
+    "do not give the measured spine": described(lambda told: told.update(kind="conventional", geocodes="conventional")),
     "geocodes of the form None": described(lambda told: told.pop("geocodes")),  # an older release
     r"46.parquet is missing$": lambda folder: (folder / "units/County/46.parquet").unlink(),
     "0 answers to detailed of geounit": rewritten("Tract", lambda table: table.slice(1)),

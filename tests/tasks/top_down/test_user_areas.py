@@ -393,7 +393,7 @@ NO_TEXT: dict[str, tuple[bytes, str]] = {
     "plan.xlsx": (zipped("a"), "is a workbook or an archive: save the table as CSV"),
     "utf16.csv": (TABLE.encode("utf-16"), "is no text: save the table as CSV in UTF-8"),
     "cut.csv.gz": (gzip.compress(TABLE.encode())[:-9], "cannot be decompressed"),
-    "plan.parquet": (b"PAR1" + bytes(9) + b"PAR1", "is no t"),
+    "plan.parquet": (b"PAR1" + bytes(9) + b"PAR1", "is not a t"),
 }
 
 
@@ -425,7 +425,7 @@ def test_places_that_are_no_file_and_rows_without_a_block(tmp_path: Path) -> Non
 FAULTS = {
     f"GEOID10,D\n{ONE},1\n": "blocks of the 2010 census",
     "GEOID20,D\n10010201001000,1\n": "14 digits.*--pad",
-    "GEOID20,D\n5.6001E+14,1\n": "no block's.*give them as text",
+    "GEOID20,D\n5.6001E+14,1\n": "not a block's.*give them as text",
     f"GEOID20,D\n{ONE[:12]}9{ONE[12:]},1\n": "16 digits that do not repeat",
     f"GEOID20,D\n{ONE},1\n{ONE},2\n": f"in two areas: 1 \\({ONE}\\)",
     f"GEOID20,X,Y\n{ONE},1,2\n": "--area-column; it has X, Y",
