@@ -199,7 +199,7 @@ def moved(folder: Path) -> Path:
 BAD = {
     "holds no noisy measurements": lambda folder: (folder / "design.json").unlink(),
     "design.json is not JSON": lambda f: (f / "design.json").write_text("{"),
-    r"not the measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
+    r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
     "without a declared total of at least its facilities": described(lambda told: told.update(state_totals={"46": 1})),
