@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("prefect_server", "shared
 
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.name != "toy"], ids=str
-)  # flows/test_systems.py has it
+)  # tests/flows/test_systems.py has it
 def test_a_run_on_a_cluster_has_the_bytes_of_one_in_this_process(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
