@@ -67,7 +67,15 @@ def test_the_release_comes_out_again(
         raise AssertionError("an estimate draws nothing")
 
     monkeypatch.setattr(Drawing, "noise", draws)
-    apart = ("manifest.json", "report.html", "datapackage.json", "dictionary.csv", "measurements/", "nmf/")
+    apart = (
+        "manifest.json",
+        "report.html",
+        "README.txt",
+        "datapackage.json",
+        "dictionary.csv",
+        "measurements/",
+        "nmf/",
+    )
     of_files = options.get("measurements") == "nmf"
     if of_files:
         (place,) = estimated(tmp_path / "again", staged, geography=geography, estimator="gls")
