@@ -211,7 +211,7 @@ def _answers(
     file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
-        raise Refused(f"{path}: the column value has {value}, not lists of whole numbers")
+        raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=[*named, "value", *LAW])
         place, answers = (

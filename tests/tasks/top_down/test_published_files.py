@@ -625,11 +625,11 @@ BAD: dict[str, Break] = {
     "the query_shape of another query": rows_of("County", query("total_dpq", query_shape=[1, 1, 1, 2])),
     "a value that is missing": rows_of("County", query("total_dpq", value=[None])),
     "Tract.*a value that is missing": rows_of("Tract", query("total_dpq", value=None)),
-    "the column value has list<element: double>, not lists of whole numbers": with_type(
+    "the column value holds list<element: double>, not lists of whole numbers": with_type(
         "value", pa.list_(pa.float64()), lambda v: v
     ),
-    "the column value has string, not lists": with_type("value", pa.string(), str),
-    "the column value has list<element: string>, not": with_type(
+    "the column value holds string, not lists": with_type("value", pa.string(), str),
+    "the column value holds list<element: string>, not": with_type(
         "value", pa.list_(pa.string()), lambda v: list(map(str, v))
     ),
     "the column geocode holds int64, not text": with_type("geocode", pa.int64(), int),
