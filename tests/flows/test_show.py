@@ -38,6 +38,7 @@ from tasks.errors import Refused
 from tasks.geography.names import NAMES
 from tasks.releases.manifest import read_law
 from tasks.releases.pages.text_table import as_csv
+from tasks.releases.release_database import ReleaseDatabase
 from tasks.safetab.levels import Level
 from tasks.safetab.persons.details import CELLS_OF
 from tests.flows.conftest import printed
@@ -516,6 +517,20 @@ def test_exact_counts_are_shown_as_such(tmp_path):
     assert (result["group"]["margin"], result["group"]["noise"]) == (0, None)
     assert result["reading"].startswith("These are exact counts")
     assert "NOT PRIVATE" in das(place, "--region", "Alabama")
+
+
+def test_a_copy_reads_each_table_once(tmp_path, released, monkeypatch):
+    asked, parse = Counter(), ReleaseDatabase._parse
+
+    def counted(self, query, given):
+        asked[query] += "read_parquet" in query or "read_csv" in query
+        return parse(self, query, given)
+
+    monkeypatch.setattr(ReleaseDatabase, "_parse", counted)
+    das(released, "--export", tmp_path / "copy", "--scope", "usa-1")
+    of_files = {query: times for query, times in asked.items() if times}
+    assert of_files
+    assert all(query.startswith("CREATE TABLE") and times == 1 for query, times in of_files.items())
 
 
 def test_a_copy_goes_into_a_new_folder(tmp_path, released):

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from flows.reports.show.geography import Region
 from tasks.errors import Refused
 from tasks.releases.datapackage import columns_of
 from tasks.releases.received import NotOfRelease, path_in, reason_of
@@ -17,6 +18,8 @@ from tasks.releases.release_database import ReleaseDatabase, Setting
 
 # The limits apply to the database only, so that a server on a laptop stays under 500 MiB in all.
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
+MOST_COPIED = 1 << 26  # bytes of a table's files; a larger one would fill the disk that the database spills to
+MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # answers that are kept, of at most so many rows
 
 
 class Database:
@@ -25,6 +28,10 @@ class Database:
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
         self.words: dict[str, Mapping[str, str]] = {}  # of codes, by the table or type that names them; filled on use
+        self.regions: dict[str, list[Region]] = {}  # by the source of a table that lists them; filled on use
+        self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept
+        self._copied: dict[str, str] = {}
+        self._answers: dict[tuple[str, str], list[Any]] = {}
         self._database = ReleaseDatabase(folder, **LIMITS)
 
     def parquet(self, *names: str) -> str:
@@ -34,6 +41,18 @@ class Database:
     def text_table(self, *names: str, delimiter: str) -> str:
         """Return the source of the rows of text files, as `parquet`."""
         return self._database.text_table(*map(self.path, names), delimiter=delimiter)
+
+    def source(self, rows: str, paths: Collection[str]) -> str:
+        """Return the source of the rows of a SELECT in brackets over some files: itself, or a copy in the database."""
+        if not self.copies or sum(self.path(name).stat().st_size for name in paths) > MOST_COPIED:
+            return rows
+        if rows not in self._copied:
+            self._copied[rows] = f"copy{len(self._copied)}"
+            try:
+                self._database.execute(f"CREATE TABLE {self._copied[rows]} AS FROM {rows}")
+            except duckdb.Error as error:
+                raise self._unreadable(error) from None
+        return self._copied[rows]
 
     def value(self, value: str) -> str:
         """Return the parameter for a value of the release or its scope, which all questions share."""
@@ -60,7 +79,18 @@ class Database:
 
         Raises Refused if a file is not the Parquet that the query expects.
         """
+        asked = query, str(given)
+        if asked in self._answers:
+            return self._answers[asked]
         try:
-            return self._database.ask(query, given or {})
+            answer = self._database.ask(query, given or {})
         except duckdb.Error as error:
-            raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
+            raise self._unreadable(error) from None
+        if self.copies and len(answer) <= MOST_ROWS_KEPT:
+            self._answers[asked] = answer
+            if len(self._answers) > MOST_KEPT:
+                del self._answers[next(iter(self._answers))]
+        return answer
+
+    def _unreadable(self, error: duckdb.Error) -> Refused:
+        return Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}")

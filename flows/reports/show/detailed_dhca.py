@@ -203,7 +203,7 @@ class DetailedDhcaPages(DhcaTables):
         """Return a page of a table; totals of chosen regions or iterations get the ages of each group's table."""
         view, by = super().table_view(table, asked, plain=plain), chosen(table, asked)
         cells = self.tables.get(view.name.replace("t1-", "t2-"))
-        if not view.name.startswith("t1-") or cells is None or not by:
+        if not view.name.startswith("t1-") or cells is None or not by or not view.page.total:
             return view
         selection = cells.select(by, asked.get("q", ""))
         groups = f"SELECT REGION_ID, {ITERATION}, count(*) // 2 - 1 FROM {cells.rows_of} WHERE {selection.where}"
@@ -249,27 +249,27 @@ class DetailedDhcaPages(DhcaTables):
         """Return the table for a region type and an iteration: t1, t2, estimates-t1, estimates-t2."""
         return self.tables.get(f"{table}-{Level(region_type, self.iterations[code].level).slug}")
 
-    def _rows(self, table: str, region: Region, code: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a group in a table by column, as in its files."""
+    def _rows(self, table: str, region: Region, code: str) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of a group in a table by column, as in its files."""
         if (found := self._table(table, region.type, code)) is None:
-            return
+            return ()
         query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = $region AND {ITERATION} = $code"
         names = [column.name for column in found.columns]
-        for row in found.database.ask(query, {"region": region.id, "code": code}):
-            yield dict(zip(names, row, strict=True))
+        rows = found.database.ask(query, {"region": region.id, "code": code})
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def group(self, region: Region, code: str, at: Confidence) -> Group:
         """Return a group. Raises NotThere for an unknown iteration."""
         if code not in self.iterations:
             raise NotThere(f"{code!r} is not an iteration of this release")
         named = f"{region.key}/{code}", self.iterations[code].name, self.name(region), self.within(region)
-        row = next(self._rows("t1", region, code), None)
+        row = next(iter(self._rows("t1", region, code)), None)
         if row is None:
             return Group(*named, *self._explain(region, code))
-        shape = SHAPE_OF_CELLS.get(len(list(self._rows("t2", region, code))) - 2, SHAPES[0])
+        shape = SHAPE_OF_CELLS.get(len(self._rows("t2", region, code)) - 2, SHAPES[0])
         noise = self._noise(region, code, shape, row["MOE"])
         margin = margin_of_cells([(read_law(noise), int(noise["cells"]))], at) if noise else row["MOE"]
-        estimate = next(self._rows("estimates-t1", region, code), {}) if self.estimated(at) else {}
+        estimate = next(iter(self._rows("estimates-t1", region, code)), {}) if self.estimated(at) else {}
         ends = estimate.get("ESTIMATE"), estimate.get("MOE")
         return Group(*named, "published", "", row["COUNT"], margin, TABLE_NAMES[shape], noise, *ends)
 
@@ -295,7 +295,7 @@ class DetailedDhcaPages(DhcaTables):
             tuple(row[key] for key in keys): (row["ESTIMATE"], row["MOE"])
             for row in (self._rows("estimates-t2", region, code) if self.estimated(at) else ())
         }
-        rows = list(self._rows("t2", region, code))
+        rows = self._rows("t2", region, code)
         found = []
         for row in rows:
             start, end, sex = ages = tuple(row[key] for key in keys)
@@ -325,7 +325,7 @@ class DetailedDhcaPages(DhcaTables):
         region, code = Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION]
         if not table.resource.name.endswith(f"-{Level(region.type, self.iterations[code].level).slug}"):
             return super().why_missing(table, codes, at)  # for iterations of the other level
-        if table.resource.name.startswith("t1") or not next(self._rows("t1", region, code), None):
+        if table.resource.name.startswith("t1") or not next(iter(self._rows("t1", region, code)), None):
             return self._explain(region, code)
         return "with a total alone", self._explain_table(self.group(region, code, at), at)
 

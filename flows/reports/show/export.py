@@ -38,6 +38,8 @@ def export(pages: ReleasePages, out: Path) -> dict[str, int]:
     Raises Refused if `new_folder` refuses or fails, or if the scope has more than MOST_PAGES pages.
     """
     check_empty(out)
+    for table in pages.tables.values():
+        table.database.copies = True  # each page asks some thirty questions of the same few tables
     addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
     if len(addresses) > MOST_PAGES:
         raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import starmap
 from sys import intern
 from typing import Any
 
@@ -27,6 +28,18 @@ CHOICES = 200  # values in a list of choices
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
+
+
+class Words(dict[str, str]):
+    """The words of codes."""
+
+    @cached_property
+    def codes(self) -> Mapping[str, Sequence[str]]:
+        """The codes by their words in lower case."""
+        found: dict[str, list[str]] = {}
+        for code, words in self.items():
+            found.setdefault(words.casefold(), []).append(code)
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ class ReleaseTable:
         state = self.scope.state
         return [path for path, of in self.resource.files() if state is None or of.get("state", state) == state]
 
-    @property
+    @cached_property
     def place(self) -> Column | None:
         """The column with codes of regions, or None."""
         return next((column for column in self.columns if column.region and not column.digits), None)
@@ -108,7 +121,8 @@ class ReleaseTable:
     @cached_property
     def rows_of(self) -> str:
         """The SQL source of its rows: numbers as numbers, everything else as text."""
-        return self._named_counts_of(self.summed) if self.summed else self._rows_in_files()
+        rows = self._named_counts_of(self.summed) if self.summed else self._rows_in_files()
+        return self.database.source(rows, self.paths)
 
     def _named_counts_of(self, histogram: ReleaseTable) -> str:
         listing = replace(histogram, resource=self.others[histogram.resource.sums])
@@ -175,8 +189,16 @@ class ReleaseTable:
         reference = self._reference(column)
         key, known = column.region or (reference.table if reference else ""), self.database.words
         if key and key not in known:  # shared by all tables, because a nation has 120,000 names
-            known[key] = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
+            found = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
+            known[key] = Words(found)
         return known.get(key, {})
+
+    def codes_of_words(self, column: Column) -> Mapping[str, Sequence[str]]:
+        """Return the codes of a column by their words in lower case."""
+        words = self.words(column)
+        if not isinstance(words, Words):
+            words = Words(words)
+        return words.codes
 
     def _reference(self, column: Column) -> Reference | None:
         return next((one for one in self.resource.references if one.columns == (column.name,)), None)
@@ -223,7 +245,7 @@ class ReleaseTable:
         query = (
             f"SELECT DISTINCT {self._kind}, {self.sql(self.place.name)} FROM {self.rows_of} WHERE {where} ORDER BY 2"
         )
-        return [self._region(kind, code) for kind, code in self.database.ask(query, given)]
+        return [*starmap(self._region, self.database.ask(query, given))]
 
     @property
     def _kind(self) -> str:
@@ -231,9 +253,10 @@ class ReleaseTable:
         of = self.place.region if self.place else ""
         return self.sql(of[1:-1]) if of.startswith("{") else self.database.value(of)
 
-    def _region(self, kind: str, code: str) -> Region:
+    @cached_property
+    def _region(self) -> Callable[[str, str], Region]:
         in_column = self.place is not None and self.place.region.startswith("{")
-        return Region(intern(kind), code) if in_column else Region.named(kind, code)
+        return (lambda kind, code: Region(intern(kind), code)) if in_column else Region.named
 
     def at(self, region: Region) -> dict[str, str]:
         """Return the codes, by column, of a region's rows."""
@@ -250,8 +273,13 @@ class ReleaseTable:
 
     def without_row(self, selection: Selection, by: Mapping[str, str]) -> list[Region]:
         """Return the listed regions of its types without a row in a selection; empty without a list."""
-        there, listing = set(self.regions(selection)), self.listing()
-        listed = listing.regions(listing.select(by)) if listing else ()
+        listing = self.listing()
+        if listing is None:
+            return []
+        there, chosen, known = set(self.regions(selection)), listing.select(by), self.database.regions
+        if chosen.where == "true" and listing.rows_of not in known:  # one list for all tables and most questions
+            known[listing.rows_of] = listing.regions()
+        listed = known[listing.rows_of] if chosen.where == "true" else listing.regions(chosen)
         return [region for region in listed if region.type in self.types and region not in there]
 
     def choices(self, column: Column) -> list[str]:
@@ -286,11 +314,11 @@ class ReleaseTable:
                 first, last = parameter(wanted[:-1]), parameter(wanted[:-1] + "\U0010ffff")
                 where.append(f"{name} >= {first} AND {name} < {last}")
             elif wanted:
-                words = self.words(column)
-                whole = wanted in words or wanted.strip().casefold() in map(str.casefold, words.values())
+                named = self.codes_of_words(column)
+                whole = wanted in self.words(column) or wanted.strip().casefold() in named
                 parts = [wanted] if whole else wanted.split(",")
-                named = {part.strip().casefold() for part in parts}
-                codes = [*parts, *(code for code, meaning in words.items() if meaning.casefold() in named)]
+                words = dict.fromkeys(part.strip().casefold() for part in parts)
+                codes = [*parts, *(code for each in words for code in named.get(each, ()))]
                 where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):

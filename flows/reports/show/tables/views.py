@@ -240,14 +240,14 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
 
 def _code_of(table: ReleaseTable, column: Column, wanted: str) -> str:
     """Return the code that words of a column name, or the codes as they are given."""
-    words, parts = table.words(column), [wanted, *wanted.split(",")]
-    named = [code for code, name in words.items() if name.casefold() == wanted.strip().casefold()]
+    words, codes_of_words = table.words(column), table.codes_of_words(column)
+    named = codes_of_words.get(wanted.strip().casefold(), ())
     if len(named) == 1 and wanted not in words:
         return named[0]
-    known = words.keys() | {name.casefold() for name in words.values()}
     if named or not words or column.region or wanted.endswith("*"):  # only some regions have words
         return wanted
-    if any(part in known or part.strip().casefold() in known for part in parts):
+    parts = (each for part in (wanted, *wanted.split(",")) for each in (part, part.strip().casefold()))
+    if any(part in words or part in codes_of_words for part in parts):
         return wanted
     codes = {Code(column.name, code): name for code, name in words.items()}
     return Index({}, codes).code(wanted, column.title.lower()).code
@@ -340,7 +340,7 @@ class TableViews:
         rows = table.number(selection)
         if not page_asked(asked) and rows > MOST_ROWS:
             raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
-        page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown, at))
+        page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown, at) if rows else [])
         missing = self._missing(table, selection, by, at)
         names = [column.name for column in table.columns]
         linked = page.rows if page_asked(asked) else ()
