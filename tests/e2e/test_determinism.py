@@ -74,10 +74,6 @@ def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
     return place
 
 
-def test_two_workers(prepare: Callable[..., DetailedDhcaSettings], expected: str, client: Client) -> None:
-    assert digest(released(prepare("two"), Workers(client))) == expected
-
-
 @pytest.mark.slow
 def test_estimates_by_two_workers(
     prepare: Callable[..., DetailedDhcaSettings], client: Client, monkeypatch: pytest.MonkeyPatch

@@ -197,12 +197,3 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     assert process.returncode == 3
     assert f"continue with: das bottom-up run --resume r1 --runs-folder {state}" in result
     assert (state / "runs/r1/settings.json").is_file()
-
-
-def test_the_command_runs(das, made, tmp_path):
-    out = tmp_path / "out"
-    code, result, err = das("run", made.table, made.declaration, out, "--epsilon", "1", "--workers", "1", "--json")
-    assert (code, json.loads(result)["synthetic"]) == (0, True)
-    cells = [line.split("│")[3].strip() for line in err.splitlines() if line.startswith("│")]
-    amounts = [cell for cell in cells if cell.startswith("epsilon")]
-    assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one

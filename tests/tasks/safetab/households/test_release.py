@@ -217,7 +217,8 @@ def test_estimates_of_very_large_budgets_are_the_counts(tmp_path: Path, large: s
 @pytest.mark.ci
 def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(tmp_path: Path) -> None:
     """Its estimate moves with its parts' counts; a part without a table says nothing of the sum."""
-    everything = HouseholdInputs(config=configuration(**only("_state")))
+    wide = {name: 0.01 for name in BUDGETS if name.endswith("_state")}  # for margins that differ by more than rounding
+    everything = HouseholdInputs(config=configuration(**only("_state"), **wide))
     run, _ = stage_here(tmp_path, everything, "all", estimates=True)
     level = Level("STATE", 1)
     sums = {
@@ -236,7 +237,9 @@ def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(
         return next(int(row[5]) for row in rows if row[2] == code and row[3] == "0")
 
     alone, whole = margin(groups[:1], "alone"), margin(groups, "whole")
-    assert margin(groups[:-1], "part") == alone > whole
+    assert margin(groups[:-1], "part") == alone
+    many = len(parts)  # whose sum has so many times the variance of its own total
+    assert whole == pytest.approx(alone * (many / (many + 1)) ** 0.5, abs=1)
 
 
 @pytest.mark.parametrize("codes", [5, pytest.param(8, marks=pytest.mark.slow)])
