@@ -149,9 +149,8 @@ RUN = (
     "input",
     "estimate",
     "release",
-    "check",
 )
-AROUND = ("accuracy", "user_areas", "published", "declared")
+AROUND = ("accuracy", "user_areas", "published", "declared", "check")
 
 
 def test_the_run_of_top_down_knows_only_steps_before_it_and_nothing_around_it() -> None:

@@ -136,8 +136,10 @@ class BlockSource(Source):
         """Return the path of a state's spine."""
         return self / f"prepared/spine/{product}/{state}"
 
-    def spine(self, product: str, state: str) -> Spine:
-        """Load the spine of a state."""
+    def spine(self, product: Any, state: str) -> Spine:
+        """Load the spine of a state, or return that of the nation (US)."""
+        if state == US:
+            return self.plan(product, US).spine
         path = self.spine_path(product, state)
         spine: Spine = _read_spine(path, Spine, stamp(path))
         return spine

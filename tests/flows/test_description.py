@@ -30,7 +30,7 @@ from tasks.releases.description import Column, Description, Table, dictionary_ro
 from tasks.releases.manifest import file_names, read_manifest
 from tasks.releases.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
-from tasks.top_down.release.description import GEOGRAPHY
+from tasks.top_down.release.design_file import GEOGRAPHY
 from tasks.top_down.release.measurement_files import Batch, Query, answer_rows
 from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves

@@ -242,7 +242,7 @@ CASES = (
         cannot={"margins": WITHOUT_MARGINS},
         not_provable=frozenset(
             {
-                *(*OF_EVERY, *PUBLIC, "public_files.*", "spine.digest", "products.*.solved", "products.*.failed"),
+                *(*OF_EVERY, *PUBLIC, "public_files.*", "products.*.solved", "products.*.failed"),
                 *("measurements/*: value", "measurements/blocks/*: place, *"),
             }
         ),

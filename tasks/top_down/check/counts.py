@@ -1,4 +1,4 @@
-"""Check every number that a TopDown release shows twice: counts and margins of error.
+"""Check every number that a TopDown release shows twice, counts and margins of error, and what is declared of blocks.
 
 A geocode begins with its parent's, and a block's ends with its public code of 16 digits (`spine.geocodes`), so all sums
 are sums over parts of a geocode.
@@ -14,18 +14,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from privacy.noise.margins import Z95
 from privacy.tables.histogram import cell_table
 from spine.geocodes import digits
+from spine.redistricting import redistricting_declaration
 from tasks.records.arrow import text
 from tasks.releases.check import Check
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES
+from tasks.top_down.input.declared_counts import broken_counts
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, read_blocks, read_description
+from tasks.top_down.release.design_file import BLOCKS_FOLDER, FOLDER, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
@@ -47,6 +51,7 @@ def check_counts(
         yield _check_levels(files, f"{kind}/{product}", levels, manifest["states"], view, title)
     for state in manifest["states"]:
         yield _check_blocks(files, manifest, product, state)
+        yield check_figures(release, product, levels[-1], state)
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,24 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
         if wrong := differing(database, released, expected):
             faults.append(f"{what}: {wrong:,} counts are not those of the blocks")
     return Check(f"sums and microdata of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
+
+
+def check_figures(release: Path, product: ProductName, level: str, state: str) -> Check:
+    """Check that the counts of the blocks of a state agree with what is declared of them, and are of possible cells."""
+    schema, file = SCHEMAS[product], f"{product}/{level}/{state}.parquet"
+    quarters, counts = (pq.read_table(path_in(release, f"{folder}/{file}")) for folder in ("invariants", "histograms"))
+    (counted,) = redistricting_declaration(schema.name, "us").form.counts
+    declared = np.column_stack([quarters[name] for name in QUARTERS[: len(counted.columns)]])
+    block = pc.index_in(*(each["geounit"].cast(pa.large_string()) for each in (counts, quarters)))
+    cell, count = (counts[name].to_numpy().astype(np.int64) for name in ("cell", "count"))
+    what, over = f"declared figures of {product}, state {state}", f"{len(quarters):,} blocks"
+    if block.null_count:
+        return Check(what, over, (f"{block.null_count:,} counts are of no block of invariants/",))
+    broken = broken_counts(schema, counted, declared, block.to_numpy().astype(np.int64), cell, count)
+    faults = [f"{int(bad.sum()):,} blocks with {rule}" for rule, bad in broken if bad.any()]
+    if impossible := int((~schema.possible[cell]).sum()):
+        faults.append(f"{impossible:,} counts are of cells that nobody can be in")
+    return Check(what, over, tuple(faults))
 
 
 def _microdata(table: str, product: ProductName, count: str) -> str:

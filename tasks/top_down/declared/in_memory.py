@@ -18,10 +18,10 @@ from tasks.errors import Refused
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.description import released_levels
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
 from tasks.top_down.declared.source import check_estimator
+from tasks.top_down.declared.tables import released_levels
 from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
 from tasks.top_down.measure import Measuring
 

@@ -28,20 +28,20 @@ from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import mark_facts, mark_in
 from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import ESTIMATORS, Estimator
-from tasks.top_down.declared.description import (
+from tasks.top_down.declared.equal import Counts
+from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator
+from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
     LEAVES_FILE,
     MEASUREMENTS,
     SETTINGS_FILE,
 )
-from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
-from tasks.top_down.release.description import UNREADABLE
+from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.source import Origin, Validated
 
 T = TypeVar("T")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,31 +21,30 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
-from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.description import (
+from tasks.top_down.declared.explain import Explanation, explain
+from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
+from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
+from tasks.top_down.declared.tables import (
     COUNT,
     MARGINS,
     description,
     released_levels,
 )
-from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
-from tasks.top_down.declared.public_tables import Declared, PublicTables
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.release.manifest import describe_solves, measured
+from tasks.top_down.release.manifest import describe_solves, manifest_of, measured
 from tasks.top_down.release.measurements import write_level as write_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
@@ -85,7 +85,7 @@ def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> Non
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
     if own.estimator == "gls" and not is_truth(own):
         workers.map("margins", own, write_margins, [(staged,)])
-    workers.map("release", own, describe_release, [(staged,)])
+    workers.map("release", own, describe, [(staged,)])
 
 
 def level_table(declared: Declared, level: str, histograms: Estimates, first: int = 0) -> pa.Table:
@@ -189,50 +189,67 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
     return sums.T
 
 
-def describe_release(own: DeclarationSource, staged: Path) -> None:
+def describe(own: DeclarationSource, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
     declared, origin, truth = own.declared, own.origin, is_truth(own)
-    solved, failed = describe_solves(own, own.name, declared.hierarchy.spine.levels)
-    manifest: dict[str, Any] = {
-        "release": TITLE,
-        "run": own.id,
-        **marked(own.validated.mark, exact=truth),
-        **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        **designed(declared, own.public.published(), own.estimator, truth=truth, drawn=not truth and origin is None),
+    spine, drawn = declared.hierarchy.spine, not truth and origin is None
+    solved, failed = describe_solves(own, own.name, spine.levels)
+    facts, published = explain(declared), own.public.published()
+    stated = {
+        **({} if origin is None else {"measured_by": origin.run}),
+        "spent": declared.spend.as_json() if drawn else None,
+        **declaration_statements(
+            declared.declaration,
+            json.loads(published.text),
+            None if truth else own.estimator,
+            {} if truth else distinct_shares(spine),
+            drawn=drawn,
+        ),
+        **table_statements(declared, published.digests, facts),
         "solved": solved,
         "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
-        **made_by(own),
     }
-    write_report(staged, manifest, declared.declaration, explain(declared))
+    manifest = manifest_of(own, TITLE, stated)
+    write_report(staged, manifest, declared.declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
 
 
-def designed(
-    declared: Declared, published: PublicTables, estimator: Estimator, *, truth: bool, drawn: bool
+def declaration_statements(
+    declaration: Declaration,
+    text: Mapping[str, Any],
+    estimator: Estimator | None,
+    shares: Mapping[str, list[Fraction]],
+    *,
+    drawn: bool,
 ) -> dict[str, Any]:
-    """Return the statements of a release that follow from its declaration and public tables.
+    """Return the statements of a release that follow from its declaration, with its JSON, and the shares of geounits.
 
-    published: the public tables as a release has them. drawn: whether the run drew noise of its own.
+    estimator: None for exact counts, which have no shares either. drawn: whether the run drew noise of its own.
     """
-    declaration, spine, facts = declared.declaration, declared.hierarchy.spine, explain(declared)
     return {
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
-        "spent": declared.spend.as_json() if drawn else None,
-        "declaration": json.loads(published.text),
-        "declared_unchanged": facts.unchanged,
-        "constraints": f"class {facts.kind}, {facts.why}",
-        "estimator": None if truth else estimator,
-        "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
+        "declaration": text,
+        "estimator": estimator,
         "cells": declaration.product.cells,
-        "public_files": published.digests,
         "measurements": drawn,
-        **measured(declaration.allocation, spine.levels, {} if truth else distinct_shares(spine)),
-        "statements": {} if truth else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
+        **measured(declaration.allocation, declaration.allocation.levels, shares),
+        "statements": {} if estimator is None else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
     }
 
 
-def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaration, facts: Explanation) -> None:
+def table_statements(declared: Declared, digests: Mapping[str, Any], facts: Explanation) -> dict[str, Any]:
+    """Return the statements of a release that follow from the public tables of its declaration; digests: of these."""
+    spine = declared.hierarchy.spine
+    return {
+        "declared_unchanged": facts.unchanged,
+        "constraints": f"class {facts.kind}, {facts.why}",
+        "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
+        "public_files": digests,
+    }
+
+
+def write_report(staged: Path, manifest: Mapping[str, Any], declaration: Declaration, facts: Explanation) -> None:
     """Write report.html in the declaration's words: the page of the redistricting data."""
     words, spend = partial(query_title, declaration), spend_of(manifest)
     write_page(

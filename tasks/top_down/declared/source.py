@@ -19,8 +19,8 @@ from spine.top_down import Plan
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.top_down.choices import ESTIMATORS, Estimator
-from tasks.top_down.declared.description import geounit_columns
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
+from tasks.top_down.declared.tables import geounit_columns
 from tasks.top_down.measure import Asked, MeasuredRun
 from tasks.top_down.source import Descent, Names, Source
 

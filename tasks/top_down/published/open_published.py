@@ -25,7 +25,7 @@ from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import FileRequest, NmfSource
 from tasks.top_down.published.source import Changes
-from tasks.top_down.release.description import (
+from tasks.top_down.release.design_file import (
     BLOCKS_FOLDER,
     FOLDER,
     SETTINGS_FILE,

@@ -37,7 +37,7 @@ from tasks.top_down.published.source import (
     put_answers,
     read_level,
 )
-from tasks.top_down.release.description import (
+from tasks.top_down.release.design_file import (
     GEOUNITS_FOLDER,
     SETTINGS_FILE,
     UNREADABLE,
@@ -94,7 +94,7 @@ def read_into(
 
     only: states to estimate separately, without the US level; empty for all. Raises Refused for faults.
     """
-    digest = _save_description(source, described, changes, only)
+    digest = save_description(source, described, changes, only)
     if load_object(source / RELEASE, Measurements).widths:
         workers.map("spine", source, read_spine, source.product_states)
     else:
@@ -104,9 +104,7 @@ def read_into(
     workers.map("read answers", source, read_level, source.product_levels)
 
 
-def _save_description(
-    source: BlockRelease, described: Description, changes: Changes, only: Sequence[str]
-) -> str | None:
+def save_description(source: BlockRelease, described: Description, changes: Changes, only: Sequence[str]) -> str | None:
     """Save design and blocks; return the digest of the measured spines, if all of them are made."""
     folder, totals, validated = described.folder, described.totals, described.validated
     digest: str | None = described.spine_digest
@@ -164,18 +162,22 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
-def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[tuple[str, IntArray, IntArray]]:
+def read_answers(
+    plan: Plan, level: int, path: Path, names: Names, *, laws_alone: bool = False
+) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with geounits, by number, and their (geounits, n) answers.
+
+    laws_alone: whether the values are not read, which takes most of the time; n is 0 then.
 
     Raises Refused for another file, for a missing or repeated answer, for an answer with another law than its geounit's
     share gives, and for an answer that noise cannot explain.
     """
     queries, expected = [*plan.allocation.queries[plan.spine.levels[level]]], plan.spine.shares[level] > 0
     own = names(0, len(expected), np.arange(len(expected)))
-    codes = _joined([*own.values()], len(expected))
+    codes = joined_codes([*own.values()], len(expected))
     answered = np.zeros((len(queries), len(expected)), np.int64)
     try:
-        for query, geounit, answers in _answers(plan, level, path, [*own], codes):
+        for query, geounit, answers in _answers(plan, level, path, [*own], codes, laws_alone=laws_alone):
             np.add.at(answered[queries.index(query)], geounit, 1)
             yield query, geounit, answers
     except UNREADABLE as error:
@@ -186,7 +188,7 @@ def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[t
         raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
 
 
-def _joined(codes: Sequence[pa.Array], number: int) -> pa.Array:
+def joined_codes(codes: Sequence[pa.Array], number: int) -> pa.Array:
     """Return the joined codes of geounits; a single top geounit may have no codes."""
     texts = [each.cast(pa.large_string()) for each in codes]
     if not texts:
@@ -203,27 +205,22 @@ def _largest_count(bounds: Bounds) -> int:
 
 
 def _answers(
-    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array
+    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array, *, laws_alone: bool
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
-    most = _largest_count(plan.bounds)
     alphas = plan.allocation.queries[plan.spine.levels[level]]
     file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=[*named, "value", *LAW])
-        place, answers = (
-            pa.compute.index_in(_joined([table[name] for name in named], len(table)), codes),
-            table["value"],
-        )
+        table = file.read_row_group(group, columns=[*named, *LAW, *([] if laws_alone else ["value"])])
+        place = pa.compute.index_in(joined_codes([table[name] for name in named], len(table)), codes)
         if place.null_count:
             raise ValueError("an unknown geounit")
-        geounit, answers = place.to_numpy().astype(np.int64), answers.combine_chunks()
-        if answers.null_count or answers.flatten().null_count:
-            raise Refused(f"{path}: an answer is missing in the column value")
-        shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))
+        geounit = place.to_numpy().astype(np.int64)
+        shares = plan.spine.shares[level][geounit]
+        values = None if laws_alone else table["value"].combine_chunks()
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
                 raise Refused(f"{path}: answers to {query}, which this level does not ask")
@@ -234,9 +231,15 @@ def _answers(
             own = law(plan.allocation, share, alphas[query])
             if numerator / denominator != own.parameter or not isclose(stated_variance, variance(own)):
                 raise Refused(f"{path}: answers to {query} with another variance than their share gives")
-            if (width[rows] != query_group(plan.product, query).width).any():
+            if values is None:
+                yield query, geounit[rows], np.zeros((len(rows), 0), np.int64)
+                continue
+            answers = values.take(pa.array(rows))
+            if answers.null_count or answers.flatten().null_count:
+                raise Refused(f"{path}: an answer is missing in the column value")
+            if (np.asarray(pa.compute.list_value_length(answers)) != query_group(plan.product, query).width).any():
                 raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
-            taken = answers.take(pa.array(rows)).flatten().to_numpy().reshape(len(rows), -1)
+            taken, most = answers.flatten().to_numpy().reshape(len(rows), -1), _largest_count(plan.bounds)
             far = is_far(taken, variance(own), most)
             if far.any():
                 code = codes[int(geounit[rows][far.argmax()])].as_py() or US

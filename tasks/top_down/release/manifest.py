@@ -1,9 +1,9 @@
-"""Write manifest.json of a TopDown release: what it is and how it was made; nothing exact about persons or units."""
+"""Describe a TopDown release: report, tables and manifest.json; nothing in them is exact about persons or units."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from tasks.releases.manifest import GUARANTEE, marked, noise_law
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
-from tasks.top_down.release.description import described_design
+from tasks.top_down.release.design_file import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import US, Design, ProductName, law, request_digest
@@ -48,13 +48,9 @@ OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's fi
 
 
 def describe_release(run: BlockSource, workers: Workers, staged: Path) -> None:
-    """Write report.html, tables/ and, over all files of the staging folder, manifest.json."""
+    """Write report.html, tables/, the descriptions and, over all files of the staging folder, manifest.json."""
     validated, truth, origin = run.validated, is_truth(run), run.origin
-    manifest: dict[str, Any] = {
-        "release": TITLE,
-        "run": run.id,
-        **marked(validated.mark, exact=truth),
-        **({} if origin is None else {"ESTIMATE": origin.statement}),
+    own = {
         **({"source": origin.facts} if origin and origin.facts else {}),
         **designed(
             run.design,
@@ -62,17 +58,31 @@ def describe_release(run: BlockSource, workers: Workers, staged: Path) -> None:
             validated.digests,
             nation=validated.nation,
             drawn=not truth and origin is None,
-            said=statements_of(truth=truth, of_bureau=origin is not None and origin.run is None),
+            unsaid=[*STATEMENTS] if truth else OF_OUR_MEASUREMENTS if origin and origin.run is None else (),
         ),
         "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
         "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": run.spine_digest()},
         "products": {product: _product(run, product) for product in run.design.products},
-        **made_by(run),
+    }
+    manifest = manifest_of(run, TITLE, own)
+    write_report(run, staged, manifest)
+    write_descriptions(staged, description(manifest), manifest, partial(write_all_tidy, run, workers, staged))
+
+
+def manifest_of(source: Source, title: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a release, except the digests of its files; own: what only its kind of release states."""
+    origin = source.origin
+    manifest = {
+        "release": title,
+        "run": source.id,
+        **marked(source.validated.mark, exact=is_truth(source)),
+        **({} if origin is None else {"ESTIMATE": origin.statement}),
+        **own,
+        **made_by(source),
     }
     if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
-    write_report(run, staged, manifest)
-    write_descriptions(staged, description(manifest), manifest, partial(write_all_tidy, run, workers, staged))
+    return manifest
 
 
 def designed(
@@ -82,15 +92,18 @@ def designed(
     *,
     nation: bool,
     drawn: bool,
-    said: Mapping[str, str],
+    unsaid: Collection[str],
 ) -> dict[str, Any]:
-    """Return the statements of a release that follow from its design. drawn: whether the run drew noise of its own."""
+    """Return the statements of a release that follow from its design.
+
+    drawn: whether the run drew noise of its own. unsaid: the statements in words that are not true of it.
+    """
     return {
         "region": design.jurisdiction.upper(),
         "spent": planned_spend(design, nation=nation).as_json() if drawn else None,
         "states": list(states),
         "design": described_design(design),
-        "statements": dict(said),
+        "statements": {name: words for name, words in STATEMENTS.items() if name not in unsaid},
         "options": {
             "estimator": design.estimator,
             "microdata": design.microdata,
@@ -100,13 +113,6 @@ def designed(
         },
         "public_files": dict(digests),
         "configuration_digest": request_digest(design, digests),
-    }
-
-
-def statements_of(*, truth: bool, of_bureau: bool) -> dict[str, str]:
-    """Return what a release says in words. of_bureau: of an estimate from the Bureau's own measurements."""
-    return {
-        name: text for name, text in STATEMENTS.items() if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
     }
 
 

@@ -18,7 +18,7 @@ from spine.geography import IntArray
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import ROWS, BlockSource, TopDownRun
-from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
+from tasks.top_down.release.design_file import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Names, Source, StateAnswers

@@ -24,13 +24,12 @@ from tasks.top_down.blocks import BlockSource, TopDownRun, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.description import FOLDER
+from tasks.top_down.release.design_file import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import FIRST, load_histograms
 
 assert (VACANT, OCCUPIED) == (0, 1)
 
@@ -58,22 +57,24 @@ def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
 
 def write_nation(run: BlockSource, product: ProductName, staged: Path) -> None:
     """Write the histogram of the nation, its margins and invariants."""
-    nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
-    (codes,), name = run.codes(product, US), f"{product}/{US}/{US}.parquet"
-    _write_histograms(staged, name, codes, nation)
-    write_margins(run, product, US, US, staged, name, codes, nation)
-    _write_quarters(staged, name, codes, run.plan(product, US).bounds.counts[0])
+    _write_levels(run, product, US, staged)
+
+
+def _write_levels(run: BlockSource, product: ProductName, state: str, staged: Path) -> Estimates:
+    """Write the histograms, margins and invariants of the nation (US) or of a state; return those of the last level."""
+    plan = run.plan(product, state)
+    for number, codes in enumerate(run.codes(product, state)):
+        level = plan.spine.levels[number]
+        estimates, name = load_estimates(run, product, state, level), f"{product}/{level}/{state}.parquet"
+        _write_histograms(staged, name, codes, estimates)
+        write_margins(run, product, state, level, staged, name, codes, estimates)
+        _write_quarters(staged, name, codes, plan.bounds.counts[number])
+    return estimates
 
 
 def write_state(run: BlockSource, product: ProductName, state: str, staged: Path) -> None:
     """Write the histograms, invariants, margins and microdata of a state."""
-    plan = run.plan(product, state)
-    for number, (level, codes) in enumerate(zip(plan.spine.levels, run.codes(product, state), strict=True)):
-        estimates = load_estimates(run, product, state, level)
-        name = f"{product}/{level}/{state}.parquet"
-        _write_histograms(staged, name, codes, estimates)
-        _write_quarters(staged, name, codes, plan.bounds.counts[number])
-        write_margins(run, product, state, level, staged, name, codes, estimates)
+    estimates = _write_levels(run, product, state, staged)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
     design = run.design

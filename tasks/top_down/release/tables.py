@@ -15,7 +15,7 @@ from tasks.releases.received import PART, NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
+from tasks.top_down.release.design_file import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.release.nmf_layout import data_set_name
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 

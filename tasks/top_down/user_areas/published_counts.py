@@ -18,7 +18,7 @@ from tasks.geography.names import name_of_state
 from tasks.records.block_codes import STATE_UNIT, short_codes
 from tasks.releases.manifest import MANIFEST, read_manifest
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.top_down.release.description import UNREADABLE
+from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 # Maps (product, state) to (blocks,) codes of 15 digits and (blocks, counts). Blocks without persons may be missing.

@@ -32,7 +32,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records.findings import load_findings
 from tasks.releases.manifest import read_manifest, released_files
-from tasks.top_down.check.release import checks
+from tasks.top_down.check.redistricting import checks
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory

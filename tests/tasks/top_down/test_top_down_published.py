@@ -23,7 +23,7 @@ from tasks.lifecycle.authorization import Drawing
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.check import Check
 from tasks.releases.manifest import released_files
-from tasks.top_down.check.release import checks
+from tasks.top_down.check.redistricting import checks
 from tasks.top_down.published.open_published import find_published
 
 CASES = [

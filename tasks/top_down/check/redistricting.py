@@ -1,4 +1,9 @@
-"""What the manifest of a TopDown release must state, by the design in it, its tables and its measurements."""
+"""Check a release of the redistricting data from its files alone: statements, counts, measurements, then margins.
+
+What the manifest must state follows from the design in it, its tables and its measurements. Not checked, because no
+file of a release shows it: the noise itself, standard errors, and, where the measurements and with them the block table
+are not released, the sums over off-spine entities.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +25,16 @@ from tasks.releases.manifest import mark_of
 from tasks.releases.received import path_in, read_in, read_json
 from tasks.releases.release_database import ReleaseDatabase
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.release.description import FOLDER, GEOGRAPHY, SETTINGS_FILE, described_measurements, read_design
-from tasks.top_down.release.manifest import designed, measured, statements_of
+from tasks.top_down.check.counts import check_counts, check_margins
+from tasks.top_down.check.measurements import BureauLayout, check_own_layout
+from tasks.top_down.release.design_file import FOLDER, GEOGRAPHY, SETTINGS_FILE, described_measurements, read_design
+from tasks.top_down.release.manifest import OF_OUR_MEASUREMENTS, STATEMENTS, designed, measured
 from tasks.top_down.release.stage_release import cell_files
 from tasks.top_down.release.tables import has_measurements, spine_files
 from tasks.top_down.run_plan import US, Design, ProductName
 from tasks.top_down.source import Validated
 
+NO_BLOCKS = "the spine is of blocks, which are released with the measurements alone"
 SOLVED = "how parents were solved is shown by no other file"
 Parents = Annotated[dict[str, dict[str, Any]], Field()]
 Failed = Annotated[list[dict[str, Any]], Field()]
@@ -37,11 +45,9 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     design, nation = read_design(manifest), bool(manifest["spine"]["us_level"])
     states, files = tuple(map(str, manifest["states"])), dict(manifest["public_files"])
     source, truth = manifest.get("source"), "NOT_PRIVATE" in manifest
-    own = source is None or "measured_by" in source
-    drawn = not truth and "ESTIMATE" not in manifest
-    expected = designed(
-        design, states, files, nation=nation, drawn=drawn, said=statements_of(truth=truth, of_bureau=not own)
-    )
+    of_bureau, drawn = source is not None and "measured_by" not in source, not truth and "ESTIMATE" not in manifest
+    unsaid = [*STATEMENTS] if truth else OF_OUR_MEASUREMENTS if of_bureau else ()
+    expected = designed(design, states, files, nation=nation, drawn=drawn, unsaid=unsaid)
     with ReleaseDatabase(release) as database:
         totals: dict[str, Any] = dict(_totals(database, release, design, states))
         products = {name: _product(database, release, manifest, design, name) for name in design.products}
@@ -53,7 +59,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "spine": {
             "kind": design.kind,
             "us_level": design.with_nation(states),
-            "digest": Unshown(Digest, "the spine is not made again"),
+            "digest": manifest["spine"]["digest"] if has_measurements(manifest) else Unshown(Digest, NO_BLOCKS),
         },
         "products": products,
     }
@@ -117,6 +123,21 @@ def stated_shares(stated: Mapping[str, Any], level: str) -> set[Fraction]:
     with suppress(KeyError, TypeError, ValueError):
         return {parse_exact(row["share"]) for row in stated["noise"] if row["level"] == level}
     return set()
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check the lists of cells, then every count that is released twice, the measurements and the margins."""
+    yield from not_checked(manifest)
+    yield from check_public_files(release, manifest)
+    with ReleaseDatabase(release) as database:
+        for product, entry in manifest["products"].items():
+            yield from check_counts(database, release, manifest, product)
+            if manifest["options"].get("nmf") and "noise" in entry:
+                yield BureauLayout(database, release, manifest, product).check()
+            if "margins" in entry:
+                yield from check_margins(database, release, manifest, product)
+    if has_measurements(manifest):
+        yield from check_own_layout(release, manifest)
 
 
 def not_checked(manifest: Mapping[str, Any]) -> Iterator[NotChecked]:

@@ -1,0 +1,130 @@
+"""Check a declaration's release from its files alone: its statements, sums, measurements and declared figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spine.declaration.declaration import Declaration
+from spine.noise import distinct_shares
+from tasks.releases.check import Check, NotChecked
+from tasks.releases.manifest import mark_of
+from tasks.releases.received import NotOfRelease, path_in
+from tasks.releases.release_database import ReleaseDatabase, differing, identifier
+from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.top_down.check.measurements import check_answers
+from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
+from tasks.top_down.choices import ESTIMATORS
+from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.measurements import read_measurements
+from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
+from tasks.top_down.declared.release import declaration_statements, table_statements
+from tasks.top_down.declared.source import names_of
+from tasks.top_down.declared.tables import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.declared.tabulate import contradictions
+from tasks.top_down.published.release_source import joined_codes
+
+NOT_RELEASED = "the public tables are released with the measurements alone"
+OF_TABLES: dict[str, Any] = {  # the statements that follow from them
+    "declared_unchanged": list[str],
+    "constraints": Line,
+    "geounits": dict[str, int],
+    "public_files": dict[str, Digest],
+}
+
+
+def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statements of a release besides those of every release."""
+    truth, estimate, declaration = "NOT_PRIVATE" in manifest, "ESTIMATE" in manifest, declaration_of(manifest)
+    estimator = None if truth else ESTIMATORS[ESTIMATORS.index(manifest["estimator"])]
+    shares = {} if truth else {level: sorted(stated_shares(manifest, level)) for level in declaration.allocation.levels}
+    own: dict[str, Any] = {"spent": None} | {name: Unshown(kind, NOT_RELEASED) for name, kind in OF_TABLES.items()}
+    text, drawn = manifest["declaration"], not truth and not estimate
+    if drawn:
+        public, declared = _read_public(release, manifest)
+        text, shares = json.loads(public.text), distinct_shares(declared.hierarchy.spine)
+        digests = dict.fromkeys(public.digests, Unshown(Digest, PUBLIC_FILE))
+        own = {"spent": declared.spend.as_json(), **table_statements(declared, digests, explain(declared))}
+    by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}
+    return {
+        **own,
+        **declaration_statements(declaration, text, estimator, shares, drawn=drawn),
+        **(by if estimate else {}),
+        "solved": Unshown(Parents, SOLVED),
+        "failed": Unshown(Failed, SOLVED),
+        "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),
+    }
+
+
+def _read_public(release: Path, manifest: Mapping[str, Any]) -> tuple[PublicTables, Declared]:
+    """Return the public tables of a release. Raises NotOfRelease where they are of another declaration or run."""
+    found = read_measurements(release)
+    stated = manifest["run"], mark_of(manifest), manifest["estimator"]
+    if (found.run, found.mark, found.estimator) != stated:
+        raise NotOfRelease(f"{MEASUREMENTS}/ are of another run, mark or estimator than the manifest states")
+    return found.public, assemble(found.public)
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    """Check every level against the one below it, the answers of every geounit, and the declared figures."""
+    declaration = declaration_of(manifest)
+    with ReleaseDatabase(release) as database:
+        yield check_levels(database, release, declaration)
+    if manifest["measurements"]:
+        yield NotChecked(f"{MEASUREMENTS}/*: value", "noise is shown by nothing but itself")
+        _, declared = _read_public(release, manifest)
+        for number, level in enumerate(declared.hierarchy.spine.levels):
+            path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
+            yield check_answers(f"answers of {level}", [(path, declared.plan, number, names_of(declared, level))])
+        yield _check_figures(release, declared)
+    else:
+        yield NotChecked("declared figures", NOT_RELEASED)
+    if any(name.startswith("margins/") for name in manifest["files"]):
+        yield NotChecked("margins/*: *", "estimates are not made again")
+
+
+def check_levels(database: ReleaseDatabase, release: Path, declaration: Declaration) -> Check:
+    """Check that counts are positive, and that those of every level are the sums of the level below."""
+    levels, faults = released_levels(declaration), []
+    files = {level: database.parquet(path_in(release, f"parquet/{level}.parquet")) for level in levels}
+    for level, rows in files.items():
+        wrong = database.execute(f"SELECT count(*) FROM {rows} WHERE {COUNT} <= 0").fetchall()[0][0]
+        faults += [f"{level}: {wrong:,} counts are not positive"] * bool(wrong)
+    for level, below in pairwise(levels):
+        names = [column.name for column in geounit_columns(declaration, level)]
+        names += [axis.name for axis in declaration.product.axes]
+        sums = f"SELECT {', '.join(identifier(name, names) for name in names)}, sum({COUNT})::BIGINT AS number"
+        if wrong := differing(database, *(f"{sums} FROM {files[each]} GROUP BY ALL" for each in (level, below))):
+            faults.append(f"{wrong:,} counts of level {level} are not sums of level {below}")
+    return Check("counts over the levels", f"{len(levels)} levels", tuple(faults))
+
+
+def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
+    """Check that the counts of the leaves have the declared figures."""
+    declaration, geounits = declared.declaration, declared.hierarchy.spine.blocks
+    product, level = declaration.product, declaration.levels[-1].name
+    if level not in released_levels(declaration):
+        return NotChecked("declared figures", f"the level {level} is not released")
+    table = pq.read_table(path_in(release, f"parquet/{level}.parquet"))
+    own = names_of(declared, level)(0, geounits, np.arange(geounits))
+    codes = joined_codes([table[name] for name in own], len(table))
+    axes = [(table[axis.name].cast(pa.string()), pa.array(axis.codes)) for axis in product.axes]
+    places = [
+        pc.index_in(column, values) for column, values in ((codes, joined_codes([*own.values()], geounits)), *axes)
+    ]
+    unknown = pc.sum(reduce(pc.or_, map(pc.is_null, places))).as_py() or 0
+    faults = [f"{unknown:,} rows are of no {level} that is declared, or of no cell"] * bool(unknown)
+    if not unknown:
+        leaf, *at = (place.to_numpy().astype(np.int64) for place in places)
+        found = contradictions(declared, leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy())
+        faults = [finding.rule for finding in found]
+    return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
