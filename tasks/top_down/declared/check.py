@@ -12,14 +12,21 @@ import pandas as pd
 from tasks.errors import Refused
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
-from tasks.releases.received import NotOfRelease, path_in
+from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.statements import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS, Estimator
-from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.declared.description import (
+    COUNT,
+    MEASUREMENTS,
+    declaration_of,
+    geounit_columns,
+    names_file,
+    released_levels,
+)
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import designed
+from tasks.top_down.declared.release import designed, names_text
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.published.release_source import read_answers
@@ -102,7 +109,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         for number, each in enumerate(declaration.levels):
             yield _check_answers(release, declared, number, each.name)
         yield from _check_figures(release, declared)
+        yield from (_check_names(release, declared, level) for level in declared.names)
     else:
+        if any(level.names for level in declaration.levels):
+            yield NotChecked("names/*", NOT_RELEASED)
         yield NotChecked("declared figures", NOT_RELEASED)
     if any(name.startswith("margins/") for name in manifest["files"]):
         yield NotChecked("margins/*: *", "estimates are not made again")
@@ -131,6 +141,12 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
         count = table[COUNT].to_numpy().astype(np.int64)
         faults += [finding.rule for finding in contradictions(declared, leaf.astype(np.int64), cell, count)]
     yield Check("declared figures", f"{len(index):,} geounits", tuple(faults))
+
+
+def _check_names(release: Path, declared: Declared, level: str) -> Check:
+    """Check that the geounits of a level have the names in the table of leaves."""
+    same = read_in(release, names_file(level)).decode("utf-8", "replace") == names_text(declared, level)
+    return Check(f"names of {level}", f"{len(declared.names[level]):,} geounits", () if same else ("they differ",))
 
 
 def _check_answers(release: Path, declared: Declared, number: int, level: str) -> Check:

@@ -21,7 +21,7 @@ from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import made_by
-from tasks.lifecycle.staging import open_staging, write_tables
+from tasks.lifecycle.staging import open_staging, release_file, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, spend_of
@@ -34,6 +34,7 @@ from tasks.top_down.declared.description import (
     COUNT,
     MARGINS,
     description,
+    names_file,
     released_levels,
 )
 from tasks.top_down.declared.explain import Explanation, explain
@@ -204,8 +205,19 @@ def describe_release(own: DeclarationSource, staged: Path) -> None:
         "configuration_digest": own.public.release_digest(own.estimator),
         **made_by(own),
     }
+    for level in declared.names:
+        with release_file(staged, names_file(level)) as draft:
+            draft.write_text(names_text(declared, level), "utf-8")
     write_report(staged, manifest, declared.declaration, explain(declared))
     write_descriptions(staged, description(manifest), manifest)
+
+
+def names_text(declared: Declared, level: str) -> str:
+    """Return the file with the names of the geounits of a level: their codes, NAME."""
+    names = declared.names[level]
+    codes = names_of(declared, level)(0, len(names), np.arange(len(names)))
+    rows = zip(*(column.to_pylist() for column in codes.values()), names, strict=True)
+    return "".join("|".join(row) + "\n" for row in ((*codes, "NAME"), *rows))
 
 
 def designed(
