@@ -415,7 +415,12 @@ class ReleasePages(TableViews):
     # -- what others ask for ------------------------------------------------------------------------------------------
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """Return the address of the view for the options of `das show`. Raises NotThere."""
+        """Return the address of the view for the options of `das show`. Raises NotThere.
+
+        The units of a declaration have codes with names and are no regions: either option names them.
+        """
+        if region is not None and iteration is None and not self.regions and self.index.codes:
+            region, iteration = None, region
         code = self.index.code(iteration, self.codes_are or "code") if iteration is not None else None
         if table is not None:
             found, by = self.table(table), dict[str, str]()

@@ -40,6 +40,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import das_flows
+from flows.commands.show import open_release
 from flows.declared import check
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
@@ -804,6 +805,7 @@ def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
     assert pairs <= {("1/9", "Nine"), ("1/10", "Ten"), ("2/9", "Other")}
     assert set(zones["region"]) == {"North", "South"}
     assert set(read_release(staged, "region")["region_name"]) == {"North", "South"}
+    assert open_release(staged).address("South", None, None) == {"view": "code/region/2"}
     path = staged / "names/region.csv"
     path.write_text(path.read_text().replace("South", "West"))
     assert [each.what for each in checks(staged, manifest) if each.faults] == ["names of region"]
