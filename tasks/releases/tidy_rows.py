@@ -139,11 +139,12 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     row = pc.index_in(keys, units).to_numpy()
     counts = sums(row, histogram[1].to_numpy(), histogram[2].to_numpy(), len(units), counted)
     numbers: dict[str, NDArray[np.generic]] = {histogram.column_names[2]: counts.ravel()}
+    for name in (each.sources[0] for each in made.columns if each.column.optional):
+        numbers[name] = np.full(counts.size, np.nan)
     if errors:
         at = pc.index_in(of_estimates, units).to_numpy() * len(names)
         at = at + pc.index_in(estimates[1].cast(pa.string()), names).to_numpy()
         for name in estimates.column_names[3:]:
-            numbers[name] = np.full(counts.size, np.nan)
             numbers[name][at] = estimates[name].to_numpy()
     step = max(ROWS // len(names), 1) * len(names)
     for first in range(0, counts.size, step):
