@@ -10,6 +10,7 @@ import numpy as np
 
 from privacy.tables.histogram import DETAILED, TOTAL
 from spine.declaration.declaration import Declaration, read_declaration
+from spine.top_down.queries import query_group
 from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
@@ -25,6 +26,7 @@ EQUAL_COLUMNS = {  # and what they are
     "NUMBER": "the count that the release has, and the estimates",
 }
 COUNT, MARGINS = "COUNT", "margins"
+MOST_PARTS = 1 << 16  # of a query whose estimates are in tables/, with codes and words for each
 
 
 def declaration_of(manifest: Mapping[str, Any]) -> Declaration:
@@ -136,7 +138,11 @@ def _margins(declaration: Declaration, level: str) -> Table:
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
     )
     title = f"Estimates with standard errors by {level}"
-    tidy = tuple(_estimates(declaration, level, query, columns) for query in declaration.queries(level))
+    tidy = tuple(
+        _estimates(declaration, level, query, columns)
+        for query in declaration.queries(level)
+        if declaration.product.width(query) <= MOST_PARTS
+    )
     return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True, tidy=tidy)
 
 
@@ -191,7 +197,9 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
 def _estimates(declaration: Declaration, level: str, query: str, columns: Sequence[Column]) -> Tidy:
     """Return the sums of a query with their estimates: all that a record may be in, those of 0 too."""
     product, asked = declaration.product, _asked(declaration, query)
-    _, cell = np.unique(product.partition(query)[0], return_index=True)
+    group = query_group(product, query)
+    cell = np.zeros(group.width, np.int64)  # one of each part
+    cell[group.coordinate] = np.arange(product.cells)
     recoded = {}
     for name, (_, axis, values) in asked.items():
         at, codes = product.coordinates_of(cell)[axis], product.axis(axis).codes
