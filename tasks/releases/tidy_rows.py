@@ -132,6 +132,7 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     unquoted = pa.csv.ParseOptions(delimiter="|", quote_char=False)
     listing = pa.csv.read_csv(path_in(release, made.cells), parse_options=unquoted)
     names, cells = listing[0].unique(), listing[1].to_numpy()
+    estimates = estimates.filter(pc.is_in(estimates[1].cast(pa.string()), names)) if errors else estimates
     counted = np.zeros((int(cells.max(initial=0)) + 1, len(names)), np.int64)
     counted[cells, pc.index_in(listing[0], names).to_numpy()] = 1
     keys, of_estimates = (_codes(table[0], made.digits) for table in (histogram, estimates))
