@@ -72,7 +72,7 @@ class ReleasePages(TableViews):
         self.checked = False
         self.digest, self.nation = release_digest(folder), self.states_of_nation(manifest)
         nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
-        self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
+        self.names: Names = {**names_of_2020(), **NAMES.of_release(folder, manifest["files"]), **nation}
         self.has_estimates = has_estimates(manifest)
         self.described = {
             "title": manifest.get("title", manifest["release"]),
