@@ -66,7 +66,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     if not chosen:
         raise Refused(f"{folder} has no table of published counts")
     try:
-        names = {Region("USA", NATION): "United States", **names_of_2020(), **NAMES.of_release(folder, named)}
+        nation = {Region("USA", NATION): "United States"}
+        names = {**names_of_2020(), **NAMES.of_release(folder, named), **nation}
         unnamed = sum(not table.where for table in chosen) > 1  # several tables, by levels or products
         parts = []
         for table in chosen:

@@ -91,10 +91,14 @@ class Made(_Part):
 
 
 class Level(_Part):
-    """A level: a geounit is the leaves that agree in `columns` and in those of the levels above."""
+    """A level: a geounit is the leaves that agree in `columns` and in those of the levels above.
+
+    names: the column of the leaves with the geounits' names.
+    """
 
     name: Name
     columns: Texts = ()
+    names: str | None = None
     share: Exact | None = None
     made: Made | None = None
 

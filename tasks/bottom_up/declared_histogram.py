@@ -186,6 +186,8 @@ def _read_leaves(path: str, form: TableForm) -> dict[str, tuple[str, ...]]:
         raise ValueError(
             f"leaves.key: das bottom-up reads the leaf from one column, not from {', '.join(form.leaves.key)}"
         )
+    if any(level.names for level in form.levels):
+        raise ValueError("levels.names: das bottom-up has names from names.csv next to the declaration")
     columns = dict.fromkeys([*form.leaves.key, *(name for level in form.levels[:-1] for name in level.columns)])
     leaves, findings = read_columns(beside(path, form.leaves.file), [*columns], form.delimiter)
     if leaves is None:

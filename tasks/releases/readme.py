@@ -42,8 +42,8 @@ def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Itera
     said = manifest.get("statements", {})
     parts += ["NUMBERS", *(str(said[name]) for name in MEANINGS if name in said)]
     parts += ["Margins are at 95%, of the noise alone: a count can also be wrong as the records are."] * bool(said)
-    version = manifest["versions"]["das-flows"]
-    parts += ["CITE", f"{heading}. Run {manifest['run']}, made with das-flows {version}.", CITE]
+    made_by = manifest.get("versions", {}).get("das-flows", "of unknown version")
+    parts += ["CITE", f"{heading}. Run {manifest.get('run', 'unknown')}, made with das-flows {made_by}.", CITE]
     return "\n\n".join(each if "\n" in each else fill(each, WIDTH) for each in parts) + "\n"
 
 

@@ -214,6 +214,6 @@ def _listing(description: Description, column: Column) -> tuple[tuple[str, ...],
             if column.region.startswith("{"):
                 return (column.region.strip("{}"), column.name), listing
             return (column.name,), replace(listing, kind=column.region)
-        if named and table.key == (column.name,):
-            return (column.name,), listing
+        if named and table.key != REGION_KEY and table.key[-1:] == (column.name,):
+            return table.key, listing
     return None

@@ -132,6 +132,7 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     unquoted = pa.csv.ParseOptions(delimiter="|", quote_char=False)
     listing = pa.csv.read_csv(path_in(release, made.cells), parse_options=unquoted)
     names, cells = listing[0].unique(), listing[1].to_numpy()
+    estimates = estimates.filter(pc.is_in(estimates[1].cast(pa.string()), names)) if errors else estimates
     counted = np.zeros((int(cells.max(initial=0)) + 1, len(names)), np.int64)
     counted[cells, pc.index_in(listing[0], names).to_numpy()] = 1
     keys, of_estimates = (_codes(table[0], made.digits) for table in (histogram, estimates))
@@ -139,11 +140,12 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     row = pc.index_in(keys, units).to_numpy()
     counts = sums(row, histogram[1].to_numpy(), histogram[2].to_numpy(), len(units), counted)
     numbers: dict[str, NDArray[np.generic]] = {histogram.column_names[2]: counts.ravel()}
+    for name in (each.sources[0] for each in made.columns if each.column.optional):
+        numbers[name] = np.full(counts.size, np.nan)
     if errors:
         at = pc.index_in(of_estimates, units).to_numpy() * len(names)
         at = at + pc.index_in(estimates[1].cast(pa.string()), names).to_numpy()
         for name in estimates.column_names[3:]:
-            numbers[name] = np.full(counts.size, np.nan)
             numbers[name][at] = estimates[name].to_numpy()
     step = max(ROWS // len(names), 1) * len(names)
     for first in range(0, counts.size, step):

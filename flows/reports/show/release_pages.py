@@ -72,7 +72,7 @@ class ReleasePages(TableViews):
         self.checked = False
         self.digest, self.nation = release_digest(folder), self.states_of_nation(manifest)
         nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
-        self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
+        self.names: Names = {**names_of_2020(), **NAMES.of_release(folder, manifest["files"]), **nation}
         self.has_estimates = has_estimates(manifest)
         self.described = {
             "title": manifest.get("title", manifest["release"]),
@@ -415,7 +415,12 @@ class ReleasePages(TableViews):
     # -- what others ask for ------------------------------------------------------------------------------------------
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """Return the address of the view for the options of `das show`. Raises NotThere."""
+        """Return the address of the view for the options of `das show`. Raises NotThere.
+
+        The units of a declaration have codes with names and are no regions: either option names them.
+        """
+        if region is not None and iteration is None and not self.regions and self.index.codes:
+            region, iteration = None, region
         code = self.index.code(iteration, self.codes_are or "code") if iteration is not None else None
         if table is not None:
             found, by = self.table(table), dict[str, str]()

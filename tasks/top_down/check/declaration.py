@@ -18,7 +18,7 @@ from spine.declaration.declaration import Declaration
 from spine.noise import distinct_shares
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
-from tasks.releases.received import NotOfRelease, path_in
+from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.measurements import check_answers
@@ -27,9 +27,16 @@ from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import declaration_statements, table_statements
+from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
 from tasks.top_down.declared.source import names_of
-from tasks.top_down.declared.tables import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.declared.tables import (
+    COUNT,
+    MEASUREMENTS,
+    declaration_of,
+    geounit_columns,
+    names_file,
+    released_levels,
+)
 from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.published.release_source import joined_codes
 
@@ -86,7 +93,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
             path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
             yield check_answers(f"answers of {level}", [(path, declared.plan, number, names_of(declared, level))])
         yield _check_figures(release, declared)
+        yield from (_check_names(release, declared, level) for level in declared.names)
     else:
+        if any(level.names for level in declaration.levels):
+            yield NotChecked("names/*", NOT_RELEASED)
         yield NotChecked("declared figures", NOT_RELEASED)
     if any(name.startswith("margins/") for name in manifest["files"]):
         yield NotChecked("margins/*: *", "estimates are not made again")
@@ -128,3 +138,9 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
         found = contradictions(declared, leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy())
         faults = [finding.rule for finding in found]
     return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
+
+
+def _check_names(release: Path, declared: Declared, level: str) -> Check:
+    """Check that the geounits of a level have the names in the table of leaves."""
+    same = read_in(release, names_file(level)).decode("utf-8", "replace") == names_text(declared, level)
+    return Check(f"names of {level}", f"{len(declared.names[level]):,} geounits", () if same else ("they differ",))

@@ -9,7 +9,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from privacy.accounting.composition import Spend
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
-from spine.declaration.form import Fault, Form
+from spine.declaration.form import Fault, Form, is_writable
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.geography import IntArray
 from spine.noise import distinct_shares
@@ -82,12 +82,16 @@ class PublicTables:
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """A declaration with its tables, all without faults. figures: as declared, in spine order."""
+    """A declaration with its tables, all without faults.
+
+    figures: as declared, in spine order. names: of the geounits of each level that has some.
+    """
 
     declaration: Declaration
     hierarchy: Hierarchy
     figures: Figures
     bounds: Bounds
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def plan(self) -> Plan:
@@ -214,6 +218,7 @@ def leaf_columns(declaration: Declaration) -> Iterator[str]:
     for level in declaration.levels:
         yield from level.columns
         yield from level.made.apart if level.made else ()
+        yield from [level.names] if level.names else ()
     yield from (column for count in declaration.form.counts for column in count.columns if column)
 
 
@@ -258,7 +263,7 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     hierarchy, faults = make_hierarchy(declaration, public.leaves)
     if hierarchy is None:
         raise faulty(path, faults)
-    order = hierarchy.spine.order
+    order, names = hierarchy.spine.order, _names(declaration, hierarchy, public.leaves, faults)
     counts: list[IntArray] = []
     for at, count in enumerate(declaration.form.counts):
         columns = []
@@ -289,7 +294,7 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     ]
     if bounds is None or faults:
         raise faulty(path, faults)
-    declared = Declared(declaration, hierarchy, figures, bounds)
+    declared = Declared(declaration, hierarchy, figures, bounds, names)
     if sum(len(name) + 9 for name in declared.fixed_groups) > LONGEST_GROUPS:
         key = "totals" if public.totals else "counts"
         raise faulty(path, [Fault(key, "the names of its groups are too long for one sentence: shorten them")])
@@ -298,6 +303,30 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     except ValueError as error:
         raise faulty(path, [Fault("", str(error))]) from None
     return declared
+
+
+def _names(
+    declaration: Declaration, hierarchy: Hierarchy, leaves: Mapping[str, Sequence[str]], faults: list[Fault]
+) -> dict[str, list[str]]:
+    """Return the names of the geounits of each level that has some; each has one, that of all of its leaves."""
+    found, spine = dict[str, list[str]](), hierarchy.spine
+    for at, level in enumerate(declaration.levels):
+        if level.names is None:
+            continue
+        key = f"levels.{at}.names"
+        if not level.columns:
+            faults.append(Fault(key, "a level without columns has one unit, which the level names"))
+        of_leaf = np.array(leaves[level.names], np.str_)[spine.order]
+        names = of_leaf[spine.starts[at]]
+        others = np.flatnonzero(of_leaf != np.repeat(names, spine.ends(at) - spine.starts[at]))
+        if len(others):
+            own = names[spine.geounit_of_block(at)[others[0]]]
+            faults.append(Fault(key, f"a unit has the names {str(own)!r:.50} and {str(of_leaf[others[0]])!r:.50}"))
+        if wrong := [name for name in names.tolist() if not is_writable(name)]:
+            text = "is empty, has | or \" or a line's end, or is a formula: write it otherwise"
+            faults.append(Fault(key, f"the name {wrong[0]!r:.50} {text}"))
+        found[level.name] = names.tolist()
+    return found
 
 
 def _grouped(

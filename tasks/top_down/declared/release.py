@@ -21,7 +21,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import open_staging, write_tables
+from tasks.lifecycle.staging import open_staging, release_file, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
@@ -38,6 +38,7 @@ from tasks.top_down.declared.tables import (
     COUNT,
     MARGINS,
     description,
+    names_file,
     released_levels,
 )
 from tasks.top_down.estimate.estimators import estimate_from
@@ -210,9 +211,20 @@ def describe(own: DeclarationSource, staged: Path) -> None:
         "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
     }
+    for level in declared.names:
+        with release_file(staged, names_file(level)) as draft:
+            draft.write_text(names_text(declared, level), "utf-8")
     manifest = manifest_of(own, TITLE, stated)
     write_report(staged, manifest, declared.declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
+
+
+def names_text(declared: Declared, level: str) -> str:
+    """Return the file with the names of the geounits of a level: their codes, NAME."""
+    names = declared.names[level]
+    codes = names_of(declared, level)(0, len(names), np.arange(len(names)))
+    rows = zip(*(column.to_pylist() for column in codes.values()), names, strict=True)
+    return "".join("|".join(row) + "\n" for row in ((*codes, "NAME"), *rows))
 
 
 def declaration_statements(

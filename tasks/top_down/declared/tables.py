@@ -10,7 +10,8 @@ import numpy as np
 
 from privacy.tables.histogram import DETAILED, TOTAL
 from spine.declaration.declaration import Declaration, read_declaration
-from tasks.releases.description import Column, Description, Table, Tidy, integer, number
+from spine.top_down.queries import query_group
+from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
@@ -25,6 +26,7 @@ EQUAL_COLUMNS = {  # and what they are
     "NUMBER": "the count that the release has, and the estimates",
 }
 COUNT, MARGINS = "COUNT", "margins"
+MOST_PARTS = 1 << 16  # of a query whose estimates are in tables/, with codes and words for each
 
 
 def declaration_of(manifest: Mapping[str, Any]) -> Declaration:
@@ -70,6 +72,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 text=f"{{level={level}}}.csv",
                 parquet=f"parquet/{{level={level}}}.parquet",
                 key=tuple(column.name for column in (*geounit, *axes)),
+                references=tuple(_to_names(declaration, level)),
                 counts=True,
                 dependent=True,
                 tidy=(
@@ -78,6 +81,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 ),
             )
         )
+    named = [level.name for level in declaration.levels if level.names]
+    tables += [_names(declaration, level) for level in named]
     if gls:
         tables += [_margins(declaration, each.name) for each in declaration.levels]
     if manifest["measurements"]:
@@ -94,9 +99,31 @@ def description(manifest: Mapping[str, Any]) -> Description:
             columns = tuple(integer(name, "number", meaning) for name, meaning in EQUAL_COLUMNS.items())
             title = "Counts of releases that the estimates have"
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
-    files = [f"parquet/{level}.parquet" for level in released] + [table.parquet for table in tables[len(released) :]]
+    files = [f"parquet/{level}.parquet" for level in released]
+    files += [table.parquet or table.text for table in tables[len(released) :]]
     files += ["report.html", *([SETTINGS_FILE] if manifest["measurements"] else [])]
     return with_tidy(Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=tuple(files)))
+
+
+def _names(declaration: Declaration, level: str) -> Table:
+    geounit = geounit_columns(declaration, level)
+    name = Column("NAME", "text", f"the name of the {level}", role="name", frame=f"{level}_name")
+    key = tuple(column.name for column in geounit)
+    return Table(f"Names of {level}", (*geounit, name), text=names_file(level), key=key)
+
+
+def names_file(level: str) -> str:
+    """Return the file with the names of the geounits of a level."""
+    return f"names/{level}.csv"
+
+
+def _to_names(declaration: Declaration, level: str) -> Iterator[Reference]:
+    """Yield the references of a level's table to the names of its geounits and of those above."""
+    levels = [each.name for each in declaration.levels]
+    for each in declaration.levels[: levels.index(level) + 1]:
+        if each.names:
+            key = tuple(column.name for column in geounit_columns(declaration, each.name))
+            yield Reference(key, names_file(each.name).removesuffix(".csv"), key)
 
 
 def _margins(declaration: Declaration, level: str) -> Table:
@@ -111,7 +138,11 @@ def _margins(declaration: Declaration, level: str) -> Table:
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
     )
     title = f"Estimates with standard errors by {level}"
-    tidy = tuple(_estimates(declaration, level, query, columns) for query in declaration.queries(level))
+    tidy = tuple(
+        _estimates(declaration, level, query, columns)
+        for query in declaration.queries(level)
+        if declaration.product.width(query) <= MOST_PARTS
+    )
     return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True, tidy=tidy)
 
 
@@ -166,7 +197,9 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
 def _estimates(declaration: Declaration, level: str, query: str, columns: Sequence[Column]) -> Tidy:
     """Return the sums of a query with their estimates: all that a record may be in, those of 0 too."""
     product, asked = declaration.product, _asked(declaration, query)
-    _, cell = np.unique(product.partition(query)[0], return_index=True)
+    group = query_group(product, query)
+    cell = np.zeros(group.width, np.int64)  # one of each part
+    cell[group.coordinate] = np.arange(product.cells)
     recoded = {}
     for name, (_, axis, values) in asked.items():
         at, codes = product.coordinates_of(cell)[axis], product.axis(axis).codes

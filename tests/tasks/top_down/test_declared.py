@@ -40,8 +40,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import das_flows
+from flows.commands.show import open_release
 from flows.declared import check
 from flows.execution.top_down_settings import DeclaredSettings
+from flows.frames import read_release
 from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
@@ -713,6 +715,37 @@ def test_every_query_with_a_budget_has_its_table(tmp_path: Path) -> None:
     assert (staged / "tables/detailed/region.csv").exists()
     manifest = read_manifest(staged)
     assert [each for each in check_tables(staged, manifest, description(manifest)) if each.faults] == []
+
+
+def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
+    """In tables/, also of levels below, by the codes of all levels above; one unit has one name."""
+
+    def with_names(raw: dict[str, Any]) -> None:
+        raw["levels"][1]["names"], raw["levels"][2]["names"] = "rname", "dname"
+
+    def written(folder: Path, regions: list[str]) -> tuple[str, str]:
+        paths = write(folder, changed(with_names))
+        columns = LEAVES | {"rname": regions, "dname": ["Ten", "Nine", "Nine", "Other", "Other"]}
+        rows = [[*columns], *zip(*columns.values(), strict=True)]
+        (folder / "zones.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+        return paths
+
+    _, staged = run_at(tmp_path, *written(tmp_path, ["North", "North", "North", "South", "South"]))
+    manifest = read_manifest(staged)
+    found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
+    assert [each for each in found if each.faults] == []
+    assert (staged / "names/district.csv").read_text() == "region|district|NAME\n1|9|Nine\n1|10|Ten\n2|9|Other\n"
+    zones = pd.read_csv(staged / "tables/cells/zone.csv", dtype=str)
+    pairs = set(zip(zones["region_code"] + "/" + zones["district_code"], zones["district"], strict=True))
+    assert pairs <= {("1/9", "Nine"), ("1/10", "Ten"), ("2/9", "Other")}
+    assert set(zones["region"]) == {"North", "South"}
+    assert set(read_release(staged, "region")["region_name"]) == {"North", "South"}
+    assert open_release(staged).address("South", None, None) == {"view": "code/region/2"}
+    path = staged / "names/region.csv"
+    path.write_text(path.read_text().replace("South", "West"))
+    assert [each.what for each in checks(staged, manifest) if each.faults] == ["names of region"]
+    with pytest.raises(Refused, match=r"levels\.1\.names: a unit has the names 'North' and 'South'"):
+        read_declared(written(tmp_path / "two", ["North", "North", "South", "South", "South"])[0])
 
 
 def test_without_noise_estimates_over_the_tree_are_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
