@@ -72,7 +72,7 @@ def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells
     quoted = partial(json.dumps, ensure_ascii=False)  # a surrogate pair is no TOML
     yield "# A first draft, made from a public table alone. Read every line; then `das tda explain` says what it means."
     yield 'name = "draft"                  # in the address of the noise'
-    yield 'records = "person"              # what a row of the records is; unit = "household" charges another account'
+    yield 'records = "person"              # or "household": what a row of the records is'
     yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
     yield f"leaves = {{ file = {quoted(file)}, key = {quoted(key)} }}   # a row for every place that may hold a record"
     yield ""

@@ -35,7 +35,6 @@ from tasks.top_down.user_areas.hearing import (
 )
 
 SHORT = ("total", "voting age")  # the counts shown for many areas
-FEWEST = 5  # with fewer districts, a map is no help
 FEW = 12  # up to so many areas, the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure of the estimates would be, "
@@ -318,7 +317,7 @@ def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
         "ideal": round(plan.ideal, 1),
         "asked": f"{100 * areas.within:g} %",
         "chart": deviation_chart(areas.districts, plan, areas.within),
-        "map": sketch and len(areas.districts) >= FEWEST and district_map(areas.districts, plan, areas.within, sketch),
+        "map": sketch and district_map(areas.districts, plan, areas.within, sketch),
         "numbered": labels_of(areas.districts) != [*areas.districts],
         "shapes": bool(sketch and sketch.rings),
         "band": f"{50 * areas.within:g} %",
