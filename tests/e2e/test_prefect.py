@@ -15,7 +15,7 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -90,10 +90,8 @@ class Office:
         if DATABASE:
             dump = ["pg_dump", DATABASE.replace("+asyncpg", "")]
             return subprocess.run(dump, capture_output=True, text=True, check=True).stdout
-        with sqlite3.connect(f"file:{self.folder}/prefect/prefect.db?mode=ro", uri=True) as database:
-            stored = "\n".join(database.iterdump())
-        database.close()
-        return stored
+        with closing(sqlite3.connect(f"file:{self.folder}/prefect/prefect.db?mode=ro", uri=True)) as database:
+            return "\n".join(database.iterdump())
 
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import struct
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def test_every_layer_of_a_geopackage_is_read_and_a_curve_is_refused(tmp_path: Pa
     ring = struct.pack("<BII", 1, 8, len(corners)) + corners.tobytes()
     curved = b"GP\0\1" + struct.pack("<i", 4269) + struct.pack("<BII", 1, 10, 1) + ring
     shutil.copy(path, tmp_path / "c.gpkg")
-    with sqlite3.connect(tmp_path / "c.gpkg") as database:
+    with closing(sqlite3.connect(tmp_path / "c.gpkg", isolation_level=None)) as database:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f'DROP TRIGGER "{name}"')
         database.execute("UPDATE states SET geom = ?", [curved])

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import struct
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -294,7 +295,7 @@ def test_a_layer_without_an_end_is_refused(tmp_path, boundary_files, monkeypatch
     """A GeoPackage whose layer is a view that never ends."""
     path = tmp_path / "endless.gpkg"
     path.write_bytes(boundary_files["gpkg"].read_bytes())
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         ((table,),) = database.execute("SELECT table_name FROM gpkg_contents")
         database.execute(f'ALTER TABLE "{table}" RENAME TO other')
         database.execute(
