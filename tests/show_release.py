@@ -133,7 +133,10 @@ def copied_to(release: Path, folder: Path, scope: Scope | None = None) -> Path:
     return folder
 
 
-LEFT_OUT = re.compile(r'<(section|form|p|span|a|nav) [^>]*class="[^"]*(?:served|tabs|pager)".*?</\1>', re.DOTALL)
+# A list of words explains those of the forms too, which a copy leaves out.
+LEFT_OUT = re.compile(
+    r'<(section|form|p|span|a|nav|dl) [^>]*class="[^"]*(?:served|tabs|pager|words)".*?</\1>', re.DOTALL
+)
 
 
 def content(text: str) -> str:

@@ -94,8 +94,10 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
                 yield NotChecked("the manifest", "this system does not say what it states")
             else:
                 yield from check_statements(common(kind.title, manifest) | own, manifest)
-            yield from check_values(release, tables)
-            yield from check_tidy(release, description)
+            values = list(check_values(release, tables))
+            yield from values
+            if not any(each.faults for each in values):  # otherwise tables/ cannot be made again
+                yield from check_tidy(release, description)
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
             if kind.release_checks:

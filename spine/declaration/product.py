@@ -15,7 +15,7 @@ from spine.top_down.queries import DETAILED, TOTAL
 
 MOST_CELLS = 1 << 24  # that a process holds with their queries
 LONGEST_NAME = 64  # of a column
-RESERVED = (TOTAL, DETAILED, "rest")  # in queries and passes
+RESERVED = (TOTAL, DETAILED, "rest", "cells")  # in queries and passes; a folder of a release
 COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # of a release, besides its codes
 NEGATED = "not:"
 
@@ -141,7 +141,8 @@ def _names(form: TableForm) -> Iterator[Fault]:
     columns = [axis.column for axis in form.axes.values()]
     folded = [column.casefold() for level in form.levels for column in level.columns]
     folded += [level.name.casefold() for level in form.levels if level.made]  # a column of the release, too
-    if doubles := [name for name in folded if folded.count(name) > 1 or name in (*COLUMNS, TOTAL)]:
+    reserved = (*COLUMNS, TOTAL, *(["name"] if any(level.names for level in form.levels) else []))
+    if doubles := [name for name in folded if folded.count(name) > 1 or name in reserved]:
         yield Fault(
             "levels.columns",
             f"the column {doubles[0]} is in two levels, or a column of releases or of totals: name it otherwise",

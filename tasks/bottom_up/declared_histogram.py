@@ -29,7 +29,15 @@ from tasks.releases.datapackage import slug
 from tasks.releases.received import LARGEST_READ
 
 NAME = r"[^\W\d_]\w{0,63}"
-TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
+TAKEN = (
+    "count",
+    "moe",
+    "total",
+    "case",
+    "table",
+    "unit",
+    "margin",
+)  # columns of a release, of published totals and of the list of cases
 LONGEST_MARGINAL = 200  # characters of its names, which name a file
 MOST_STEPS = 1 << 31  # of a record's weight: counts of 2^32 such records fit int64
 LARGEST_DECLARATION = 12 << 20  # characters, with its leaves: a manifest has 32 MiB at most, with the totals

@@ -56,9 +56,7 @@ def check_forms(
     yield columns
     if columns.faults:
         return []
-    yield _check_package(release, manifest, tables)
-    yield _check_dictionary(release, manifest, description)
-    yield _check_readme(release, manifest, tables)
+    yield from _check_words(release, manifest, description, tables)
     return tables
 
 
@@ -109,11 +107,26 @@ def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -
                 yield f"{name} is {kind}, not {column.type}"
 
 
-def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
-    """Compare datapackage.json with the description, except its words. Another version's is not compared."""
-    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
-    if made_by != own:
-        return Check(PACKAGE_FILE, f"of das-flows {made_by!s:.20}: not compared with that of {own}")
+def _check_words(
+    release: Path, manifest: Mapping[str, Any], description: Description, tables: Sequence[Resource]
+) -> Iterator[Check]:
+    """Compare what describes the tables with this version's description. Another version's is not compared."""
+    if (made_by := manifest["versions"]["das-flows"]) != (own := version("das-flows")):
+        words = f"of das-flows {made_by!s:.20}: not compared with that of {own}"
+        yield from (Check(name, words) for name in (PACKAGE_FILE, DICTIONARY_FILE, README))
+        return
+    yield _check_package(release, tables)
+    texts = {
+        DICTIONARY_FILE: dictionary(description, manifest["files"]),
+        README: readme(manifest, tables, manifest["files"]),
+    }
+    for name, text in texts.items():
+        same = read_in(release, name).decode("utf-8", "replace") == text
+        yield Check(name, f"{text.count(chr(10)):,} lines", () if same else ("it differs from this version's",))
+
+
+def _check_package(release: Path, tables: Sequence[Resource]) -> Check:
+    """Compare datapackage.json with the description, except its words."""
     found = {each["name"]: each for each in read_json(release, PACKAGE_FILE)["resources"]}
     expected = {each["name"]: each for table in tables for each in as_json(release, table)}
     faults = [f"{name!a:.80} is not a table of this release" for name in found if name not in expected]
@@ -123,22 +136,6 @@ def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[
         if _form(found.get(name)) != _form(each)
     ]
     return Check(PACKAGE_FILE, f"{len(tables)} tables", tuple(faults))
-
-
-def _check_dictionary(release: Path, manifest: Mapping[str, Any], description: Description) -> Check:
-    """Compare dictionary.csv with the description. Another version's is not compared."""
-    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
-    rows = dictionary(description, manifest["files"])
-    same = made_by != own or read_in(release, DICTIONARY_FILE).decode("utf-8", "replace") == rows
-    return Check(DICTIONARY_FILE, f"{rows.count(chr(10)):,} rows", () if same else ("it differs from this version's",))
-
-
-def _check_readme(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
-    """Compare README.txt with the tables and the manifest; that of another version is not compared."""
-    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
-    text = readme(manifest, tables, manifest["files"])
-    same = made_by != own or read_in(release, README).decode("utf-8", "replace") == text
-    return Check(README, f"{text.count(chr(10)):,} lines", () if same else ("it is not this version's",))
 
 
 def _form(value: Any) -> Any:

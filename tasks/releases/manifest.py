@@ -22,7 +22,7 @@ from tasks.releases.digests import file_digests
 from tasks.releases.received import NotOfRelease, entries, path_in, read_in, read_json
 
 MANIFEST = "manifest.json"
-FORMAT = 2  # of the manifest; format 1 had no such entry
+FORMAT = 3  # of the manifest; format 1 had no such entry, and releases of format 2 no tables/
 SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
 LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 UNNAMED = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name

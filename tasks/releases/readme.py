@@ -14,21 +14,23 @@ README = "README.txt"
 WIDTH = 100
 FILES = {
     FOLDER: "start here: the published tables, one comma-separated file (.csv) and one Parquet file each, with names "
-    "and codes, counts and margins in every row",
+    "and codes in every row",
     "report.html": "the release in short, its privacy loss and its noise, for a browser",
     DICTIONARY_FILE: "every column and code of every table",
     PACKAGE_FILE: "the same for programs (Data Package 2.0)",
     MANIFEST: "how the release was made, what it spent, and a digest of each file",
-    "parquet": "the tables of the other folders as Parquet, with margins",
+    "parquet": "the tables of the other folders as Parquet",
 }
 MEANINGS = ("margins", "errors", "estimates", "averages", "truncation", "clipping", "bias", "guarantee")
 NO_ROW = (
-    "Ids and codes are text: as numbers they lose their zeros. A row that is not there was suppressed, or counts "
-    f"nobody: {DICTIONARY_FILE} says where rows of 0 are left out. Rows may overlap: read their category before adding "
-    f"them up. In {FOLDER}/*.csv a name that a spreadsheet would take for a formula has an apostrophe in front."
+    "Ids and codes are text: as numbers they lose their zeros. A row that is not there has a count of 0, was "
+    f"suppressed or was not asked for: {DICTIONARY_FILE} says where rows of 0 are left out. Rows may overlap: read "
+    f"their category before adding them up. In {FOLDER}/*.csv a name that a spreadsheet would take for a formula has "
+    "an apostrophe in front."
 )
-
-CITE = f"Name the SHA-256 of {MANIFEST} as well, which stands for every file: das check prints and compares it."
+CITE = (
+    f"Name the SHA-256 of {MANIFEST} as well: it stands for every file (sha256sum {MANIFEST}; das check compares all)."
+)
 
 
 def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Iterable[str]) -> str:
@@ -41,15 +43,11 @@ def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Itera
         parts += ["A TABLE", *_reading(tidy[0]), NO_ROW]
     said = manifest.get("statements", {})
     parts += ["NUMBERS", *(str(said[name]) for name in MEANINGS if name in said)]
-    parts += ["Margins are at 95%, of the noise alone: a count can also be wrong as the records are."] * bool(said)
+    margins = any(column.role == "margin" for table in tidy for column in table.columns)
+    parts += ["Margins are at 95%, of the noise alone: a count can also be wrong as the records are."] * margins
     made_by = manifest.get("versions", {}).get("das-flows", "of unknown version")
     parts += ["CITE", f"{heading}. Run {manifest.get('run', 'unknown')}, made with das-flows {made_by}.", CITE]
     return "\n\n".join(each if "\n" in each else fill(each, WIDTH) for each in parts) + "\n"
-
-
-CITE = (
-    f"Name the SHA-256 of {MANIFEST} as well: it stands for every file (sha256sum {MANIFEST}; das check compares all)."
-)
 
 
 def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:

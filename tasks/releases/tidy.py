@@ -17,7 +17,7 @@ import pyarrow.csv
 from tasks.releases.datapackage import Resource, resources_of
 from tasks.releases.description import FOLDER, PLACEHOLDER, Column, Description, Table, Tidy, fill
 from tasks.releases.manifest import file_names
-from tasks.releases.received import path_in
+from tasks.releases.received import LARGEST_READ, path_in
 
 STATISTIC = "statistic"  # the name of a sum, where rows are named sums of cells
 REGION_KEY = ("REGION_TYPE", "REGION_ID")  # of the table of names
@@ -39,7 +39,7 @@ class Listing:
             return {}
         columns = dict.fromkeys([*self.keys, self.text], pa.string())
         read = pa.csv.read_csv(
-            path_in(release, self.file),
+            path_in(release, self.file, LARGEST_READ),
             parse_options=pa.csv.ParseOptions(delimiter="|", quote_char=False),
             convert_options=pa.csv.ConvertOptions(column_types=columns, include_columns=[*columns]),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain, product
+from itertools import chain
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,16 @@ from numpy.typing import NDArray
 
 from privacy.tables.histogram import sums
 from tasks.releases.check import Check
-from tasks.releases.description import Description
-from tasks.releases.received import path_in
+from tasks.releases.description import FOLDER, Description
+from tasks.releases.manifest import file_names
+from tasks.releases.received import NotOfRelease, path_in
 from tasks.releases.text_twin import differing, inert_rows
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
-COMMAS = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header="none")
+MOST_COMBINATIONS = 1 << 24  # of values that have words together
+MOST_CELLS = 1 << 24  # of a histogram
+COMMAS = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header="needed")
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
@@ -70,8 +74,13 @@ def _summed(rows: pa.Table) -> pa.Table:
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:
-    """Make tables/ again from the other files of a release, and compare it."""
-    for made in tidy_files(release, description):
+    """Make tables/ again from the other files of a release, and compare it; no other file lies there."""
+    tables = tidy_files(release, description)
+    known = {name for made in tables for name in (made.parquet, made.text)}
+    strange = [name for name in file_names(release) if name.startswith(f"{FOLDER}/") and name not in known]
+    faults = tuple(f"{name} is made from no table of the release" for name in strange)
+    yield Check(f"names in {FOLDER}/", f"{len(known)} files", faults)
+    for made in tables:
         path = path_in(release, made.parquet)
         types = {each.column.name: TYPES[each.column.type] for each in made.columns}
         again = chain.from_iterable(rows.to_batches() for rows in tidy_rows(release, made))
@@ -107,10 +116,19 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
 
 def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
     """Return the text for the values of some columns together; "" where there is none."""
-    number = np.zeros(rows, np.int64)
+    if not sources:
+        return pa.repeat(pa.scalar(words[()], pa.string()), rows)
+    sizes, number = [len(each.dictionary) for each in sources], np.zeros(rows, np.int64)
+    if prod(sizes) > MOST_COMBINATIONS:
+        raise NotOfRelease(f"{' and '.join(f'{size:,}' for size in sizes)} values that have words together")
     for each in sources:
         number = number * len(each.dictionary) + each.indices.to_numpy(zero_copy_only=False)
-    texts = [words.get(key, "") for key in product(*(each.dictionary.to_pylist() for each in sources))]
+    used = np.arange(prod(sizes))
+    if len(used) > rows:
+        used, number = np.unique(number, return_inverse=True)
+    places = np.unravel_index(used, sizes)
+    keys = (each.dictionary.take(pa.array(place)).to_pylist() for each, place in zip(sources, places, strict=True))
+    texts = [words.get(key, "") for key in zip(*keys, strict=True)]
     return pa.array(texts, pa.string()).take(pa.array(number))
 
 
@@ -132,6 +150,8 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     unquoted = pa.csv.ParseOptions(delimiter="|", quote_char=False)
     listing = pa.csv.read_csv(path_in(release, made.cells), parse_options=unquoted)
     names, cells = listing[0].unique(), listing[1].to_numpy()
+    if len(cells) and not 0 <= cells.min() <= cells.max() < MOST_CELLS:
+        raise NotOfRelease(f"{made.cells} has cells that are not from 0 to {MOST_CELLS:,}")
     estimates = estimates.filter(pc.is_in(estimates[1].cast(pa.string()), names)) if errors else estimates
     counted = np.zeros((int(cells.max(initial=0)) + 1, len(names)), np.int64)
     counted[cells, pc.index_in(listing[0], names).to_numpy()] = 1

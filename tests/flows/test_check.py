@@ -198,7 +198,7 @@ TOP_DOWN_TABLES = [
     ("histograms/units/entities/place/23", "count", "entities place: 1 counts are not"),
     ("invariants/units/County/46", "hu", "1 counts of level State, state 46, are not sums of level County"),
     ("mdf/46_units", "COUNT", "mdf: 1 counts are not those of the blocks"),
-    ("measurements/persons/County/23", "variance", "answers have a law that is not in the manifest"),
+    ("measurements/persons/County/23", "variance", "with another variance than their share gives"),
 ]
 TABLES = [
     *(("few_levels", f"parquet/{table}/usa-1", column, "") for table in ("t1", "t2") for column in ("COUNT", "MOE")),

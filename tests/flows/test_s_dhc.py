@@ -47,7 +47,7 @@ def test_a_run_is_released_and_shown(das: Das, inputs: tuple[Path, Path], tmp_pa
     assert code == 0
     assert "REGION_ID_NAME" in shown.splitlines()[0] or "Rhode Island" in shown
     listed = json.loads(das("show", release, "--json")[1])["tables"]
-    assert len(listed) == 11 + 9 + 3
+    assert len(listed) == 11 + 9 + 4  # with names
     table = open_release(release).view({"view": "table/ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
     shown = open_release(release).view({"view": "region/STATE/44"}).tables

@@ -13,9 +13,10 @@ from tasks.geography.public_regions import NAMES_TABLE
 from tasks.releases.datapackage import resources_of
 from tasks.releases.description import Column, Description, Table, Tidy, count_and_margin
 from tasks.releases.manifest import file_names
+from tasks.releases.received import NotOfRelease
 from tasks.releases.text_twin import differing_rows
 from tasks.releases.tidy import tidy_files, with_tidy
-from tasks.releases.tidy_rows import check_tidy, write_tidy
+from tasks.releases.tidy_rows import _in_words, check_tidy, write_tidy
 
 SEX = Column("SEX", "code", "the sex", {"1": "male", "2": "female"}, frame="sex")
 PLACE = Column("PLACE", "code", "the place", frame="place_id", region="PLACE", names="place")
@@ -60,11 +61,39 @@ def test_a_row_has_names_and_words_and_text_has_no_formula(release: Path) -> Non
 @pytest.mark.parametrize(("column", "value"), [("place", "Elsewhere"), ("sex", "male"), ("count", -2), ("margin", 1)])
 def test_a_forged_row_of_a_tidy_table_is_found(release: Path, column: str, value: object) -> None:
     path = release / "tables/t/place-1.parquet"
-    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [()]
+    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [(), ()]
     rows = pq.read_table(path)
     forged = rows.to_pylist()
     forged[0][column] = value
     pq.write_table(pa.Table.from_pylist(forged, rows.schema), path)
-    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [("1 rows differ",)]
+    assert [each.faults for each in check_tidy(release, DESCRIPTION)] == [(), ("1 rows differ",)]
     (text,) = (each for each in resources_of(release, DESCRIPTION, file_names(release)) if each.twin)
     assert differing_rows(release / text.paths[0], path, text.columns, text.delimiter) == 1
+
+
+def test_a_table_that_is_made_from_none_of_the_release_is_found(release: Path) -> None:
+    copied = release / "tables/t/county-1.parquet"
+    copied.write_bytes((release / "tables/t/place-1.parquet").read_bytes())
+    (names, *_) = check_tidy(release, DESCRIPTION)
+    assert names.faults == ("tables/t/county-1.parquet is made from no table of the release",)
+
+
+def test_a_column_of_a_declaration_may_have_a_comma(tmp_path: Path) -> None:
+    own = Column("County, name", "code", "a column of a declaration")
+    table = Table(
+        "Persons", (own, COUNTS.columns[-2]), parquet="parquet/t.parquet", key=(own.name,), tidy=(Tidy("t", "t", "p"),)
+    )
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pa.table({own.name: ["a"], "COUNT": [1]}), tmp_path / "parquet/t.parquet")
+    (made,) = tidy_files(tmp_path, with_tidy(Description((table,))))
+    write_tidy(tmp_path, made, tmp_path / "t.parquet", tmp_path / "t.csv")
+    assert pd.read_csv(tmp_path / "t.csv")[own.name].tolist() == ["a"]
+
+
+def test_many_values_that_have_words_together_are_refused_or_looked_up_alone() -> None:
+    values = [pa.array([f"{at % size}" for at in range(5_000)]).dictionary_encode() for size in (5_000, 4_999, 2)]
+    found = _in_words(values[1:], {("7", "1"): "both"}, 5_000)  # 9,998 combinations, of which 5,000 are there
+    assert found.to_pylist()[7] == "both"
+    assert set(found.to_pylist()) == {"", "both"}
+    with pytest.raises(NotOfRelease, match="values that have words together"):
+        _in_words(values, {}, 5_000)

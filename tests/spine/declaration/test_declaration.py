@@ -63,6 +63,14 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     "two levels of one name": ("levels.2.name", lambda raw: raw["levels"][2].update(name="region")),
     "a level named as a file of releases": ("levels.2.name", lambda raw: raw["levels"][2].update(name="dictionary")),
     "a column of releases": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["Count"])),
+    "a column of tables of names": (
+        "levels.columns",
+        lambda raw: raw["levels"][2].update(columns=["NAME"], names="label"),
+    ),
+    "an axis named as a folder of tables": (
+        "axes.cells",
+        lambda raw: raw["axes"].update(cells={"column": "C", "values": "1-2"}),
+    ),
     "a value that no table can hold": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=["a|b", "2"])),
     "two sets of counts of one partition": ("counts", lambda raw: raw["counts"].append(exactly(" dwelling", 2))),
     "two sets of counts of one partition in another order": (

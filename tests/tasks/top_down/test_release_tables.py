@@ -96,7 +96,7 @@ def table_digests(folder: Path, data: Path, options: dict[str, Any]) -> dict[str
         if path.suffix == ".parquet" and path.is_file():
             table = pq.ParquetFile(path).read()
             content = f"{name} {table.column_names} {[str(kind) for kind in table.schema.types]} {table.to_pydict()}"
-        elif path.suffix == ".txt" or name.match("cells/*.csv"):
+        elif (path.suffix == ".txt" and path.name != "README.txt") or name.match("cells/*.csv"):
             content = f"{name} {path.read_text()}"
         else:  # manifest, pages, names
             continue

@@ -36,7 +36,7 @@ from tasks.safetab.domain import equalities, load_domain
 from tasks.safetab.group_tables import load_final
 from tasks.safetab.households import estimates as estimating
 from tasks.safetab.households.tables import HouseholdTypes
-from tasks.safetab.levels import Level
+from tasks.safetab.levels import Level, named_level
 
 SOME_OFF = {name: 0 for name in BUDGETS if name.endswith(("t3_level_1_usa", "level_2_place", "t4_level_1_tract"))}
 PURE, CLIPPED = {"privacy_defn": "puredp", **SOME_OFF}, {"max_race_codes": 3, "allow_negative_counts": False}
@@ -137,7 +137,7 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     shown = page(manifest, staged, "digest", [])  # in Prefect
     for name, level in manifest["levels"].items():
         for table, details in level["groups_published"].items():
-            assert f"| {name} {table} | {sum(details.values()):,} |" in shown
+            assert f"| {named_level(name).name}: {table} | {sum(details.values()):,} |" in shown
     counts, estimated = released(staged), estimates(staged)
     lacking = only_one.rpartition("_")[2]
     assert not [name for name in estimated if f"/{lacking}-2" in name]

@@ -269,7 +269,7 @@ def test_parquet_is_the_text_with_margins(tmp_path: Path, noisy: tuple[Inputs, P
 
 def contents(place: Path) -> dict[str, bytes]:
     """All files of a release but those that hold the run's name."""
-    skipped = ("manifest.json", "datapackage.json", "report.html")
+    skipped = ("manifest.json", "datapackage.json", "report.html", "README.txt")
     return {
         str(path.relative_to(place)): path.read_bytes()
         for path in sorted(place.rglob("*"))
