@@ -149,7 +149,7 @@ def read_manifest(out: Path) -> dict[str, Any]:
     """
     manifest = read_any_manifest(out)
     if (found := manifest.get("format", 1)) != FORMAT:
-        age = "an earlier" if found == 1 else "a later"
+        age = "an earlier" if found in range(FORMAT) else "a later"
         raise Refused(f"{out / MANIFEST} was made by {age} version of das-flows: read the release with that version")
     return manifest
 

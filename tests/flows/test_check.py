@@ -310,9 +310,15 @@ def test_measurements_that_cost_more_than_is_stated_are_found(das: Das, release:
 
 def test_a_folder_that_is_no_release_is_refused(refused: Refuse, tmp_path: Path) -> None:
     refused("holds no manifest.json", "check", tmp_path)
-    for text in ("[]", "{", '{"format": 2, "files": {}}', '{"format": 2, "files": {}, "spent": null, "release": "x"}'):
+    for text in ("[]", "{", '{"format": 3, "files": {}}', '{"format": 3, "files": {}, "spent": null, "release": "x"}'):
         (tmp_path / MANIFEST).write_text(text)
         refused("is not the manifest of a release", "check", tmp_path)
+    for version, text in {
+        "an earlier": '{"format": 2, "files": {}}',
+        "a later": '{"format": "3", "files": {}}',
+    }.items():
+        (tmp_path / MANIFEST).write_text(json.dumps({"format": given, "files": {}}))
+        refused(f"was made by {version} version of das-flows", "check", tmp_path)
 
 
 def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None:

@@ -81,6 +81,6 @@ def test_a_bottom_up_release_is_its_histogram(bottom_up_released: Path, tmp_path
         read_release(tmp_path)
     with pytest.raises(Refused, match="name one of them: .*" + bottom_up_released.name):
         read_release(bottom_up_released.parent)
-    (tmp_path / "manifest.json").write_text('{"format": 2, "release": "Detailed DHC-A by SafeTab-P", "files": {}}')
+    (tmp_path / "manifest.json").write_text('{"format": 3, "release": "Detailed DHC-A by SafeTab-P", "files": {}}')
     with pytest.raises(Refused, match=r"has no datapackage\.json"):
         read_release(tmp_path)
