@@ -147,7 +147,6 @@ def test_a_day_of_another_run_is_not_the_day_of_this_one(tmp_path: Path, monkeyp
     released(tmp_path / "2030-09-01/pr", "a-pr")
     released(tmp_path / "note-xx-yy/pr", "b-pr")
     (tmp_path / "2030-09-02/.pr-c-pr.partial").mkdir(parents=True)
-    (tmp_path / "2030-08-31").mkdir(mode=0)  # of another user
     days = {run: settings.named(run).out for run in ("a-pr", "b-pr", "c-pr", "d-pr")}
     assert {run: Path(day).name for run, day in days.items()} == {
         "a-pr": "2030-09-01",
