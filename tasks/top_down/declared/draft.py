@@ -74,7 +74,7 @@ def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells
     yield 'name = "draft"                  # in the address of the noise'
     yield 'records = "person"              # or "household": what a row of the records is'
     yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
-    yield f"leaves = {{ file = {_quoted(file)}, key = {_quoted(key)} }}   # a row for every place that may hold a record"
+    yield f"leaves = {{ file = {_quoted(file)}, key = {_quoted(key)} }}   # a row for every place that may have records"
     yield ""
     yield "# Levels, the top first, each with an equal share. Delete what is no geography; add what is missing."
     yield from ("[[levels]]", 'name = "all"')
