@@ -15,11 +15,15 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from flows.execution.policy import ALL, rules_of
+from flows.execution.settings import RunSettings
+from flows.execution.systems import SYSTEMS
 
 # Each variable of prefect.yaml: a section of the policy, a setting in it, and which of several values.
 VARIABLES = {
@@ -51,15 +55,20 @@ INPUTS = ("data", "params", "totals", "config", "table", "declaration", "geograp
 
 
 def variables(policy: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of the deployments whose sections the policy has."""
+    """Return the variables of the deployments, as far as the policy has their values, in their section or for all."""
+    sections = {section for section, _, _ in VARIABLES.values()}
+    rules = {section: _rules(policy, section) for section in sections}
     found = {}
     for name, (section, setting, which) in VARIABLES.items():
-        rules = policy.get(section, {})
-        fixed = {own: [value] for own, value in rules.get("fixed", {}).items()}
-        values = (fixed | rules.get("one_of", {})).get(setting)
-        if values:
+        if values := rules[section].get(setting):
             found[name] = str(values[which]).partition("/{")[0]  # of OUT the folder
     return found
+
+
+def _rules(policy: Mapping[str, Any], section: str) -> Mapping[str, Sequence[Any]]:
+    """Return the values that runs under a section may have, by setting. Raises ValueError for an unusable policy."""
+    kind = RunSettings if section == ALL else SYSTEMS[section].part("settings_class")
+    return rules_of(policy, kind, policy.keys() & {section} - {ALL}).values
 
 
 def offered(deployments: str, known: Mapping[str, str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass
-class _Rules:
+class Rules:
     """The settings that a caller may set, and the allowed values of other settings by name."""
 
     may_set: set[str] = field(default_factory=set)
@@ -82,16 +82,24 @@ def under_policy(settings: M, *flows: str) -> M:
             raise ValueError(f"there is no flow {', '.join(sorted(unknown))}")
         if missing := [name for name in flows if name not in policy]:
             raise Refused(f"the policy of this worker has no section {missing[0]}: that flow cannot be started")
-        rules, names = _Rules(), {*setting_names(type(settings))}
-        rules.add(policy.get(ALL, {}), names, {*setting_names(RunSettings)})
-        for name in flows:
-            rules.add(policy[name], names, names)
-        return _restricted(settings, rules)
+        return _restricted(settings, rules_of(policy, type(settings), flows))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         why = first_fault(error) if isinstance(error, ValidationError) else str(error)
         if isinstance(error, TypeError | AttributeError):
             why = "it is an object of sections, each an object of may_set (a list), fixed and one_of (objects)"
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
+
+
+def rules_of(policy: Mapping[str, Any], kind: type[BaseModel], sections: Iterable[str]) -> Rules:
+    """Return the rules for settings of a kind: those for all flows, and those of sections.
+
+    Raises ValueError for a policy that cannot be used.
+    """
+    rules, names = Rules(), {*setting_names(kind)}
+    rules.add(policy.get(ALL, {}), names, {*setting_names(RunSettings)})
+    for section in sections:
+        rules.add(policy[section], names, names)
+    return rules
 
 
 def setting_names(kind: type[BaseModel]) -> Iterator[str]:
@@ -100,7 +108,7 @@ def setting_names(kind: type[BaseModel]) -> Iterator[str]:
         yield from (f"{CLUSTER}.{part}" for part in ClusterSettings.model_fields) if name == CLUSTER else (name,)
 
 
-def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
+def _restricted(settings: M, rules: Rules, prefix: str = "") -> M:
     """Return the settings under rules. Raises Refused for a value that the caller may not choose; ValueError."""
     changes: dict[str, Any] = {}
     for name, about in type(settings).model_fields.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -53,9 +54,11 @@ def _absolute(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """Refuse a URL as output: a release is renamed into its place, which requires a file system."""
+    """Refuse a URL as output, because a release is renamed into its place; and a second {date}."""
     if "://" in path:
         raise ValueError(f"{path} is a URL; give a folder on this machine or on a file system that it mounts")
+    if path.count("{date}") > 1:
+        raise ValueError(f"{path} has {{date}} twice: write it once")
     return path
 
 
@@ -292,19 +295,28 @@ class RunSettings(BaseModel, ABC):
     def _place(self) -> str:
         """Return OUT with the run's id for {run}, its system for {product}, and for {date} the day on which it began.
 
-        The run's kept settings have that day; after the release, which removes them, the folder of the release has it.
+        The run's kept settings have that day. The release removes them; then its own folder has it, as does the staging
+        folder of a run whose directory is lost. Folders of other runs do not count.
         """
+        from tasks.lifecycle.commit import is_released
+        from tasks.lifecycle.staging import staging
+
         out = self.out.replace("{run}", str(self.run_id)).replace("{product}", self.SYSTEM)
         if "{date}" not in out:
             return out
         before, after = out.split("{date}", 1)
+        place = re.compile(re.escape(before) + DATE + re.escape(after))
         for part in self.parts:
             with suppress(OSError, ValueError, KeyError):
                 kept = str(json.loads((part.directory / SETTINGS).read_text("utf-8"))["settings"]["out"])
-                if re.fullmatch(re.escape(before) + DATE + re.escape(after), kept):
+                if place.fullmatch(kept):
                     return kept
-        there = sorted(glob(f"{escape(before)}????-??-??{escape(after)}"))
-        return there[0] if there else out.replace("{date}", f"{datetime.now():%Y-%m-%d}")
+        for there in filter(place.fullmatch, glob(f"{escape(before)}????-??-??{escape(after)}")):
+            for part in self.parts:
+                run, folder = part.directory, part.folder
+                if is_released(run, Path(there), folder) or os.path.exists(staging(run, Path(there), folder)):
+                    return there
+        return out.replace("{date}", f"{datetime.now():%Y-%m-%d}")
 
     def differ_from(self, other: RunSettings) -> list[str]:
         """Return the names of the settings that differ from those of another run of the system, and must not."""

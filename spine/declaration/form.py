@@ -318,7 +318,10 @@ def record_faults(form: TableForm) -> Iterator[Fault]:
 def code_faults(columns: Mapping[str, Iterable[str]]) -> list[Fault]:
     """Return, by column of the table of leaves, the first code that no release can hold."""
     return [
-        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula')
+        Fault(
+            f"leaves.{name}",
+            f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula: give another, here and in the records',
+        )
         for name, codes in columns.items()
         if (wrong := sorted(code for code in {*codes} if not is_writable(code)))
     ]

@@ -123,7 +123,20 @@ def test_a_missing_value_counts_where_none_is_declared() -> None:
     assert wide.measure(records, 10**4, stability=1, by={"age": [1, 2, None]})["count"].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("kind", ["frame", "table", "parquet", "coded"])
+KINDS = ("frame", "table", "parquet")
+
+
+def of_kind(kind: str, table: pa.Table, folder: Path, frame: pd.DataFrame | None = None) -> counted_groups.Records:
+    """Return records as a frame, as the table, or as a Parquet file of row groups of four."""
+    if kind == "frame":
+        return table.to_pandas() if frame is None else frame
+    if kind == "table":
+        return table
+    pq.write_table(table, folder / "records.parquet", row_group_size=4)
+    return str(folder / "records.parquet") if kind == "coded" else folder / "records.parquet"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "coded"])
 def test_records_of_every_kind_are_counted_alike_block_by_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -135,33 +148,69 @@ def test_records_of_every_kind_are_counted_alike_block_by_block(
         "age": [None if at > 30 else at % 4 for at in range(40)],
         "in": [[True, False, None][at % 3] for at in range(40)],
         "day": days,
+        "empty": [None] * 40,
+        "half": [at % 2 / 2 for at in range(40)],
         "unread": [[at] for at in range(40)],
     }
-    table = pa.table({**columns, "age": pa.array(columns["age"], pa.int64())})
-    path = tmp_path / "records.parquet"
+    types = {"age": pa.int64(), "half": pa.float16()}
+    table = pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
     coded = table.set_column(0, "sex", table["sex"].dictionary_encode())
-    pq.write_table(coded if kind == "coded" else table, path, row_group_size=4)
-    records = {"frame": table.to_pandas(), "table": table, "parquet": path, "coded": str(path)}[kind]
+    records = of_kind(kind, coded if kind == "coded" else table, tmp_path)
     wide = das.Budget(zcdp=10**6)
     for by in (
         {"sex": ["m", None, "f"], "age": [2, None, 7, 0]},
         {"age": [3, 1]},
         {"day": [None, days[1]], "sex": ["x"]},
         {"in": [True, False], "age": [0, 1, 2, 3, None]},
+        {"in": [None, False, True]},
+        {"empty": [None, "x"]},
+        {"empty": [None]},
+        {"half": [0.5, 1]},
     ):
-        if kind == "frame" and "in" in by:
-            continue  # to pandas a column of truth values that misses one is text
         records_by_group = Counter(zip(*(columns[name] for name in by), strict=True))
         expected = [records_by_group[group] for group in product(*by.values())]
         assert wide.measure(records, 10**3, stability=1, by=by)["count"].tolist() == expected
+
+
+LARGE = 2**53 + 1  # no float is this number
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_numbers_above_those_of_floats_are_counted_exactly_or_refused(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"n": pa.array([LARGE - 1, LARGE, LARGE, None], pa.int64()), "x": [float(LARGE), 1.0, 1.0, None]})
+    frame = pd.DataFrame({"n": pd.array([LARGE - 1, LARGE, LARGE, None], "Int64"), "x": table["x"].to_pandas()})
+    records = of_kind(kind, table, tmp_path, frame)
+    for values, expected in (([LARGE, None], [2, 1]), ([LARGE, 0.5, LARGE - 1], [2, 0, 1])):
+        counts = counted_groups.count_groups(records, {"n": values})
+        assert counts.tolist() == expected
+        assert counts.index.tolist()[0] == LARGE
+    for by in ({"n": [float(LARGE)]}, {"x": [LARGE]}, {"x": [LARGE, 0.5]}, {"x": [LARGE - 1, None]}):
+        with pytest.raises(ValueError, match=r"declared of '[nx]' is 2\^53 or more, where floats round whole numbers"):
+            counted_groups.count_groups(records, by)
+    assert counted_groups.count_groups(records, {"x": [1, float("inf"), None]}).tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_cannot_be_counted_are_refused_by_the_name_of_their_column(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"list": [[1], None], "struct": [{"a": 1}, None]})
+    records = of_kind(kind, table, tmp_path)
+    for by in ({"list": ["1"]}, {"struct": [None]}):
+        with pytest.raises(ValueError, match=f"the values of '{next(iter(by))}' cannot be counted: convert them"):
+            counted_groups.count_groups(records, by)
+    records = of_kind(kind, pa.table({"in": [True, False]}), tmp_path)
+    with pytest.raises(ValueError, match="declared of 'in' are numbers, its column's type is truth values"):
+        counted_groups.count_groups(records, {"in": [1, 0]})
+    with pytest.raises(ValueError, match="declared of 'in' one is there twice"):
+        counted_groups.count_groups(records, {"in": [None, np.nan]})
 
 
 def test_a_file_of_records_is_refused_as_a_frame_is(tmp_path: Path) -> None:
     path = tmp_path / "records.parquet"
     path.write_text("sex\nf\n")
     budget = das.Budget(zcdp="1")
-    with pytest.raises(ValueError, match="cannot be read as a Parquet file"):
-        budget.measure(path, "1", stability=1, by={"sex": ["f"]})
+    for place in (path, tmp_path, tmp_path / "none"):
+        with pytest.raises(ValueError, match="cannot be read as a Parquet file"):
+            budget.measure(place, "1", stability=1, by={"sex": ["f"]})
     pq.write_table(pa.table({"sex": ["f"], "age": [1]}), path)
     for by, message in (({"race": ["1"]}, "no column 'race'; it has sex, age"), ({"age": ["1"]}, "type is numbers")):
         with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,17 @@ def test_a_draft_passes_has_its_levels_and_explains_itself(das: Das, leaves: Pat
     assert das("tda", "declare", "--from", leaves, *AXES, tmp_path / "mine")[0] == 1, "nothing is written over"
 
 
+def test_only_levels_and_key_of_the_table_are_copied_as_they_are(das: Das, tmp_path: Path) -> None:
+    text = LEAVES.replace("z1,", "-1,")
+    table = tmp_path / "leaves\x7f.csv"  # a character that TOML has only in an escape
+    table.write_text(text)
+    code, _, said = das("tda", "declare", "--from", table, *AXES, tmp_path / "mine")
+    assert code == 0, said
+    rows = [line.split(",")[:3] for line in text.splitlines()]
+    assert (tmp_path / "mine" / table.name).read_text() == "".join(f"{','.join(row)}\n" for row in rows)
+    assert tomllib.loads((tmp_path / "mine/draft.toml").read_text())["leaves"]["file"] == table.name
+
+
 WRONG_AXES = {
     "age=0-100+": 'write "age=0-99,[100-120]"',
     "age=0-4,5-9,10-85+": 'write "age=0-4,5-9,10-84,[85-105]"',
@@ -62,6 +74,12 @@ WRONG_TABLES = {
     "records with an id": (RECORDS, "it has the column SEX of an axis"),
     "records": ("zone,born\n1,1950\n1,1950\n", "it looks like records, not places"),
     "a code of no table": (LEAVES.replace("z1,", "z|1,"), "leaves.zone: the code 'z|1'"),
+    "a formula": (
+        LEAVES.replace("z1,", "-A,"),
+        "leaves.zone: the code '-A' is empty, has | or \" or is a formula: give",
+    ),
+    "a column that is a formula": (LEAVES.replace("zone", "=zone"), "levels.columns: '=zone' is no name of a column"),
+    "a column of control": (LEAVES.replace("zone", "zo\x7fne"), "levels.columns: 'zo\\x7fne' is no name of a column"),
     "an empty code": (LEAVES.replace("z1,", ","), "leaves.zone: the code '' is empty"),
     "an empty file": ("", "it is empty"),
 }

@@ -104,6 +104,11 @@ def test_deployments_without_inputs_are_not_offered(tmp_path: Path) -> None:
     variables = dict(shlex.split(line)[0].split("=", 1) for line in lines)
     offered = ["detailed-dhca-us", "spine-us", "dry-detailed-dhca-us"]
     assert offer("deployments", **variables) == [f"--name {name}" for name in offered]
+    policy["all"]["fixed"]["account"] = policy["detailed-dhca"]["fixed"].pop("account")
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    shared = dict(shlex.split(line)[0].split("=", 1) for line in offer("variables", tmp_path / "policy.json"))
+    assert variables.items() <= shared.items(), "what is fixed for all flows is found as a run finds it"
+    assert offer("deployments", **shared) == [f"--name {name}" for name in offered]
 
 
 def test_a_release_lies_under_the_day_on_which_its_run_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,10 +127,35 @@ def test_a_release_lies_under_the_day_on_which_its_run_began(tmp_path: Path, mon
     begun.directory.create()
     keep_settings(begun.directory, begun)
     assert place(2) == first
-    (Path(first) / "pr").mkdir(parents=True)
+    released(Path(first) / "pr", "a-pr")
     shutil.rmtree(begun.directory.path)
     assert place(3) == first
     assert settings.named("b-pr").out == f"{tmp_path}/out/2030-09-03/detailed-dhca/b-pr"
+
+
+def released(place: Path, run: str) -> None:
+    place.mkdir(parents=True)
+    (place / "manifest.json").write_text(json.dumps({"run": run, "files": {}}))
+
+
+def test_a_day_of_another_run_is_not_the_day_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OUT has no {run}: what lies under earlier days, or under what is not a day, belongs to other runs."""
+    clock = SimpleNamespace(now=lambda: datetime(2030, 9, 3))
+    monkeypatch.setattr("flows.execution.settings.datetime", clock)
+    out = f"{tmp_path}/{{date}}"
+    settings = settings_for(tmp_path, "a-pr", out=out).model_copy(update={"run_id": None})
+    released(tmp_path / "2030-09-01/pr", "a-pr")
+    released(tmp_path / "note-xx-yy/pr", "b-pr")
+    (tmp_path / "2030-09-02/.pr-c-pr.partial").mkdir(parents=True)
+    days = {run: settings.named(run).out for run in ("a-pr", "b-pr", "c-pr", "d-pr")}
+    assert {run: Path(day).name for run, day in days.items()} == {
+        "a-pr": "2030-09-01",
+        "b-pr": "2030-09-03",
+        "c-pr": "2030-09-02",
+        "d-pr": "2030-09-03",
+    }
+    with pytest.raises(ValueError, match=r"has \{date\} twice: write it once"):
+        settings_for(tmp_path, "a-pr", out=f"{out}/{{date}}")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -73,7 +74,8 @@ def declare(
 
     Of DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
     declared populations. Unchanged, they estimate what `das tda run --us-level` does. With --from, OUT gets a draft
-    with comments, and the table. No record is read: a table that looks like records is refused.
+    with comments, and of the table the columns of its levels and its key. Give a public table: one with a column named
+    like an axis, or without a column that has another code in every row, is refused; other records are not recognized.
 
     **Example:** `das tda declare ri/ mine/`
 
@@ -93,7 +95,6 @@ def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> N
     """Write a draft and its table; nothing if the draft does not pass."""
     from tasks.records.files import file_name, why
     from tasks.records.public_table import open_table
-    from tasks.releases.pages.text_table import as_csv
     from tasks.top_down.declared.draft import draft, read_axis
     from tasks.top_down.declared.public_tables import Faulty, read_declared
 
@@ -112,9 +113,11 @@ def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> N
         raise Refused(f"--from {leaves}: {why(error)}") from None
     file = f"{Path(file_name(leaves)).stem}.csv"
     with refusing(f"--from {leaves}"):
-        text = draft(file, table.to_pydict(), typed)
+        text, columns = draft(file, table.to_pydict(), typed)
     with new_folder(place) as folder:
-        (folder / file).write_text(as_csv(table.column_names, zip(*table.to_pydict().values(), strict=True)), "utf-8")
+        with (folder / file).open("w", encoding="utf-8", newline="") as out:  # codes as records have them
+            rows = zip(*table.select(columns).to_pydict().values(), strict=True)
+            csv.writer(out, lineterminator="\n").writerows([columns, *rows])
         (folder / DRAFT).write_text(text, "utf-8")
         try:
             read_declared(str(folder / DRAFT))

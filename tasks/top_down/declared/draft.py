@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 from spine.declaration.form import closed_range
 
@@ -34,10 +33,11 @@ def read_axis(text: str) -> tuple[str, Cells]:
     return named[1], cells
 
 
-def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cells]) -> str:
-    """Return a declaration in TOML, with comments. file: the name of the table; leaves: its columns.
+def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cells]) -> tuple[str, list[str]]:
+    """Return a declaration in TOML, with comments, and the columns of the table that it needs: levels and key.
 
-    Raises ValueError for a table that looks like records. No message has a value of the table.
+    file: the name of the table; leaves: its columns. Raises ValueError for a table that has a column with the name of
+    an axis, or no column with another code in every row. No message has a value of the table.
     """
     key = next((name for name, codes in leaves.items() if len({*codes}) == len(codes)), None)
     if clash := [name for name in leaves if name.casefold() in {axis.casefold() for axis in axes}]:
@@ -50,7 +50,8 @@ def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cel
             "it looks like records, not places: no column has another code in every row. Give a table with a row for "
             "every place, and a column that names it"
         )
-    return "\n".join(_lines(file, key, list(_levels(leaves, key)), axes)) + "\n"
+    columns = list(_levels(leaves, key))
+    return "\n".join(_lines(file, key, columns, axes)) + "\n", [*columns, key]
 
 
 def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
@@ -69,29 +70,33 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
 
 
 def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells]) -> Iterator[str]:
-    quoted = partial(json.dumps, ensure_ascii=False)  # a surrogate pair is no TOML
     yield "# A first draft, made from a public table alone. Read every line; then `das tda explain` says what it means."
     yield 'name = "draft"                  # in the address of the noise'
     yield 'records = "person"              # or "household": what a row of the records is'
     yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
-    yield f"leaves = {{ file = {quoted(file)}, key = {quoted(key)} }}   # a row for every place that may hold a record"
+    yield f"leaves = {{ file = {_quoted(file)}, key = {_quoted(key)} }}   # a row for every place that may have records"
     yield ""
     yield "# Levels, the top first, each with an equal share. Delete what is no geography; add what is missing."
     yield from ("[[levels]]", 'name = "all"')
     for at, column in enumerate([*columns, key]):
-        yield from ("[[levels]]", f"name = {quoted(_level_name(column, at))}", f"columns = [{quoted(column)}]")
+        yield from ("[[levels]]", f"name = {_quoted(_level_name(column, at))}", f"columns = [{_quoted(column)}]")
     yield ""
     yield "# Axes: a value a cell; [..] in the list makes one cell of several values. `column` is that of the records."
     yield f"# {EXAMPLE}"
     for name, cells in axes.items():
-        yield from (f"[axes.{name}]", f"column = {quoted(name)}", f"values = {quoted(cells)}")
+        yield from (f"[axes.{name}]", f"column = {_quoted(name)}", f"values = {_quoted(cells)}")
     yield ""
     yield '# Shares of the budget: axes and groups of their cells, joined by *, as "sex*age"; `detailed` is every cell.'
     yield from ("[queries]", 'total = "1/2"', 'detailed = "1/2"', "")
     yield "# Numbers of records that are public already, of the units of a level:"
     yield "# [[totals]]"
-    yield f"# of = {quoted(columns[0] if columns else key)}"
+    yield f"# of = {_quoted(columns[0] if columns else key)}"
     yield '# file = "totals.csv"'
+
+
+def _quoted(value: str | Cells) -> str:
+    """Return a text or a list in TOML, which JSON is but for a surrogate pair, and for U+007F outside of an escape."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _level_name(column: str, at: int) -> str:

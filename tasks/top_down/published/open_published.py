@@ -33,6 +33,7 @@ from tasks.top_down.release.design_file import (
     read_description,
     reading,
 )
+from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Origin
 
@@ -125,7 +126,7 @@ class PublishedFiles(PublishedMeasurements):
 
 def release_of(folder: Path) -> Path | None:
     """Return the folder with the `measurements/` of a declaration, given either; None for another folder."""
-    return next((place for place in (folder, folder.absolute().parent) if (place / OF_DECLARATION).exists()), None)
+    return _holding(folder, OF_DECLARATION)
 
 
 def find_published(
@@ -167,12 +168,16 @@ def _of_release(given: Path) -> PublishedRelease:
         described = read_description(given if own else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
     design, origin, validated = described.design, described.origin, described.validated
     banners = (*_banners(origin, validated.mark), *([PURE] if design.definition == "puredp" else []))
-    return PublishedRelease(design.jurisdiction, validated.states, origin, banners, _around(given), described)
+    return PublishedRelease(
+        design.jurisdiction, validated.states, origin, banners, _holding(given, MANIFEST), described
+    )
 
 
-def _around(folder: Path) -> Path | None:
-    """Return the release that a folder is, or that it is in."""
-    return next((place for place in (folder, folder.absolute().parent) if (place / MANIFEST).exists()), None)
+def _holding(folder: Path, file: str) -> Path | None:
+    """Return the release with a file: the folder or, if it has the name of a release's measurements, the one above."""
+    absolute = folder.absolute()
+    places = (folder, absolute.parent) if absolute.name in (FOLDER, BUREAU_FOLDER) else (folder,)
+    return next((place for place in places if (place / file).exists()), None)
 
 
 def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: FileRequest) -> PublishedFiles:
@@ -180,7 +185,7 @@ def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: FileRe
     with refusing(str(folder)):
         footer = inventory.written_by
     origin = Origin(None if footer is None else footer.run)
-    banners, release = _banners(origin, footer and footer.mark), _around(folder)
+    banners, release = _banners(origin, footer and footer.mark), _holding(folder, MANIFEST)
     jurisdiction: Jurisdiction = "pr" if inventory.jurisdictions == ("pr",) else "us"
     return PublishedFiles(jurisdiction, inventory.states, origin, banners, release, inventory, notes, request)
 

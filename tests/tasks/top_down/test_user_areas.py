@@ -50,7 +50,7 @@ from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree
 from tasks.top_down.published.nmf.source import FileRequest
-from tasks.top_down.published.open_published import PublishedMeasurements, find_published
+from tasks.top_down.published.open_published import PublishedMeasurements, find_published, release_of
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas import area_estimates
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
@@ -488,11 +488,18 @@ def test_blocks_without_living_quarters_are_a_note(tree: CachedState) -> None:
 
 def test_measurements_inside_a_release_have_its_published_counts(noisy: Path, tmp_path: Path) -> None:
     """Whether the release is named, or a folder in it; a folder of files elsewhere has none."""
-    inside = tmp_path / "release/nmf"
-    shutil.copytree(noisy / "nmf", inside)
-    (tmp_path / "release/manifest.json").write_text("{}")
-    for folder, release in ((inside, inside.parent), (inside.parent, inside.parent), (noisy / "nmf", None)):
+    inside, beside = tmp_path / "release/nmf", tmp_path / "other/downloads"
+    for copy in (inside, beside):
+        shutil.copytree(noisy / "nmf", copy)
+        (copy.parent / "manifest.json").write_text("{}")
+    within = ((inside, inside.parent), (inside.parent, inside.parent))
+    for folder, release in (*within, (noisy / "nmf", None), (beside, None)):
         assert {each.release for each in find_published(folder, FileRequest(str(noisy / "states.csv")))} == {release}
+    declared = tmp_path / "declared"
+    (declared / "measurements").mkdir(parents=True)
+    (declared / "measurements/declared.json").write_text("{}")
+    given = (declared, declared / "measurements", declared / "histograms")
+    assert [release_of(folder) for folder in given] == [declared, declared, None]
 
 
 def test_the_command_answers_from_what_is_kept(
