@@ -313,10 +313,7 @@ def test_a_folder_that_is_no_release_is_refused(refused: Refuse, tmp_path: Path)
     for text in ("[]", "{", '{"format": 3, "files": {}}', '{"format": 3, "files": {}, "spent": null, "release": "x"}'):
         (tmp_path / MANIFEST).write_text(text)
         refused("is not the manifest of a release", "check", tmp_path)
-    for version, text in {
-        "an earlier": '{"format": 2, "files": {}}',
-        "a later": '{"format": "3", "files": {}}',
-    }.items():
+    for version, given in (("an earlier", 2), ("a later", "3")):
         (tmp_path / MANIFEST).write_text(json.dumps({"format": given, "files": {}}))
         refused(f"was made by {version} version of das-flows", "check", tmp_path)
 
