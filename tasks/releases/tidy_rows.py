@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +28,7 @@ from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words,
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values that have words together
 MOST_CELLS = 1 << 24  # of a histogram
-COMMAS = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header="needed")
+QUOTED = re.compile(r'[,"\r\n]')  # what no header has unquoted
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
@@ -40,7 +42,9 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
         of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
         as_parquet = pq.ParquetWriter(parquet, schema, compression="zstd", write_statistics=of_numbers)
         stack.enter_context(as_parquet)
-        as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=COMMAS))
+        header: Literal["needed", "none"] = "needed" if any(map(QUOTED.search, schema.names)) else "none"
+        commas = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header=header)
+        as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=commas))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
             as_text.write_table(inert_rows(rows))
