@@ -59,7 +59,7 @@ $(VENV)/.installed: requirements.lock uv-requirements.lock pyproject.toml
 	{ $(BIN)/das demo $$folder/out && touch $$folder/ran; } | sed -u 's/ *das show.*//; s/^/  /'; \
 	{ wait $$! && [ -e $$folder/ran ]; } || { cat $$folder/compiled; rm -rf $$folder; exit 1; }; rm -rf $$folder
 	@touch $@
-	@echo "installed; next: make run, or . $(BIN)/activate for das"
+	@echo "installed: . $(BIN)/activate puts das on the path"
 
 run: setup
 	$(BIN)/das demo

@@ -69,7 +69,7 @@ def _empty(records: Records, names: list[str]) -> pd.DataFrame:
         raise ValueError(f"{records} cannot be read as a Parquet file") from None
     if any(schema.names.count(name) != 1 for name in names):
         return pd.DataFrame(columns=schema.names)
-    for name in names:
+    for name in names:  # no value yet: only whether values of the type can be compared
         _places(pd.Index([None], name=name), pa.nulls(0, schema.field(name).type))
     empty: pd.DataFrame = pa.schema([schema.field(name) for name in names]).empty_table().to_pandas()
     return empty

@@ -20,6 +20,7 @@ FILES = {
     PACKAGE_FILE: "the same for programs (Data Package 2.0)",
     MANIFEST: "how the release was made, what it spent, and a digest of each file",
     "parquet": "the tables of the other folders as Parquet",
+    "spine": "the optimized geographic spine of these blocks; spine.html says what it gives",
 }
 MEANINGS = ("margins", "errors", "estimates", "averages", "truncation", "clipping", "bias", "guarantee")
 NO_ROW = (
@@ -54,8 +55,9 @@ def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:
     """Yield what each folder, and each file beside them, is."""
     titles: dict[str, list[str]] = {}
     for table in tables:
+        title = table.title.removesuffix(f": {table.level}").partition(" (")[0]
         for path in table.paths:
-            titles.setdefault(path.split("/")[0], []).append(table.title.partition(":")[0].partition(" (")[0])
+            titles.setdefault(path.split("/")[0], []).append(title)
     lines = []
     for name in sorted({file.split("/")[0] for file in files} - {README}, key=lambda name: (name != FOLDER, name)):
         words = FILES.get(name) or "; ".join(dict.fromkeys(titles.get(name, ())))

@@ -17,6 +17,11 @@ from tasks.safetab.parameters import configuration_digest
 from tasks.safetab.reserve_budget import planned_spend
 from tasks.safetab.run import SafeTabRun
 
+MARGINS = (
+    "Each count has in tables/ and parquet/ its margin of error, the smallest m with P(|noise| > m) <= 0.05 for the "
+    "noise that was added to the published count"
+)
+
 
 def noise_facts(queries: LevelQueries) -> dict[str, Any]:
     """Return the stability of a level, and the law of each of its queries."""

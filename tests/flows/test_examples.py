@@ -50,15 +50,15 @@ def test_what_a_budget_buys() -> None:
 
 @pytest.mark.ci
 def test_base_r_reads_a_table_as_pandas_does(released: Path) -> None:
-    """Codes keep their zeros, counts are numbers, regions have names."""
+    """Ids keep their zeros, counts are numbers, regions have names."""
     if shutil.which("Rscript") is None:
         lacking("no Rscript: apt-get install r-base-core")
-    script = ["Rscript", str(EXAMPLES / "read_release.R"), str(released), "t1/place-2.csv"]
+    script = ["Rscript", str(EXAMPLES / "read_release.R"), str(released / "tables/t1/place-2.csv")]
     done = subprocess.run(script, capture_output=True, text=True, timeout=240, env=os.environ | {"LC_ALL": "C.UTF-8"})
     assert done.returncode == 0, done.stderr
     own = pd.read_csv(released / "t1/place-2.csv", sep="|", dtype=str)
     total = own["COUNT"].astype(int).sum()
-    assert done.stdout.splitlines()[-1].split() == f"{len(own)} rows, sum of COUNT {total}".split()
+    assert done.stdout.splitlines()[-1].split() == f"{len(own)} rows, sum of count {total}".split()
     assert own["REGION_ID"].iloc[0].startswith("01")
     assert re.search(r"\b0100500\b.*Añasco", done.stdout)
 

@@ -21,7 +21,7 @@ from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.households.run import Configuration, HouseholdRun
 from tasks.safetab.households.tables import TABLES, description
 from tasks.safetab.levels import Level, named_level
-from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.parameters import stability_parts
 
@@ -32,8 +32,7 @@ STATEMENTS = {
     "details of their tables follow from published totals, so they say nothing about households.",
     "persons": "A person is in a household, so this release adds to what the release of the totals says about persons: "
     "docs/privacy.md has the figures of both together, and `das ledger show --together` computes them.",
-    "margins": "Each count in the Parquet files has its margin of error, the smallest m with "
-    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before clipping.",
+    "margins": f"{MARGINS}, before clipping.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a count may "
     "differ from the sum of its parts.",
 }

@@ -29,7 +29,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.safetab.domain import Domain, equalities, load_domain
 from tasks.safetab.levels import Level, named_level
-from tasks.safetab.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
 from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
@@ -40,9 +40,8 @@ from tasks.safetab.persons.tables import description
 
 STATEMENTS = {
     "guarantee": GUARANTEE,
-    "margins": "Each count in the Parquet files has its margin of error, the smallest m with "
-    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before suppression and clipping. It "
-    "is that of all noisy counts, published or not: of small groups those with high noise are published more often.",
+    "margins": f"{MARGINS}, before suppression and clipping. It is that of all noisy counts, published or not: of "
+    "small groups those with high noise are published more often.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
     "may differ from the sum of its T2 cells.",
 }
