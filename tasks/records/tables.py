@@ -44,7 +44,7 @@ def check_header(
     show: bool = True,
     own: bool = False,
 ) -> list[Finding]:
-    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
+    """Find missing and doubled columns; with `more`, further columns are allowed and not looked at.
 
     `show` says whether the rule may hold the names found: in a person file without a header they are a person. `own`:
     the columns and the delimiter are of a declaration, and not the Bureau's.
@@ -64,8 +64,9 @@ def check_header(
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
     if (unnamed := list(header).count("")) > 1:
         findings.append(Finding(file, f"{unnamed} columns without a name: delete them", lines=(1,)))
-    doubled = sorted({name for name in header if name and list(header).count(name) > 1})
-    unknown = [] if more else [name for name in header if name not in columns]
+    read = [name for name in header if name in columns or not more]
+    doubled = sorted({name for name in read if name and read.count(name) > 1})
+    unknown = [name for name in read if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
             public = [name for name in names if show or name in columns]

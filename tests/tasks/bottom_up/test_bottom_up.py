@@ -344,6 +344,20 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
         tabulate(other, HERE, str(tmp_path / "nowhere.csv"), declared)
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_that_is_not_read_may_appear_twice(tmp_path, run, parquet):
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    columns = [*zip(*ROWS, strict=True)]
+    table = pa.table([pa.array(each) for each in (*columns, *columns[:2])], ["COUNTY", "SEX", "GQ", "NOTE", "NOTE"])
+    if parquet:
+        pq.write_table(table, path := tmp_path / "noted.parquet")
+    else:
+        lines = [",".join(row) for row in zip(*(each.to_pylist() for each in table.columns), strict=True)]
+        (path := tmp_path / "noted.csv").write_text("\n".join([",".join(table.column_names), *lines]) + "\n")
+    tabulate(run, HERE, str(path), declared)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
+
+
 @pytest.mark.parametrize("chunk", [32, 1 << 26])
 @pytest.mark.parametrize(
     ("line", "rule"),
