@@ -42,7 +42,7 @@ class Errors:
         return found
 
 
-class Tree:
+class ErrorTree:
     """The errors of every geounit of a forest whose topmost geounits are the parts of states with declared totals.
 
     local: of each level above the blocks, top first. blocks: of the blocks. persons: (levels) the stand-in's totals.

@@ -26,10 +26,10 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.block_codes import has_digits
 from tasks.records.files import LONGEST_LINE, file_name, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.records.findings import KEPT_LINES, MISSING, Finding, kept
-from tasks.records.parquet import NO_WORDS, NOT_PARQUET, Words, read_row_group
+from tasks.records.parquet import NO_WORDS, NOT_PARQUET, ValueText, read_row_group
 from tasks.records.record_digests import Sums
 from tasks.records.record_fields import Field
-from tasks.records.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
+from tasks.records.tables import DELIMITER, EncodedColumn, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.releases.digests import CHUNK_BYTES, chunk_digest, combine
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RecordFile:
     columns: tuple[str, ...]
     delimiter: str = DELIMITER
     plain: tuple[str, ...] = ()
-    words: tuple[tuple[str, Words], ...] = ()
+    words: tuple[tuple[str, ValueText], ...] = ()
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ def open_records(
     own: bool = False,
     delimiter: str = DELIMITER,
     plain: tuple[str, ...] = (),
-    words: Mapping[str, Words] = NO_WORDS,
+    words: Mapping[str, ValueText] = NO_WORDS,
 ) -> tuple[RecordFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None where there are any.
 
@@ -194,7 +194,7 @@ class RowChecks:
     """
 
     def __init__(self, file: RecordFile, table: pa.Table, states: Collection[str] | None = None) -> None:
-        columns = {name: Column(table[name]) for name in file.columns}
+        columns = {name: EncodedColumn(table[name]) for name in file.columns}
         self.rows: NDArray[np.int64] = np.arange(len(table))
         if states is not None:
             self.rows = np.flatnonzero(columns[STATE].where(partial(is_checked, states)))

@@ -15,7 +15,7 @@ from typing import Literal
 
 Role = Literal["count", "estimate", "margin", "standard error", "variance", "declared", "name", "latitude", "longitude"]
 Noise = Mapping[str, str | int | float]
-FOLDER = "tables"  # of the tidy tables
+TIDY_FOLDER = "tables"
 PLACEHOLDER = re.compile(r"\{(\w+)(=\w+|\*|)\}")
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tasks.releases.datapackage import Resource, resources_of
-from tasks.releases.description import FOLDER, PLACEHOLDER, Column, Description, Table, Tidy, fill
+from tasks.releases.description import PLACEHOLDER, TIDY_FOLDER, Column, Description, Table, Tidy, fill
 from tasks.releases.manifest import file_names
 from tasks.releases.received import LARGEST_READ, path_in
 
@@ -101,8 +101,8 @@ def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
     return Table(
         f"{table.title}, with names",
         tuple(each.column for each in columns),
-        text=f"{FOLDER}/{tidy.path}.csv",
-        parquet=f"{FOLDER}/{tidy.path}.parquet",
+        text=f"{TIDY_FOLDER}/{tidy.path}.csv",
+        parquet=f"{TIDY_FOLDER}/{tidy.path}.parquet",
         delimiter=",",
         key=("*",) if table.key == ("*",) else key,
         dependent=table.dependent,
@@ -116,7 +116,7 @@ def tidy_files(release: Path, description: Description) -> list[TidyFile]:
 
 
 def _tidy_file(description: Description, resource: Resource, others: Sequence[Resource], tidy: Tidy) -> TidyFile:
-    path, sources = f"{FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
+    path, sources = f"{TIDY_FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
     columns = _columns(description, tidy.columns or resource.columns, resource.key, tidy)
     cells, estimates = "", {}
     if resource.sums:

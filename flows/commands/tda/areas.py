@@ -60,7 +60,7 @@ Boundaries = Annotated[
 
 
 @dataclass(frozen=True)
-class FileOptions:
+class AreaFileOptions:
     """How a file of areas is read."""
 
     area_column: Annotated[
@@ -98,7 +98,7 @@ def areas(
     blocks: Blocks,
     out: Out = None,
     *,
-    reading: FileOptions,
+    reading: AreaFileOptions,
     count: Count = None,
     published: PublishedCounts = None,
     state_totals: StateTotals = None,

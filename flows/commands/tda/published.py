@@ -47,7 +47,7 @@ Geography = Annotated[
 
 
 @dataclass(frozen=True)
-class FileOptions:
+class MeasurementFileOptions:
     """What may be said about the Census Bureau's noisy measurement files."""
 
     only_state: StateOption = None
@@ -156,7 +156,7 @@ def estimate(
     ] = None,
     declaration: DeclarationOption = None,
     *,
-    files: FileOptions,
+    files: MeasurementFileOptions,
     options: WorkOptions,
 ) -> None:
     """Estimate from published noisy measurements: no records, no secret, no account.
@@ -178,7 +178,7 @@ def estimate(
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
-        refuse_others(context, "count", *(field.name for field in fields(FileOptions)))
+        refuse_others(context, "count", *(field.name for field in fields(MeasurementFileOptions)))
         measured = read_measurements(declared, declaration, changes.get("estimator"))
         places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
     else:

@@ -29,7 +29,7 @@ from tasks.safetab.run import SafeTabRun
 READ = "prepared/totals/read"
 
 
-class Configuration(SafeTabConfiguration):
+class SafeTabHConfiguration(SafeTabConfiguration):
     """A valid config.json of SafeTab-H."""
 
     TABLES: ClassVar[Mapping[str, int]] = {table.key: len(table.measured) - 1 for table in TABLES.values()}
@@ -64,7 +64,7 @@ class TotalsRead:
 class HouseholdRun(SafeTabRun):
     """A handle on a Detailed DHC-B run: only the path of its directory, so it may be shown and stored."""
 
-    KIND, CONFIGURATION = HOUSEHOLD, Configuration
+    KIND, CONFIGURATION = HOUSEHOLD, SafeTabHConfiguration
 
     @property
     def totals_read(self) -> TotalsRead:
