@@ -33,7 +33,7 @@ from tasks.errors import Refused
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import MANIFEST
 from tasks.safetab.configuration import SafeTabConfiguration, parse_configuration
-from tasks.safetab.households.run import SafeTabPConfiguration as HouseholdConfiguration
+from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.iterations import Iterations
 from tasks.safetab.levels import Level
 from tasks.safetab.parameters import read_parameter_files, stability_parts
@@ -172,18 +172,18 @@ def _levels(
     }
 
 
-def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterations | None]:
+def read_households(source: Path | None) -> tuple[SafeTabHConfiguration, Iterations | None]:
     """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; by default the production's."""
     if source is None:
         runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": list(STATES_US)}
         text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
-        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", HouseholdConfiguration)
+        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", SafeTabHConfiguration)
         if found is None:
             raise Refused(faults[0].rule)
         return found, None
     if source.name == MANIFEST or (source / MANIFEST).exists():
         raise Refused(f"{source} is a release: give its configuration, which has budgets and thresholds")
-    return read_parameter_files(source, HouseholdConfiguration)
+    return read_parameter_files(source, SafeTabHConfiguration)
 
 
 @dataclass(frozen=True)
