@@ -1,4 +1,4 @@
-"""What a release publishes of measured cells: tables whose rows sum cells, for every key of a domain.
+"""The published form of measured cells: tables whose rows sum cells, for every key of a domain.
 
 A query measures cells for each key (a region, a population group, a geounit), each with an independent draw of one law.
 A row of a published table sums some of these cells, so its noise is the sum of as many draws, and its margin of error

@@ -170,7 +170,7 @@ def _partitions(form: Form) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
-    """Yield the partitions by what is not there, or by an axis twice."""
+    """Yield a fault for each partition with an unknown axis or recode, or with an axis twice."""
     for key, name in _partitions(form):
         try:
             product.asked(name)

@@ -25,7 +25,7 @@ NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 LITERAL = "is:"  # before a value that looks like a range
 OF_BOTTOM_UP = ("states", "not_places", "weight")  # keys that das tda refuses
 MOST_VALUES = 1 << 20  # of an axis
-TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
+TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value at a fault's location; it is not a key of the file
 
 
 NAME, SMALL, RECORDS = r"^[A-Za-z][A-Za-z0-9_]{0,63}$", r"^[a-z0-9][a-z0-9-]{0,39}$", r"^[a-z][a-z -]{0,39}$"
@@ -37,7 +37,7 @@ PATTERNS = {  # in words
 
 
 class Fault(NamedTuple):
-    """What is wrong with a declaration: the key of its file, such as `axes.sex.values`, and a sentence."""
+    """A fault of a declaration: the key of its file, such as `axes.sex.values`, and a sentence."""
 
     key: str
     text: str
@@ -47,7 +47,9 @@ def _exact(value: object) -> Fraction:
     if isinstance(value, str | int) and not isinstance(value, bool):
         with suppress(ValueError):
             return exact_number(str(value))
-    raise ValueError(f'{str(value)[:40]!r} is no exact number: write a whole number, or text such as "1/10" or "0.1"')
+    raise ValueError(
+        f'{str(value)[:40]!r} is not an exact number: write a whole number, or text such as "1/10" or "0.1"'
+    )
 
 
 def _bare(partition: str) -> str:
@@ -201,7 +203,7 @@ class Weight(_Section):
 
 
 class TableForm(_Section):
-    """What a record may be: the keys of a declaration that das bottom-up reads (docs/declarations.md).
+    """The histogram of a declaration: the keys of a declaration that das bottom-up reads (docs/declarations.md).
 
     states: two-digit FIPS codes of all states that the table covers, which are charged; by default every state is.
     not_places: axes, levels and recodes whose values look like codes of places and are not. das tda reads neither, nor

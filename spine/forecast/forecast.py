@@ -42,7 +42,7 @@ class AreaFamily:
 
 @dataclass(frozen=True)
 class StandIn:
-    """What takes the records' place, in spine order, and the spine that is measured.
+    """A stand-in for the records, in spine order, and the spine that is measured.
 
     spine: a forest of the parts of states, below the nation. pattern: for each of its levels (geounits, levels) how
     much of each level's budget a geounit has: bypassed geounits hand theirs on. blocks: histograms of the blocks.

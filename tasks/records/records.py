@@ -105,7 +105,7 @@ def open_records(
 def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
     """Return the column names of a table; none where a text file is empty.
 
-    Raises OSError where it cannot be read, ValueError where it is no Parquet file.
+    Raises OSError if it cannot be read, ValueError if it is not a Parquet file.
     """
     if not path.endswith(".parquet"):
         start = read_bytes(path, 0, LONGEST_LINE)
@@ -258,7 +258,7 @@ class RowChecks:
         return read.where(lambda value: known.get(value, 0), np.int64)
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
-        """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""
+        """Add a finding for rows with an unknown code, and another for codes that lost their leading zeros."""
         if bad.any():
             bare = {code.lstrip("0") or "0" for code in known if code.startswith("0")}
             lost = bad & self.columns[name].where(bare.__contains__)
@@ -278,7 +278,7 @@ def all_outside(states: Collection[str], column: pa.ChunkedArray) -> bool:
 
 @dataclass(frozen=True)
 class ChunkReport:
-    """What the reading of one chunk showed.
+    """The result of reading one chunk.
 
     lines, digest: the chunk's. rows: those with a record. left_out: those of other states. findings: by line of the
     chunk. sums: of its records by state (record_digests.py), where the system knows its data by them.
@@ -303,7 +303,7 @@ def report_of(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What the reading of all chunks showed: rows of other states, findings by line of the file, the file's digest.
+    """The result of reading all chunks: rows of other states, findings by line of the file, the file's digest.
 
     sums: of each chunk's records by state.
     """

@@ -1,4 +1,4 @@
-"""What tables/ of a release has: its published tables again, tidy, one comma-separated file and one Parquet a level.
+"""The content of tables/: a release's published tables, tidy, one comma-separated file and one Parquet a level.
 
 A row has its region by id and name, its group or category by code and in words, its count and its margin. All of it
 follows from the other files of the release and from the system's Description. tidy_rows.py writes and checks the rows.
@@ -34,7 +34,7 @@ class Listing:
     kind: str = ""
 
     def read(self, release: Path) -> Words:
-        """Return the texts by their keys; none of a release without the file."""
+        """Return the texts by their keys; an empty mapping if the release lacks the file."""
         if not (release / self.file).exists():
             return {}
         columns = dict.fromkeys([*self.keys, self.text], pa.string())

@@ -119,7 +119,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
 
 
 def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
-    """Return the text for the values of some columns together; "" where there is none."""
+    """Return the text for the values of some columns together, or "" for unknown values."""
     if not sources:
         return pa.repeat(pa.scalar(words[()], pa.string()), rows)
     sizes, number = [len(each.dictionary) for each in sources], np.zeros(rows, np.int64)

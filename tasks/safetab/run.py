@@ -59,7 +59,7 @@ class SafeTabRun(RunDirectory):
 
     @property
     def parameters_path(self) -> Path:
-        """Where validation saves the parameters."""
+        """The path where validation saves the parameters."""
         return self / "prepared/parameters"
 
     @property

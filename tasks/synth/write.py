@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """How to make a population.
+    """The options for making a population.
 
     places: the folder of each system's files in OUT. params: whether to write parameter files too. progress: called
     with the number of persons written, and the number of all. report: whether to count the figures of report.py.

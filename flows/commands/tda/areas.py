@@ -61,7 +61,7 @@ Boundaries = Annotated[
 
 @dataclass(frozen=True)
 class AreaFileOptions:
-    """How a file of areas is read."""
+    """Options for reading a file of areas."""
 
     area_column: Annotated[
         str | None,

@@ -48,7 +48,7 @@ Geography = Annotated[
 
 @dataclass(frozen=True)
 class MeasurementFileOptions:
-    """What may be said about the Census Bureau's noisy measurement files."""
+    """Options for reading the Census Bureau's noisy measurement files."""
 
     only_state: StateOption = None
     state_totals: StateTotals = None
@@ -63,7 +63,7 @@ class MeasurementFileOptions:
 
     @property
     def request(self) -> FileRequest:
-        """What is asked of the files. Raises typer.BadParameter where there is no geography to check a spine of."""
+        """Return the request. Raises typer.BadParameter if a spine is to be checked without a geography."""
         from tasks.top_down.published.nmf.source import FileRequest
 
         if self.check_spine and self.geography is None:

@@ -51,7 +51,7 @@ class SafeTabHConfiguration(SafeTabConfiguration):
 
 @dataclass(frozen=True)
 class TotalsRead:
-    """Where the totals of a run came from, and how many of their groups are not in the run, by reason. Public.
+    """The source of a run's totals, and the number of their groups that the run leaves out, by reason. Public.
 
     run: of the totals' release; None for totals that the curator declared.
     """
@@ -68,7 +68,7 @@ class HouseholdRun(SafeTabRun):
 
     @property
     def totals_read(self) -> TotalsRead:
-        """Where the totals came from."""
+        """The source of the totals."""
         return load_object(self / READ, TotalsRead)
 
     def save_totals(
