@@ -191,7 +191,7 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
     return [Finding(file, "cannot be parsed as a delimited table")]
 
 
-class Column:
+class EncodedColumn:
     """A column, dictionary-encoded here if it is not: the distinct values and, per row, the number of its value."""
 
     def __init__(self, array: pa.ChunkedArray) -> None:
@@ -212,7 +212,7 @@ class Column:
             return np.full(len(self.numbers), outcomes[0])
         return outcomes[self.numbers]
 
-    def take(self, rows: NDArray[np.int64]) -> Column:
+    def take(self, rows: NDArray[np.int64]) -> EncodedColumn:
         """Return the column of these rows."""
         taken = copy(self)
         taken.numbers = self.numbers[rows]
@@ -253,7 +253,7 @@ def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
 
 def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:
     """Find the values of a column that a regular expression does not match as a whole."""
-    good = Column(table[column]).where(re.compile(pattern).fullmatch)
+    good = EncodedColumn(table[column]).where(re.compile(pattern).fullmatch)
     return check_mask(file, table, column, f"Invalid values found in {column}", ~good)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from tasks.synth.blocks import Blocks, delimited, digits
+from tasks.synth.blocks import BlockTable, delimited, digits
 from tasks.synth.population.codes import Origins
 from tasks.synth.population.model import IntArray, Population
 from tasks.synth.population.recodes import Recodes, recode
@@ -21,7 +21,7 @@ from tasks.synth.population.recodes import Recodes, recode
 class Stretch:
     """Whole tracts of a state, populated. facilities: as in `Tracts`. first_mafid: MAFID of the first unit."""
 
-    blocks: Blocks
+    blocks: BlockTable
     facilities: IntArray
     population: Population
     origins: Origins
@@ -44,19 +44,19 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Columns:
+class IndexedColumns:
     """Columns that share an index. words: distinct rows of values. index: (n,), the row of `words` for each record."""
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
 
 
-def coded(name: str, words: list[str], index: NDArray[np.integer]) -> Columns:
+def coded(name: str, words: list[str], index: NDArray[np.integer]) -> IndexedColumns:
     """Return a column with a few distinct words."""
-    return Columns({name: np.array(words, "S")}, index)
+    return IndexedColumns({name: np.array(words, "S")}, index)
 
 
-def as_text(groups: list[Columns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
+def as_text(groups: list[IndexedColumns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
     """Return the bytes of records as lines, with or without the header."""
     words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
     for number, group in enumerate(groups):
@@ -105,7 +105,7 @@ def _join_words(
     return text
 
 
-def as_table(groups: list[Columns]) -> pa.Table:
+def as_table(groups: list[IndexedColumns]) -> pa.Table:
     """Return records as text columns, as dictionaries except MAFID, with the values of the text file.
 
     Columns are declared non-null: for nullable ones a reader decodes a flag for every row, which takes half its time.
