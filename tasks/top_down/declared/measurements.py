@@ -42,6 +42,7 @@ from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
+from tasks.top_down.release.measurements import write_level
 from tasks.top_down.source import Origin, Validated
 
 T = TypeVar("T")
@@ -77,8 +78,9 @@ class Measurements(NamedTuple):
         return source
 
 
-def write_public(run: DeclaredRun, staged: Path) -> None:
-    """Write what describes the measurements of a run."""
+def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> None:
+    """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
+    workers.map("measure", run, write_level, [(*each, staged) for each in run.product_levels])
     content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")

@@ -21,7 +21,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import open_staging, release_file, write_tables
+from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
@@ -31,9 +31,8 @@ from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
+from tasks.top_down.declared.source import ALL, DeclarationSource, names_of
 from tasks.top_down.declared.tables import (
     COUNT,
     MARGINS,
@@ -41,12 +40,10 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
-from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.manifest import describe_solves, manifest_of, measured
-from tasks.top_down.release.measurements import write_level as write_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.source import StateAnswers
 
@@ -64,21 +61,6 @@ OF_GLS = {
     "not used. An estimate may be negative. The released counts are whole, not negative, and add up, which no formula "
     "covers: 1.96 standard errors are no margin of theirs.",
 }
-
-
-def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
-    """Write the release into its staging folder."""
-    staged = open_staging(run, out, run.folder)
-    if not is_truth(run):
-        workers.map("release", run, write_answers, [(*each, staged) for each in run.product_levels])
-        write_public(run, staged)
-    write_release(run, workers, staged)
-
-
-def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
-    """Write the release of an estimate from measurements: histograms, manifest and report."""
-    estimate_from(source, workers)
-    write_release(source, workers, staged)
 
 
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:

@@ -49,7 +49,7 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
 
 STAGES = """
 import sys
-import flows.bottom_up, flows.declared, flows.detailed_dhca, flows.detailed_dhcb, flows.s_dhc, flows.top_down
+import flows.bottom_up, flows.detailed_dhca, flows.detailed_dhcb, flows.s_dhc, flows.top_down
 import tasks.top_down.declared.explain, tasks.top_down.declared.in_memory, tasks.top_down.declared.synth
 print("spine.compiled" in sys.modules)
 """

@@ -41,9 +41,10 @@ from hypothesis import strategies as st
 
 import das_flows
 from flows.commands.show import open_release
-from flows.declared import check
+from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
+from flows.top_down import check_declared
 from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
@@ -54,8 +55,6 @@ from spine.settings import Jurisdiction
 from spine.top_down import Passes, query_group
 from spine.top_down.histogram import Product
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize
-from tasks.lifecycle.staging import staging
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
@@ -69,14 +68,13 @@ from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
-from tasks.top_down.declared.release import stage_release, write_estimate
+from tasks.top_down.declared.release import write_release
 from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
 from tasks.top_down.declared.tabulate import open_data, tabulate
-from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.measure import claim
+from tasks.top_down.published.estimate import write_estimate
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -109,17 +107,23 @@ def find_faults(declaration: str) -> tuple[Finding, ...]:
 
 def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "topdown") -> tuple[DeclaredRun, Path]:
     """Run a declaration in this process; return its directory and its staged release."""
-    run = DeclaredRun(folder / "runs/r1")
-    run.create()
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
-    public, _ = read_declared(declaration)
-    tabulate(run, HERE, data, public, estimator)
-    authorize(Charging("census", ledger), claim(run, HERE))
-    estimate(run, HERE)
-    stage_release(run, HERE, folder)
-    return run, staging(run, folder, "declared")
+    settings = DeclaredSettings(
+        data=data,
+        declaration=declaration,
+        estimator=estimator,
+        out=str(folder),
+        account="census",
+        runs_folder=str(folder),
+        ledger=str(ledger),
+        run_id="r1",
+    )
+    runner = InProcess(settings, HERE, before="commit")
+    runner.directory.create()
+    runner.run()
+    return settings.directory, runner.staged
 
 
 def truth_of(rows: list[Row], columns: list[str]) -> dict[tuple[str, ...], int]:
@@ -433,7 +437,7 @@ def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are
     declaration, _ = write(tmp_path, changed(wide))
     settings = DeclaredSettings.new(data="none.csv", declaration=declaration, out="out", cluster={"workers": 1000})
     with pytest.raises(Refused, match=r"needs [0-9,]+ MiB of memory in a worker, and each has"):
-        check(settings)
+        check_declared(settings)
 
 
 def test_least_squares_over_the_tree_needs_the_information_of_a_level_as_well(tmp_path: Path) -> None:
@@ -600,7 +604,7 @@ def estimate_again(
     """Estimate from the measurements of a release; returns the release."""
     folder.mkdir()
     source = read_measurements(staged, declaration, estimator).read(folder / "runs/again", HERE)
-    write_estimate(source, HERE, folder / "again")
+    write_estimate(source, HERE, folder / "again", write=write_release)
     return folder / "again"
 
 
@@ -813,7 +817,7 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
         runs_folder=str(tmp_path / "state"),
     ).model_copy(update={"run_id": "run"})
     with pytest.raises(Refused, match=r"the recodes young and odd of age cross; topdown takes any"):
-        check(settings)
+        check_declared(settings)
     _, staged = run_at(tmp_path, declaration, data)
     with pytest.raises(Refused, match="the recodes young and odd of age cross"):
         estimate_again(tmp_path / "estimate", staged, None, "gls")
@@ -1146,7 +1150,7 @@ def test_a_run_goes_on_when_its_public_files_are_gone_and_not_when_they_are_chan
         read_declared(declaration)
     assert read_declared(declaration, run)[0] == public
     assert settings.configuration_digest() == digest
-    assert check(settings)
+    assert check_declared(settings)
     zones = (folder / "zones.csv").read_text()
     (folder / "zones.csv").write_text(zones.replace("a1", "a0"))
     with pytest.raises(Refused, match=r"equal\.0\.release"):
