@@ -162,12 +162,8 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
-def read_answers(
-    plan: Plan, level: int, path: Path, names: Names, *, laws_alone: bool = False
-) -> Iterator[tuple[str, IntArray, IntArray]]:
+def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with geounits, by number, and their (geounits, n) answers.
-
-    laws_alone: whether the values are not read, which takes most of the time; n is 0 then.
 
     Raises Refused for another file, for a missing or repeated answer, for an answer with another law than its geounit's
     share gives, and for an answer that noise cannot explain.
@@ -177,7 +173,7 @@ def read_answers(
     codes = joined_codes([*own.values()], len(expected))
     answered = np.zeros((len(queries), len(expected)), np.int64)
     try:
-        for query, geounit, answers in _answers(plan, level, path, [*own], codes, laws_alone=laws_alone):
+        for query, geounit, answers in _answers(plan, level, path, [*own], codes):
             np.add.at(answered[queries.index(query)], geounit, 1)
             yield query, geounit, answers
     except UNREADABLE as error:
@@ -205,7 +201,7 @@ def _largest_count(bounds: Bounds) -> int:
 
 
 def _answers(
-    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array, *, laws_alone: bool
+    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
     alphas = plan.allocation.queries[plan.spine.levels[level]]
@@ -214,13 +210,13 @@ def _answers(
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=[*named, *LAW, *([] if laws_alone else ["value"])])
+        table = file.read_row_group(group, columns=[*named, *LAW, "value"])
         place = pa.compute.index_in(joined_codes([table[name] for name in named], len(table)), codes)
         if place.null_count:
             raise ValueError("an unknown geounit")
         geounit = place.to_numpy().astype(np.int64)
         shares = plan.spine.shares[level][geounit]
-        values = None if laws_alone else table["value"].combine_chunks()
+        values = table["value"].combine_chunks()
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
                 raise Refused(f"{path}: answers to {query}, which this level does not ask")
@@ -231,9 +227,6 @@ def _answers(
             own = law(plan.allocation, share, alphas[query])
             if numerator / denominator != own.parameter or not isclose(stated_variance, variance(own)):
                 raise Refused(f"{path}: answers to {query} with another variance than their share gives")
-            if values is None:
-                yield query, geounit[rows], np.zeros((len(rows), 0), np.int64)
-                continue
             answers = values.take(pa.array(rows))
             if answers.null_count or answers.flatten().null_count:
                 raise Refused(f"{path}: an answer is missing in the column value")

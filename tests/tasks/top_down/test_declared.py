@@ -179,6 +179,26 @@ def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_check
 
 
 @pytest.mark.parametrize(
+    ("forged", "fault"),
+    [
+        (lambda value: [*value[1:], None], "an answer is missing"),
+        (lambda value: value[1:], "of another length than it has coordinates"),
+        (lambda value: [*value[1:], 2**40], "a value more than 40 standard deviations"),
+    ],
+)
+def test_answers_that_nobody_can_have_drawn_are_found(
+    copied: Path, forged: Callable[[list[int]], list[int | None]], fault: str
+) -> None:
+    path = copied / "measurements/zone.parquet"
+    table = pq.read_table(path)
+    first, *others = table["value"].to_pylist()
+    values = pa.array([forged(first), *others], table.schema.field("value").type)
+    pq.write_table(table.set_column(table.column_names.index("value"), "value", values), path)
+    (found,) = (each for each in checks(copied, read_manifest(copied)) if each.faults)
+    assert fault in found.faults[0]
+
+
+@pytest.mark.parametrize(
     "name", ["/etc/hostname", "../zones.csv", "https://example.org/zones.csv", "zip::zones.csv", "link.csv"]
 )
 @pytest.mark.parametrize("key", ["leaves.file", "totals.0.file", "equal.0.release"])
