@@ -103,18 +103,24 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def check_levels(database: ReleaseDatabase, release: Path, declaration: Declaration) -> Check:
-    """Check that counts are positive, and that those of every level are the sums of the level below."""
-    levels, faults = released_levels(declaration), []
+    """Check that counts are positive, of cells that a record may be in, and sums of those of the level below."""
+    levels, faults, product = released_levels(declaration), list[str](), declaration.product
     files = {level: database.parquet(path_in(release, f"parquet/{level}.parquet")) for level in levels}
     for level, rows in files.items():
         wrong = database.execute(f"SELECT count(*) FROM {rows} WHERE {COUNT} <= 0").fetchall()[0][0]
         faults += [f"{level}: {wrong:,} counts are not positive"] * bool(wrong)
     for level, below in pairwise(levels):
-        names = [column.name for column in geounit_columns(declaration, level)]
-        names += [axis.name for axis in declaration.product.axes]
+        names = [*(column.name for column in geounit_columns(declaration, level)), *product.names]
         sums = f"SELECT {', '.join(identifier(name, names) for name in names)}, sum({COUNT})::BIGINT AS number"
         if wrong := differing(database, *(f"{sums} FROM {files[each]} GROUP BY ALL" for each in (level, below))):
             faults.append(f"{wrong:,} counts of level {level} are not sums of level {below}")
+    at = product.coordinates_of(np.flatnonzero(product.possible))
+    codes = {axis.name: pa.array(axis.codes).take(pa.array(at[axis.name])) for axis in product.axes}
+    database.register("possible", pa.table(codes))
+    texts = ", ".join(f"{name}::VARCHAR AS {name}" for name in (identifier(name, codes) for name in codes))
+    others = f"SELECT count(*) FROM (SELECT {texts} FROM {files[levels[-1]]}) NATURAL ANTI JOIN possible"
+    if wrong := database.execute(others).fetchall()[0][0]:
+        faults.append(f"{levels[-1]}: {wrong:,} counts are of cells that no record can be in")
     return Check("counts over the levels", f"{len(levels)} levels", tuple(faults))
 
 

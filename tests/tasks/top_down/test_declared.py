@@ -198,6 +198,17 @@ def test_answers_that_nobody_can_have_drawn_are_found(
     assert fault in found.faults[0]
 
 
+def test_counts_of_cells_that_are_declared_zeros_are_found(copied: Path) -> None:
+    """All levels have them, so they add up."""
+    for level in COLUMNS:
+        path = copied / f"parquet/{level}.parquet"
+        table = pq.read_table(path)
+        ages = ["0" if row["dwelling"] == "2" else row["age"] for row in table.select(["dwelling", "age"]).to_pylist()]
+        pq.write_table(table.set_column(table.column_names.index("age"), "age", pa.array(ages)), path)
+    (found,) = (each for each in checks(copied, read_manifest(copied)) if each.faults)
+    assert "counts are of cells that no record can be in" in found.faults[0]
+
+
 @pytest.mark.parametrize(
     "name", ["/etc/hostname", "../zones.csv", "https://example.org/zones.csv", "zip::zones.csv", "link.csv"]
 )
