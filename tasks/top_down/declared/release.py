@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,10 @@ from tasks.top_down.declared.tables import (
     released_levels,
 )
 from tasks.top_down.estimate.gls.margin_tables import PLACES
-from tasks.top_down.estimate.gls.tree import load_information
+from tasks.top_down.estimate.gls.tree import blue_below
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.manifest import describe_solves, manifest_of, measured
 from tasks.top_down.release.report import describe_section, parts_of_levels
-from tasks.top_down.source import StateAnswers
 
 ROWS = 1 << 12  # geounits that are written at once
 TITLE = "Tables of a declaration by the TopDown Algorithm"  # `release` in manifests
@@ -101,14 +101,14 @@ def write_margins(own: DeclarationSource, staged: Path) -> None:
     They are made of noisy answers and declared figures alone, so they cost no budget, and follow from the information
     that was passed up for an estimate, from the top down.
     """
-    answers = own.answers(own.name, ALL)
-    plan = answers.plan
+    plan = own.plan(own.name, ALL)
     above: Blue | None = None
     for level in plan.spine.levels:
         parts: list[Blue] = []
 
         def tables(level: str = level, above: Blue | None = above, parts: list[Blue] = parts) -> Iterator[pa.Table]:
-            for found in _blues(own, answers, level, above):
+            for parents in [None] if above is None else starmap(above.only, plan.batches(above.level, 0, len(above))):
+                found = blue_below(own, own.name, ALL, parents)
                 released = load_estimates(own, own.name, ALL, level, found.first, found.first + len(found))
                 parts += [] if plan.is_leaf(found.level) else [found]
                 yield _margins_table(own.declared, level, found, released)
@@ -117,25 +117,6 @@ def write_margins(own: DeclarationSource, staged: Path) -> None:
         if parts:
             x, variance = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "variance"))
             above = Blue(parts[0].level, 0, x, variance)
-
-
-def _blues(own: DeclarationSource, answers: StateAnswers, level: str, above: Blue | None) -> Iterator[Blue]:
-    """Yield the estimates of the geounits of a level, some at a time; above: those of the level above."""
-    plan = answers.plan
-    from spine.gls.blue import blue_level  # imports numba
-    from spine.gls.upward import measured
-
-    if above is None:
-        yield blue_level(plan, load_information(own, own.name, ALL, level, 0, len(plan.spine.starts[0])))
-        return
-    number = above.level + 1
-    for batch in plan.batches(above.level, 0, len(above)):
-        children = plan.children_of(above.level, *batch)
-        if plan.is_leaf(number):
-            information = measured(plan, answers, number, *children)
-        else:
-            information = load_information(own, own.name, ALL, level, *children)
-        yield blue_level(plan, information, above.only(*batch))
 
 
 def _margins_table(declared: Declared, level: str, found: Blue, released: Estimates) -> pa.Table:
