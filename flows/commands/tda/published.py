@@ -178,6 +178,8 @@ def estimate(
     from tasks.top_down.release.stage_release import write_release
 
     out = Path(changes.pop("out"))
+    readers: Mapping[str, Callable[..., Any]]
+    write: Callable[..., None]
     if (declared := release_of(measurements)) is not None:
         refuse_others(context, "count", *(field.name for field in fields(MeasurementFileOptions)))
         measured = read_measurements(declared, declaration, changes.get("estimator"))

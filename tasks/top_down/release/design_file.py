@@ -43,12 +43,7 @@ UNREADABLE = (  # what reading a file of another kind or make may raise
 )
 STATES = {"us": STATES_US, "pr": STATES_PR}
 FIELDS = {"region": "jurisdiction", "mechanism": "definition"}  # of settings and allocations, by their names in files
-FOLLOWING = (
-    "product",
-    "jurisdiction",
-    "variant",
-    "levels",
-)  # fields of settings that follow from the run or the others
+FOLLOWING = ("product", "jurisdiction", "variant", "levels")  # fields of settings that follow from other facts
 
 
 @dataclass(frozen=True)
@@ -171,7 +166,7 @@ def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Desig
         own = content[part].items()
         stated[part] = {product: {FIELDS.get(name, name): each[name] for name in each} for product, each in own}
     try:
-        design = decode(Design, {**stated, "measurements": "parquet", "pl94": False}, [])
+        design: Design = decode(Design, {**stated, "measurements": "parquet", "pl94": False}, [])
     except BadValue as fault:
         raise Refused(f"{file}: {fault}") from None
     jurisdiction, products, states = design.jurisdiction, design.products, content["states"]
@@ -194,8 +189,8 @@ def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Desig
             f"{file}: geocodes of the form {content.get('geocodes')!r}, and this version reads {geocodes!r}: "
             "use the version of das-flows that made the release"
         )
-    parts = (*design.settings.values(), *design.allocations.values())
-    if len(definitions := {part.definition for part in parts}) > 1:
+    definitions = {part.definition for name in products for part in (design.settings[name], design.allocations[name])}
+    if len(definitions) > 1:
         raise Refused(f"{file}: the definitions {' and '.join(sorted(definitions))} in one run")
     return design
 
