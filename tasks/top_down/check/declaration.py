@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.noise import distinct_shares
+from spine.top_down.queries import group_sums, query_group
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in, read_in
@@ -141,8 +142,12 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
     faults = [f"{unknown:,} rows are of no {level} that is declared, or of no cell"] * bool(unknown)
     if not unknown:
         leaf, *at = (place.to_numpy().astype(np.int64) for place in places)
-        found = contradictions(declared, leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy())
-        faults = [finding.rule for finding in found]
+        entries = leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
+        faults = [finding.rule for finding in contradictions(declared, *entries)]
+        for equal, counts in zip(declaration.form.equal, declared.figures.equal, strict=True):
+            sums = group_sums(query_group(product, equal.partition), geounits, *entries)
+            if wrong := int((sums != counts).any(axis=1).sum()):
+                faults.append(f"{wrong:,} geounits have other counts by {equal.partition} than {equal.release}")
     return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
 
 

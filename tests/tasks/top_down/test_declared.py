@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from declarations import (
@@ -1081,6 +1082,11 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     assert counts[0].equals(counts[1])
     assert not pd.read_parquet(staged / "parquet/zone.parquet").equals(pd.read_parquet(again / "parquet/zone.parquet"))
     assert "first" in read_manifest(again)["public_files"]
+    assert [each for each in checks(again, read_manifest(again)) if each.faults] == []
+    path, whole = again / "measurements/equal.parquet", pq.read_table(again / "measurements/equal.parquet")
+    pq.write_table(whole.set_column(3, "NUMBER", pc.add(whole["NUMBER"], 1)), path)
+    (found,) = (each for each in checks(again, read_manifest(again)) if each.faults)
+    assert "5 geounits have other counts by dwelling than first" in found.faults[0]
     manifest = json.loads((first / "manifest.json").read_text())
     (first / "manifest.json").write_text(json.dumps(manifest | {"NOT_PRIVATE": "exact"}))
     findings = find_faults(declaration)
