@@ -115,7 +115,7 @@ def read_description(folder: Path) -> Description:
     totals = {int(state): int(total) for state, total in content["state_totals"].items()}
     if not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a total that no state has")
-    facts = dict(content.get("source", {}))
+    facts, states = dict(content.get("source", {})), tuple(map(str, content["states"]))
     run = facts.get("measured_by", "") if facts else str(content["run"])
     if run == "" or not isinstance(run, str | None):
         raise NotOfRelease(f"{SETTINGS_FILE} does not say who measured: source.measured_by is a run, or null")
@@ -125,14 +125,7 @@ def read_description(folder: Path) -> Description:
         design=_read_design(content),
         totals=totals,
         spine_digest=str(content["spine_digest"]),
-        validated=Validated(
-            input_digest="",
-            records_digests=(),
-            mark=mark_in(content),
-            states=tuple(map(str, content["states"])),
-            nation=bool(content["us_level"]),
-            digests=dict(content["public_files"]),
-        ),
+        validated=Validated("", (), mark_in(content), states, bool(content["us_level"]), dict(content["public_files"])),
         widths={product: tuple(map(int, widths)) for product, widths in content.get("widths", {}).items()},
     )
 
