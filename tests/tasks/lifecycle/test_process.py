@@ -83,6 +83,15 @@ def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.M
         assert len(seen) - before == versions
 
 
+def test_every_file_with_kernels_enters_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that numba made of an older source raises where a type of its arguments has another name now."""
+    entered: set[Path] = set()
+    monkeypatch.setattr(process, "_digest", lambda paths: entered.update(paths) or "")
+    process._kernels_version.__wrapped__()
+    files = (path for room in ("flows", "privacy", "spine", "tasks") for path in process.HOME.glob(f"{room}/**/*.py"))
+    assert {path for path in files if f"\n{process.KERNELS} compiled" in path.read_text("utf-8")} <= entered
+
+
 def test_too_late_is_said(tmp_path: Path) -> None:
     import spine.compiled  # noqa: F401
 
