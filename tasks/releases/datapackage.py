@@ -105,17 +105,21 @@ class Resource:
 RESOURCE = TypeAdapter(Resource)  # parses untrusted input
 
 
-def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
-    """Write OUT/datapackage.json and OUT/dictionary.csv for the tables among these files of OUT."""
+def write_package(
+    out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]
+) -> list[Resource]:
+    """Write OUT/datapackage.json and OUT/dictionary.csv for the tables among these files of OUT; return the tables."""
+    tables = resources_of(out, description, files)
     (out / DICTIONARY_FILE).write_text(dictionary(description, files), "utf-8")
     package = {
         "$schema": PROFILE,
         "name": slug(manifest["release"]),
         "title": manifest["release"],
         **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
-        "resources": [each for resource in resources_of(out, description, files) for each in as_json(out, resource)],
+        "resources": [each for table in tables for each in as_json(out, table)],
     }
     (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return tables
 
 
 def dictionary(description: Description, files: Iterable[str]) -> str:

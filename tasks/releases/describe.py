@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.releases.datapackage import resources_of, write_package
+from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names, write_manifest
 from tasks.releases.readme import README, readme
@@ -31,6 +31,6 @@ def write_descriptions(
         for each in made:
             write_tidy(out, each, out / each.parquet, out / each.text)
     files = file_names(out)
-    (out / README).write_text(readme(manifest, resources_of(out, description, files), files), "utf-8")
-    write_package(out, description, manifest, file_names(out))
+    tables = write_package(out, description, manifest, files)
+    (out / README).write_text(readme(manifest, tables, files), "utf-8")
     write_manifest(out, manifest)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 Role = Literal["count", "estimate", "margin", "standard error", "variance", "declared", "name", "latitude", "longitude"]
@@ -182,14 +182,14 @@ class Description:
         """Return the table of a file, its pattern, and the names in placeholders; None for a file of no table."""
         for table in self.tables:
             for pattern in table.patterns:
-                match = re.fullmatch(_expression(pattern), file)
+                match = _expression(pattern).fullmatch(file)
                 if match and all(name in self.names.get(key, (name,)) for key, name in match.groupdict().items()):
                     return table, pattern, match.groupdict()
         return None
 
     def is_other(self, file: str) -> bool:
         """Return whether a release file is not a table."""
-        return any(re.fullmatch(_expression(pattern), file) for pattern in self.others)
+        return any(_expression(pattern).fullmatch(file) for pattern in self.others)
 
     def required_columns(self, file: str) -> list[str]:
         """Return the columns that a file of a table must have."""
@@ -207,7 +207,7 @@ def dictionary_rows(tables: Sequence[Table], files: Sequence[str]) -> Iterator[t
     """Yield (files, column, unit, code, meaning) of the tables of these files: a row per column and per code."""
     for table in tables:
         for pattern in table.patterns:
-            if not any(re.fullmatch(_expression(pattern), file) for file in files):
+            if not any(map(_expression(pattern).fullmatch, files)):
                 continue
             for column in table.columns:
                 if column.in_text or pattern == table.parquet:
@@ -221,10 +221,11 @@ def fill(pattern: str, names: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: names[match[1]], pattern)
 
 
-def _expression(pattern: str) -> str:
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
     parts: list[str] = PLACEHOLDER.split(pattern)
     names = (
         f"(?P<{name}>{'.+' if which == '*' else which[1:] or '[^/]+'})"
         for name, which in zip(parts[1::3], parts[2::3], strict=True)
     )
-    return "".join(re.escape(text) + next(names, "") for text in parts[::3])
+    return re.compile("".join(re.escape(text) + next(names, "") for text in parts[::3]))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from tasks.records.marks import MARK_FILE
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
+@cache
 def environment() -> dict[str, str]:
     """The variables of deployments: those of the file, and those that the policy gives."""
     program = [sys.executable, str(DEPLOY / "offer.py"), "variables", str(DEPLOY / "policy.json")]

@@ -63,7 +63,7 @@ def literal(spine: Spine, definition: str) -> list[list[tuple[tuple[int, ...], F
 
 
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(1, 14), st.integers(2, 5))
 def test_bypass_is_algorithm_3(definition: str, seed: int, blocks: int, levels: int) -> None:
     rng = np.random.default_rng(seed)

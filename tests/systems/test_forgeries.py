@@ -6,7 +6,6 @@ A forgery is found, or `das check` itself lists its part as not checked. What is
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from fnmatch import fnmatchcase
@@ -63,11 +62,11 @@ def test_a_release_agrees_and_says_what_is_not_checked(finished: Finish, case: C
 
 
 @every(but="forgeries")
-@pytest.mark.parametrize("most", [4, pytest.param(8, marks=pytest.mark.ci), pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [2, pytest.param(8, marks=pytest.mark.ci), pytest.param(0, marks=pytest.mark.slow)])
 def test_each_forgery_is_found_or_not_provable(finished: Finish, tmp_path: Path, case: Case, most: int) -> None:
-    """Some of them, spread over statements and tables, 4 and 8 more; all where `most` is 0."""
+    """Some of them, spread over statements and tables, 2 and 8 more; all where `most` is 0."""
     missed, found = [], forgeries(finished(case).release)
-    for number, forgery in enumerate(found[int(most > 4) :: -(-len(found) // most)] if most else found):
+    for number, forgery in enumerate(found[int(most > 2) :: -(-len(found) // most)] if most else found):
         release = copied(finished(case).release, tmp_path / str(number))
         forgery.forge(release)
         if not (is_found(release) or is_part_of(forgery.part, case.not_provable)):
@@ -150,4 +149,4 @@ def test_a_release_that_once_agreed_is_found(
     (case,) = (case for case in CASES if case.name == system)
     release = copied(finished(case).release, tmp_path / "release")
     forge(release)
-    assert re.search("does not agree with its manifest|is not the manifest of a release", checked(release)[0])
+    assert is_found(release)

@@ -21,7 +21,7 @@ from privacy.accounting.composition import (
 )
 from privacy.accounting.stability import IterationCounts, record_reach, stability
 
-PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
+PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=30)
 PRODUCTION = IterationCounts(alone=1, combination=1, ethnicity=1, alone_reach=1, all_combination=1500)
 FRACTIONS = st.fractions(min_value=Fraction(1, 1000), max_value=10)
 

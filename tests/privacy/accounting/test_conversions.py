@@ -43,7 +43,7 @@ def test_total_of_production():
     assert conversions.epsilon(Fraction("9.888"), DELTA) == pytest.approx(38.9487391, abs=1e-7)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(
     rho=st.fractions(Fraction(1, 10**6), 100),
     digits=st.integers(1, 30),
@@ -62,7 +62,7 @@ def test_epsilon_is_the_minimum_rounded_up(rho, digits, orders):
             )
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(rho=st.fractions(Fraction(1, 1000), 100), delta=st.floats(1e-30, 0.1))
 def test_rho_is_the_inverse_rounded_down(rho, delta):
     epsilon = conversions.epsilon(rho, delta)

@@ -146,7 +146,7 @@ def test_zero_cells_get_noise_and_marginals_its_sum():
 NOISY = st.lists(st.integers(-50, 2000), min_size=1, max_size=8).map(np.array)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 @given(NOISY, st.integers(0, 10**12), st.sampled_from(sorted(METHODS)))
 def test_calibrated_counts_are_integers_that_sum_to_the_total(noisy, total, method):
     counts = METHODS[method](noisy, total)
@@ -155,7 +155,7 @@ def test_calibrated_counts_are_integers_that_sum_to_the_total(noisy, total, meth
         assert counts.min() >= 0
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(NOISY, st.integers(0, 3000))
 def test_nonnegative_is_the_projection_on_the_simplex_to_rounding(noisy, total):
     """Optimality: one shift for all positive cells, and zero cells are at most it (each to one unit)."""

@@ -53,7 +53,7 @@ def test_cells_and_coordinates_are_inverse_and_row_major() -> None:
 GROUPED = Histogram(THREE.axes, (Recode("half", "c", (0, 0, 1, 1), ("low", "high")), Recode("two", "b", (1, 0, 1))))
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(
     st.lists(st.integers(-1000, 1000), min_size=24, max_size=24),
     st.lists(st.sampled_from(["a", "b", "c", "half", "two"]), unique=True),

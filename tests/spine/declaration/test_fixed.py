@@ -97,7 +97,7 @@ def cases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], dict[str, list[str]], 
     return counts, table, draw(st.none() | st.integers(0, MOST))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_what_is_fixed_is_what_all_databases_agree_in(
     case: tuple[list[dict[str, Any]], dict[str, list[str]], int | None],

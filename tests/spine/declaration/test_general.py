@@ -116,7 +116,7 @@ def test_declared_figures_hold_and_without_noise_the_estimate_is_the_truth(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(several(), st.integers(0, 2**32))
 def test_nested_declarations_are_solved_as_by_clarabel(
     counts: dict[str, tuple[list[int], list[Any]]], seed: int
@@ -203,7 +203,7 @@ def test_what_was_rounded_before_then_is_kept_exactly(
     assert changed_cells  # the second passes ask more
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.data())
 def test_the_most_and_least_of_every_set_are_those_of_all_numbers(data: st.DataObject) -> None:
     """Three parts, two nested sets and a total, against all whole numbers up to 4."""
@@ -256,7 +256,7 @@ def test_a_range_without_an_upper_end_is_told_from_a_limit(most: list[Any], end:
     assert (high == NO_LIMIT) == (end == NO_LIMIT)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.data())
 def test_nested_figures_are_refused_where_some_parent_cannot_divide_and_give_the_range_of_the_total(
     data: st.DataObject,

@@ -9,7 +9,6 @@ import pytest
 from scipy import integrate, stats
 from top_down_cases import small_state, units_of
 
-from spine.forecast import search
 from spine.forecast.block_division import BlockErrors
 from spine.forecast.division import MET, Local, positive_part
 from spine.forecast.forecast import AreaFamily, PersonsForecast, StandIn, UnitsForecast
@@ -175,26 +174,26 @@ def test_units_of_real_runs_have_the_predicted_errors_in_law() -> None:
     assert (errors["Block"].mean_absolute[:, 0] <= case.quarters[:, 0] + 1e-9).all()
 
 
-def test_the_best_shares_are_better_hold_the_sum_and_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "ITERATIONS", 2)
-    forecast, start = PersonsForecast(_stand_in()), weights_of(SHARES)
-    quantities = np.array(forecast.quantities)
+def test_the_best_shares_are_the_optimum_hold_the_sum_and_what_is_kept() -> None:
+    """Of errors c / weight, whose sum is least where weights are as the square roots of c."""
+    start = {level: {"total": 1.0, "a": 1.0, "b": 3.0} for level in ("US", "Tract", "Block")}
+    costs = {("Tract", "total"): 4.0, ("Tract", "a"): 1.0, ("Block", "total"): 9.0, ("Block", "a"): 1.0}
 
     def predict(weights):  # type: ignore[no-untyped-def]
-        errors = forecast.errors(weights)
-        return {
-            (level, "total"): float(errors[level].mean_absolute[:, quantities == "total"].mean()) for level in errors
-        }
+        own = {name: cost / weights[name[0]][name[1]] for name, cost in costs.items()}
+        return {("all", "total"): sum(own.values()), ("Tract", "total"): own["Tract", "total"]}
 
-    aims = Aims({("Tract", "total"): 1.0, ("Block_Group", "total"): 1.0})
-    found = best_shares(predict, start, aims, kept=("US", "County"))
-    assert sum(map(sum, (own.values() for own in found.values()))) == pytest.approx(float(SHARES.budget))
+    found = best_shares(predict, start, Aims({("all", "total"): 1.0}), kept=("US",))
     assert found["US"] == start["US"]
-    assert found["County"] == start["County"]
-    assert aims.value(predict(found), predict(start)) < aims.value(predict(start), predict(start)) - 0.1
-    limited = Aims(aims.rows, {("State", "total"): 1.05})
-    found = best_shares(predict, start, limited, kept=("US",))
-    assert predict(found)["State", "total"] <= 1.1 * max(predict(start)["State", "total"], 1e-9)
+    assert sum(map(sum, (own.values() for own in found.values()))) == pytest.approx(15)
+    assert found["Block"]["b"] == pytest.approx(3 * found["Block"]["a"])  # they keep their proportion
+    roots = {("Tract", "total"): 2.0, ("Tract", "a"): 2.0, ("Block", "total"): 3.0, ("Block", "a"): 2.0}
+    for (level, name), root in roots.items():  # of a and b, four times the weight of a
+        many = 4 if name == "a" else 1
+        assert many * found[level][name] == pytest.approx(10 * root / 9, rel=0.05)
+    limited = best_shares(predict, start, Aims({("all", "total"): 1.0}, {("Tract", "total"): 0.4}), kept=("US",))
+    assert predict(limited)["Tract", "total"] <= 0.42 * 4
+    assert predict(limited)["all", "total"] > predict(found)["all", "total"]
 
 
 def test_a_least_factor_is_the_edge_of_the_target() -> None:

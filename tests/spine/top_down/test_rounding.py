@@ -85,7 +85,7 @@ def test_roots_too(parents: Parents) -> None:
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) -> None:
     """Fractions whose column sums are integers, lower bounds that the fractions meet: an optimum always exists."""
     rng = np.random.default_rng(seed)
@@ -110,7 +110,7 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
 
 
 @given(st.integers(0, 2**32))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_the_cheapest_flow_of_any_network(seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, arcs = int(rng.integers(3, 9)), int(rng.integers(4, 25))
@@ -155,7 +155,7 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_the_flow_and_highs_are_as_near_as_all_integers(seed: int, total_first: bool) -> None:
     """Three cells of two types and two children, against every way to round each cell up or down."""
     rng = np.random.default_rng(seed)

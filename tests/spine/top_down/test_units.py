@@ -14,7 +14,7 @@ from spine.top_down.units import divided, whole
 
 
 @given(st.integers(0, 2**32))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=30)
 def test_one_parent_is_the_nearest_point(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 7))
