@@ -90,28 +90,31 @@ def _equal_pairs(
     geography: RegionMap, region_types: tuple[str, ...], offsets: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield pairs of regions of two types that hold the same land blocks: both have as many as they share."""
-    runs = _runs(geography, region_types)
-    of_type = {name: runs[runs[name] != NOWHERE] for name in region_types}
-    sizes = {name: of_type[name].groupby(name)["blocks"].sum() for name in region_types}
+    regions, blocks = _runs(geography, region_types)
+    count = {name: len(geography.region_ids[name]) for name in region_types}
+    somewhere = {name: regions[name] != NOWHERE for name in region_types}
+    sizes = {name: np.bincount(regions[name][there], blocks[there], count[name]) for name, there in somewhere.items()}
     for (i, first), (j, second) in combinations(enumerate(region_types), 2):
-        both = of_type[first][of_type[first][second] != NOWHERE]
-        shared = both.groupby([first, second])["blocks"].sum().reset_index()
-        blocks = shared["blocks"]
-        same = shared[(blocks == shared[first].map(sizes[first])) & (blocks == shared[second].map(sizes[second]))]
-        yield same[first].to_numpy() + offsets[i], same[second].to_numpy() + offsets[j]
+        both = somewhere[first] & somewhere[second]
+        place = regions[first][both], regions[second][both]
+        shared = sparse.coo_array((blocks[both], place), shape=(count[first], count[second]))
+        shared.sum_duplicates()
+        row, column = shared.coords
+        same = (shared.data == sizes[first][row]) & (shared.data == sizes[second][column])
+        yield row[same].astype(np.int64) + offsets[i], column[same].astype(np.int64) + offsets[j]
 
 
-def _runs(geography: RegionMap, region_types: tuple[str, ...]) -> pd.DataFrame:
-    """Cut the land blocks into runs within one region of every type; return the regions and the number of `blocks`."""
+def _runs(
+    geography: RegionMap, region_types: tuple[str, ...]
+) -> tuple[dict[str, NDArray[np.integer]], NDArray[np.int64]]:
+    """Cut the land blocks into runs within one region of every type; return the regions and the number of blocks."""
     land = np.flatnonzero(~is_water(geography.blocks))
     region_of = {name: geography.region_of[name][land] for name in region_types}
     begins = np.arange(len(land)) == 0
     for regions in region_of.values():
         begins[1:] |= regions[1:] != regions[:-1]
     starts = np.flatnonzero(begins)
-    return pd.DataFrame({name: regions[starts] for name, regions in region_of.items()}).assign(
-        blocks=np.diff(starts, append=len(land))
-    )
+    return {name: regions[starts] for name, regions in region_of.items()}, np.diff(starts, append=len(land))
 
 
 def _listed_pairs(
