@@ -64,16 +64,14 @@ $(VENV)/.installed: requirements.lock uv-requirements.lock pyproject.toml
 run: setup
 	$(BIN)/das demo
 
-# A process for each of ROOMS in tests/conftest.py, which imports and runs the tests of its own room alone. Slow tests, which wait
-# much, go file by file to two processes more than there are cores.
+# Slow tests, which wait much, go file by file to two processes more than there are cores.
 PYTEST := $(BIN)/python -m pytest --durations 30
-BY_ROOM := TEST_ROOMS=1 $(PYTEST) --numprocesses 4 --dist each --override-ini console_output_style=classic
 BY_FILE := $(PYTEST) --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
 TESTS := not ci and not slow and not long
 test: setup
-	$(BY_ROOM) -m "$(TESTS)"
+	$(BIN)/python tests/rooms.py -q --durations 10 -m "$(TESTS)"
 
 # The same on another Python, in an environment of its own below build/: make test-python PYTHON=python3.13, or a path.
 # tests/debian_python.sh runs it on the Python of another Debian suite.

@@ -79,7 +79,7 @@ def lacking(what: str) -> NoReturn:
     pytest.skip(f"no {what}")
 
 
-# The files of each process of `make test`, by their paths below this folder. Each imports and runs its own alone; those
+# The files of each process of `make test` (rooms.py), by their paths below this folder. Each runs its own alone; those
 # that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
 ROOMS = (
     r"e2e/|flows/test_(dep|pol|sec|spine|sta|sys)|tasks/(lifecycle|records|spine)|test_",
@@ -87,15 +87,16 @@ ROOMS = (
     r"(spine|tasks)/top_down|spine/|flows/test_(check|show|tune_page|frames|sql)",
     r"",
 )
+ROOM = "TEST_ROOM"
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave a file to the process of its room, if `make test` gives each room one."""
-    if "TEST_ROOMS" not in os.environ or not collection_path.name.startswith("test_"):
+    if ROOM not in os.environ or not collection_path.name.startswith("test_"):
         return None
     path = str(collection_path.relative_to(Path(__file__).parent))
     room = next(number for number, paths in enumerate(ROOMS) if re.match(paths, path))
-    return f"gw{room}" != os.environ["PYTEST_XDIST_WORKER"] or None
+    return room != int(os.environ[ROOM]) or None
 
 
 @pytest.fixture(scope="session")
