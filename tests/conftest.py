@@ -82,9 +82,9 @@ def lacking(what: str) -> NoReturn:
 # The files of each process of `make test` (rooms.py), by their paths below this folder. Each runs its own alone; those
 # that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
 ROOMS = (
-    r"e2e/|flows/test_(dep|pol|sec|spine|sta|sys)|tasks/(lifecycle|records|spine)|test_",
-    r"systems/|flows/test_(acc|bot|dec|eve|exam|ref|s_dhc|spends|top|what)|tasks/(bottom_up|s_dhc|safetab)",
-    r"(spine|tasks)/top_down|spine/|flows/test_(check|show|tune_page|frames|sql)",
+    r"e2e/|flows/test_(dep|every|pol|sec|spine|sta|sys|what)|tasks/(lifecycle|records|spine)|test_",
+    r"systems/|flows/test_(acc|bot|dec|ref|s_dhc|top)|tasks/(bottom_up|s_dhc|safetab)",
+    r"(spine|tasks)/top_down|flows/test_(check|desc|exam|frames|show|spends|sql|tune_page)",
     r"",
 )
 ROOM = "TEST_ROOM"

@@ -19,7 +19,7 @@ from threading import active_count
 from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.conftest import ROOM, ROOMS  # noqa: E402 before all others: it sets the environment that they read
+from tests.conftest import ROOM, ROOMS  # before all others: it sets the environment that they read
 
 IMPORTED = (  # by tests of most rooms, in seconds
     *("distributed", "duckdb", "frictionless", "hypothesis.strategies", "jsonschema", "matplotlib.pyplot", "openpyxl"),

@@ -153,39 +153,40 @@ TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
         (lambda stated: persons(stated)["shares"].pop("Tract"), "shares.Tract is not stated"),
     )
 ]
-MANIFEST_FORGERIES = [
-    ("few_levels", lambda stated: relation(stated, 1).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
-    ("few_levels", lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
-    ("few_levels", lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
-    ("few_levels", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2.sigma_squared: it is"),
+FORGERIES = [
+    (lambda stated: relation(stated, 1).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
+    (lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
+    (lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
+    (lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2.sigma_squared: it is"),
     (
-        "few_levels",
         lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999),
         "groups_published.age23: it is",
-    ),
-    *(slow(*forgery) for forgery in TOP_DOWN_FORGERIES),
-    slow(
-        "gls_released",
-        lambda stated: stated["products"]["units"]["margins"]["mean_standard_error"][0].update(geounits=99),
-        "geounits",
     ),
 ]
 
 
-@of_releases(("release", "change", "fault"), MANIFEST_FORGERIES)
+def test_every_forged_statement_is_found_and_a_report_that_states_another_spend(das: Das, release: Path) -> None:
+    report = release / "report.html"
+    changed = report.read_text().replace("rho", "rho or less").replace("added or removed", "added")
+    report.unlink()
+    report.write_text(changed)
+    rewrite(release, *(change for change, _ in FORGERIES))
+    found = faults(das, release)
+    assert [fault for _, fault in FORGERIES if not any(fault in each for each in found)] == []
+    assert [each for each in found if each.startswith("it does not say “")]
+
+
+def margins_of_others(stated: Manifest) -> None:
+    stated["products"]["units"]["margins"]["mean_standard_error"][0].update(geounits=99)
+
+
+@of_releases(
+    ("release", "change", "fault"),
+    [*(slow(*forgery) for forgery in TOP_DOWN_FORGERIES), slow("gls_released", margins_of_others, "geounits")],
+)
 def test_a_forged_manifest_is_found(das: Das, release: Path, change: Callable[[Manifest], object], fault: str) -> None:
     rewrite(release, change)
     assert any(fault in found for found in faults(das, release))
-
-
-@of_releases(("release", "words"), [("few_levels", "rho"), ("few_levels", "added or removed")])
-def test_a_report_that_states_another_spend_is_found(das: Das, release: Path, words: str) -> None:
-    report = release / "report.html"
-    changed = report.read_text().replace(words, f"{words} or less")
-    report.unlink()
-    report.write_text(changed)
-    rewrite(release)
-    assert [found for found in faults(das, release) if found.startswith("it does not say “")]
 
 
 # A table of a release, its column in which a number is forged, and the fault that is found.
@@ -201,7 +202,8 @@ TOP_DOWN_TABLES = [
     ("measurements/persons/County/23", "variance", "with another variance than their share gives"),
 ]
 TABLES = [
-    *(("few_levels", f"parquet/{table}/usa-1", column, "") for table in ("t1", "t2") for column in ("COUNT", "MOE")),
+    ("few_levels", "parquet/t1/usa-1", "COUNT", ""),
+    ("few_levels", "parquet/t2/usa-1", "MOE", ""),
     *(slow("top_down_released", *forgery) for forgery in TOP_DOWN_TABLES),
     slow("gls_released", "margins/units/County/23", "margin", "1 margins are not 1.96 standard errors"),
     slow("gls_released", "margins/units/tabulation/County/23", "standard_error", "1 margins are not 1.96 standard"),

@@ -14,28 +14,21 @@ from flows.reports.show.view import RELEASED
 from tests.packages import validate_package
 
 
-def test_pages_know_of_estimates_by_their_tables(tmp_path: Path) -> None:
-    """The manifest of a Detailed DHC-B has no facts about them; that of an S-DHC always says whether there are some."""
-    for estimates in (False, True):
-        inputs = HouseholdInputs(households=households(60), config=configuration(**NATION_AND_COUNTIES))
-        _, staged = stage_here(tmp_path, inputs, f"estimates-{estimates}", coterminous=False, estimates=estimates)
-        pages = open_release(staged)
-        assert has_estimates(pages.manifest | {"estimates": False}) is estimates
-        region = next(one for one in sorted(pages.regions) if one.type == "COUNTY")
-        said = pages.view({"view": f"region/{region.key}", "confidence": "90"}).reading
-        assert ("The estimates pool both." in said) is estimates
-        assert ("das ddhcb run --estimates pools them." in said) is not estimates
-        assert ("Estimates are left out" in said) is estimates
-
-
-@pytest.mark.parametrize("allowed", [False, pytest.param(True, marks=pytest.mark.ci)])
-def test_each_table_says_where_negative_counts_were_set_to_zero(tmp_path: Path, allowed: bool) -> None:
-    config = configuration(allow_negative_counts=allowed, **NATION_AND_COUNTIES)
+@pytest.mark.parametrize("estimates", [False, True])
+def test_pages_know_of_estimates_and_of_negative_counts_set_to_zero(tmp_path: Path, estimates: bool) -> None:
+    """The manifest of a Detailed DHC-B has no facts about estimates; that of an S-DHC says whether there are some."""
+    config = configuration(allow_negative_counts=not estimates, **NATION_AND_COUNTIES)
     inputs = HouseholdInputs(households=households(40), config=config)
-    _, staged = stage_here(tmp_path, inputs)
+    _, staged = stage_here(tmp_path, inputs, coterminous=False, estimates=estimates)
     pages = open_release(staged)
+    assert has_estimates(pages.manifest | {"estimates": False}) is estimates
+    region = next(one for one in sorted(pages.regions) if one.type == "COUNTY")
+    said = pages.view({"view": f"region/{region.key}", "confidence": "90"}).reading
+    assert ("The estimates pool both." in said) is estimates
+    assert ("das ddhcb run --estimates pools them." in said) is not estimates
+    assert ("Estimates are left out" in said) is estimates
     for asked in ("tables", next(f"table/{name}" for name in pages.tables if name.startswith("t3-"))):
-        assert ("Negative counts were set to 0" in pages.view({"view": asked}).reading) is not allowed
+        assert ("Negative counts were set to 0" in pages.view({"view": asked}).reading) is estimates
 
 
 @pytest.mark.parametrize(
