@@ -29,7 +29,7 @@ from tasks.safetab.run import PublicInput, SafeTabRun, ValidatedSafeTab
 from tasks.safetab.validation import RunPart
 from tasks.safetab.validation import validate as validate_all
 
-PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
+PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=15)
 
 REGION_TYPES = ("usa", "state", "county", "tract", "place", "aiannh", "pr_state", "pr_county", "pr_tract", "pr_place")
 BUDGETS = [f"privacy_budget_p_level_{level}_{name}" for name in REGION_TYPES for level in (1, 2)]
