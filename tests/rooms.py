@@ -11,6 +11,7 @@ import atexit
 import os
 import shutil
 import sys
+import time
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
@@ -30,24 +31,34 @@ IMPORTED = (  # by tests of most rooms, in seconds
 
 
 def main() -> int:
-    """Run all rooms at once; print the output of each when it ends. Return the worst exit code."""
+    """Run all rooms at once; print their lines, each with the number of its room. Return the worst exit code."""
     for name in IMPORTED:
         import_module(name)
     assert active_count() == 1, "a process with threads must not be forked"
-    codes, running = [], dict[int, int]()
+    codes: dict[int, int] = {}
     with ExitStack() as stack:
         outputs = [stack.enter_context(TemporaryFile()) for _ in ROOMS]
         for room, output in enumerate(outputs):
-            if not (process := os.fork()):
+            if not os.fork():
                 return run(room, output)
-            running[process] = room
-        while running:
-            process, status = os.wait()
-            room, code = running.pop(process), os.waitstatus_to_exitcode(status)
-            outputs[room].seek(0)
-            print(f"room {room + 1} of {len(ROOMS)}, exit code {code}\n{outputs[room].read().decode()}", flush=True)
-            codes.append(abs(code))
-    return max(codes)
+        shown = [0] * len(ROOMS)
+        while len(codes) < len(ROOMS):
+            time.sleep(0.5)
+            while len(codes) < len(ROOMS) and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                codes[ended[0]] = abs(os.waitstatus_to_exitcode(ended[1]))
+            shown = [
+                print_lines(room, output, at) for room, (output, at) in enumerate(zip(outputs, shown, strict=True))
+            ]
+    return max(codes.values())
+
+
+def print_lines(room: int, output: BinaryIO, start: int) -> int:
+    """Print the whole lines of a room's output from a byte on; return the byte behind them."""
+    new = os.pread(output.fileno(), 1 << 20, start)
+    lines = new[: new.rfind(b"\n") + 1]
+    for line in lines.decode().splitlines():
+        print(f"{room + 1}: {line}", flush=True)
+    return start + len(lines)
 
 
 def run(room: int, output: BinaryIO) -> int:
