@@ -70,6 +70,7 @@ def test_it_has_the_files_of_the_packages_and_no_others(distributions: tuple[Pat
     assert made == files
 
 
+@pytest.mark.ci
 def test_its_deployments_fit_their_flows(environment: Path, tmp_path: Path) -> None:
     """`das deployment` writes them; each is loaded as `prefect deploy` and a worker do, in the folder DAS_HOME."""
     run(environment, "das", "deployment", tmp_path / "deploy", cwd=tmp_path)

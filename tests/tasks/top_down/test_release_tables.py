@@ -116,7 +116,7 @@ def case_digests(folder: Path, case: str) -> dict[str, str]:
     return table_digests(folder, data, options)
 
 
-FURTHER = ("optimized gls", "conventional", "aian", "aian gls")
+FURTHER = ("optimized gls", "conventional", "aian", "aian gls", "layout")
 
 
 @pytest.mark.parametrize(
