@@ -57,7 +57,7 @@ def test_infinite_budgets_are_refused_before_the_data_is_read(tmp_path: Path) ->
 
 
 def test_details_that_no_group_has_are_left_out(tmp_path: Path) -> None:
-    inputs = HouseholdInputs()
+    inputs = HouseholdInputs(config=configuration(**only("2_county")))
     inputs.totals = [(*group, "-2") for *group, _ in inputs.totals or ()]
     params, data = inputs.write(tmp_path)
     mark_synthetic(data)
