@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e_runs import ACCOUNT, das_process, open_account
+from e2e_runs import ACCOUNT, open_account
 from e2e_runs import das as das_here
 
 from flows.execution.bottom_up_settings import BottomUpSettings
@@ -184,16 +184,3 @@ def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_pat
     ledger.release("done", "digest")
     code, out, _ = das("run", "--resume", "done", "--runs-folder", state)
     assert (code, out) == (0, "run done is released; there is nothing to resume\n")
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
-    state, out = tmp_path / "state", tmp_path / "out"
-    first = "import os, signal, flows.prefect_flows as flow\n"
-    first += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)"
-    options = ("--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
-    process = das_process("bottom-up", "run", made.table, made.declaration, out, *options, first=first)
-    result, _ = process.communicate()
-    assert process.returncode == 3
-    assert f"continue with: das bottom-up run --resume r1 --runs-folder {state}" in result
-    assert (state / "runs/r1/settings.json").is_file()
