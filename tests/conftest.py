@@ -34,7 +34,11 @@ def forget_configured_prefect() -> None:
 
 
 def one_thread_each() -> None:
-    """Keep numpy's libraries from starting threads, before anything imports it: one process per core is at work."""
+    """Keep numpy's libraries from starting threads, before anything imports it: one process per core is at work.
+
+    OpenBLAS's threads wait for work by spinning.
+    """
+    assert "numpy" not in sys.modules, "tasks.lifecycle.process imports no numpy, which not every process wants"
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 import tasks
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.private_folder import check_private, is_as_safe_as, make_private
-from tasks.releases.manifest import LIBRARIES
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # from the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
@@ -84,6 +83,8 @@ def _commit() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and LIBRARIES as this process first found them."""
+    from tasks.releases.manifest import LIBRARIES  # numpy with it, which not every process wants
+
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
