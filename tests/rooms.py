@@ -3,6 +3,7 @@
     python tests/rooms.py [OPTIONS OF PYTEST]
 
 Each process runs the files of its own room, so that what takes seconds to start, make or compile is there once.
+Nothing is imported but in functions, because workers that tests start import this file.
 """
 
 from __future__ import annotations
@@ -16,12 +17,9 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import active_count
 from typing import BinaryIO
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.conftest import ROOM, ROOMS  # before all others: it sets the environment that they read
-
+JEMALLOC = "JE_ARROW_MALLOC_CONF"
 IMPORTED = (  # by tests of most rooms, in seconds
     *("distributed", "duckdb", "frictionless", "hypothesis.strategies", "jsonschema", "matplotlib.pyplot", "openpyxl"),
     *("pandas", "prefect.flow_engine", "prefect.task_engine", "pyarrow.dataset", "pytest", "scipy.optimize"),
@@ -32,15 +30,21 @@ IMPORTED = (  # by tests of most rooms, in seconds
 
 def main() -> int:
     """Run all rooms at once; print their lines, each with the number of its room. Return the worst exit code."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.conftest import ROOM, ROOMS  # first: it sets the environment that all others read
+
+    fork_environment = import_module("flows.execution.fork_server").ENVIRONMENT
+    os.environ[JEMALLOC] = fork_environment[JEMALLOC]  # Arrow starts no thread when it is imported
     for name in IMPORTED:
         import_module(name)
-    assert active_count() == 1, "a process with threads must not be forked"
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not be forked"
     codes: dict[int, int] = {}
     with ExitStack() as stack:
         outputs = [stack.enter_context(TemporaryFile()) for _ in ROOMS]
         for room, output in enumerate(outputs):
             if not os.fork():
-                return run(room, output)
+                os.environ[ROOM] = str(room)
+                return run(output)
         shown = [0] * len(ROOMS)
         while len(codes) < len(ROOMS):
             time.sleep(0.5)
@@ -61,12 +65,11 @@ def print_lines(room: int, output: BinaryIO, start: int) -> int:
     return start + len(lines)
 
 
-def run(room: int, output: BinaryIO) -> int:
+def run(output: BinaryIO) -> int:
     """Run the tests of a room in this process, a fork; return pytest's exit code."""
     import pytest
 
     atexit.unregister(shutil.rmtree)  # of the home of Prefect, which all rooms share
-    os.environ[ROOM] = str(room)
     for number in (1, 2):
         os.dup2(output.fileno(), number)
     return pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *sys.argv[1:]])  # of what is imported
