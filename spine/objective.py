@@ -12,7 +12,7 @@ Merging B and D makes Q one group as well.
 
 >>> in_p = np.array([1, 0, 1, 0])
 >>> x = np.column_stack([in_p, 1 - in_p])
->>> county = Objective(x, y=1 - x, met=x > 0, ids=np.arange(2), above=[])
+>>> county = OsedObjective(x, y=1 - x, met=x > 0, ids=np.arange(2), above=[])
 >>> county.start([np.array([tract]) for tract in range(4)])
 >>> county.distances
 array([2, 2])
