@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +23,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 
 JEMALLOC = "JE_ARROW_MALLOC_CONF"
+RESULTS = ("failed", "passed", "skipped", "errors", "error")
 IMPORTED = (  # by tests of most rooms, in seconds
     *("distributed", "duckdb", "frictionless", "hypothesis.strategies", "jsonschema", "matplotlib.pyplot", "openpyxl"),
     *("pandas", "prefect.flow_engine", "prefect.task_engine", "pyarrow.dataset", "pytest", "scipy.optimize"),
@@ -29,7 +33,10 @@ IMPORTED = (  # by tests of most rooms, in seconds
 
 
 def main() -> int:
-    """Run all rooms at once; print their lines, each with the number of its room. Return the worst exit code."""
+    """Run all rooms at once; print their lines, each with the number of its room, and their results added up.
+
+    Return the worst exit code.
+    """
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.conftest import ROOM, ROOMS  # first: it sets the environment that all others read
 
@@ -53,7 +60,18 @@ def main() -> int:
             shown = [
                 print_lines(room, output, at) for room, (output, at) in enumerate(zip(outputs, shown, strict=True))
             ]
+        print(summary([output.seek(0) or output.read().decode() for output in outputs]))
     return max(codes.values())
+
+
+def summary(outputs: Iterable[str]) -> str:
+    """Return the results of all rooms in the words of pytest's last line, from what each printed."""
+    results: Counter[str] = Counter()
+    for output in outputs:
+        last = output.rstrip().rpartition("\n")[2]
+        for number, result in re.findall(r"(\d+) ([a-z]+)", last):
+            results[result] += int(number)
+    return ", ".join(f"{number} {result}" for result, number in results.items() if result in RESULTS)
 
 
 def print_lines(room: int, output: BinaryIO, start: int) -> int:
