@@ -16,6 +16,7 @@ import pytest
 from e2e_runs import digest
 
 from flows.execution.settings import RESERVATION
+from privacy.accounting.ledger import Account
 from privacy.noise.query_noise import QueryNoise
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
@@ -144,6 +145,21 @@ def test_an_output_that_holds_something_is_refused_and_left(new_home: NewHome, c
     ended = home.run()
     assert (ended.code, "is not empty" in ended.err, home.rows()) == (1, True, [])
     assert [each.name for each in (home.folder / "out").rglob("*")] == [case.out, "mine.txt"]
+
+
+@every()
+def test_records_in_another_order_are_data_that_was_charged(finished: Finish, case: Case) -> None:
+    home = finished(case).home
+    home.put_back(finished(case).killed["commit"])
+    (row,) = home.rows()
+    for name in case.records:
+        header, *lines = (home.folder / name).read_text().splitlines()
+        assert lines != lines[::-1]
+        (home.folder / name).write_text("\n".join([header, *lines[::-1], ""]))
+    home.ledger.open_account(Account("second", case.definition, Fraction(case.total), case.unit))
+    again = home.run(account="second", run_id="again", out="more")
+    assert (again.code, "charged to another account before, account" in again.err) == (1, True), again.err
+    assert (home.ledger.row("again"), home.rows()) == (None, [row])
 
 
 # What a release depends on.
