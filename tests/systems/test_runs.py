@@ -132,7 +132,9 @@ def test_a_faulty_record_is_refused_before_the_charge(new_home: NewHome, case: C
 def test_a_run_that_cannot_pay_is_refused_before_the_charge(new_home: NewHome, case: Case) -> None:
     home = new_home(case, total="1/1000000")
     refused(home, home.run(), "too little budget left")
-    refused(home, home.run(account=None), "needs an account")
+    unit = " --unit household" * (case.unit == "household")
+    opens = f"needs an account: give --account NAME (das ledger open NAME{unit} --definition {case.definition} --total "
+    refused(home, home.run(account=None), opens)
     refused(home, home.run(account="nobody's"), "there is no account nobody's")
 
 

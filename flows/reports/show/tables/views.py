@@ -324,6 +324,10 @@ class TableViews:
                 links[column.name] = f"region/{region.key}"
             elif Code(column.name, code) in self.index.codes:
                 links[column.name] = f"code/{column.name}/{code}"
+        for last, column in enumerate(own := table.of_units, 1):
+            unit = Code(column.level, "/".join(str(codes.get(one.name)) for one in own[:last]))
+            if unit in self.index.codes:
+                links[column.name] = f"code/{unit.column}/{unit.code}"
         return links
 
     def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
