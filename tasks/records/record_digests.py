@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.records.block_codes import STATE_UNIT
-from tasks.records.tables import Column
+from tasks.records.tables import EncodedColumn
 
 LANES = (0x243F6A8885A308D3, 0x13198A2E03707345)  # digits of pi
 BLOCK, VALUE = 0xA4093822299F31D1, 0x082EFA98EC4E6C89  # of whatever else a record is known by
@@ -60,7 +60,7 @@ def sum_by_state(blocks: NDArray[np.int64], counts: NDArray[np.int64], within: W
     return sums
 
 
-def sum_rows(columns: Mapping[str, Column]) -> Sums:
+def sum_rows(columns: Mapping[str, EncodedColumn]) -> Sums:
     """Return the sums of the rows of a table, each known by its texts in these columns, by name."""
     of_values = {name: _text_weights(name, column.values) for name, column in columns.items()}
     rows, totals = len(next(iter(columns.values())).numbers), np.zeros(len(LANES), np.uint64)

@@ -18,7 +18,7 @@ from top_down_inputs import country, design, tables
 
 from tasks.records.marks import MARK_FILE
 from tasks.records.record_digests import TABLE, digests, sum_rows
-from tasks.records.tables import Column
+from tasks.records.tables import EncodedColumn
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.validation import validate
 
@@ -96,7 +96,9 @@ def test_rows_of_a_table_are_known_by_their_texts_in_any_order_of_rows_columns_a
     def known(*chunks: list[tuple[str, ...]], names: str = "xy") -> tuple[str, ...]:
         columns = [dict(zip(names, map(list, zip(*chunk, strict=True)), strict=True)) for chunk in chunks]
         arrays = [{name: pa.chunked_array([texts], pa.string()) for name, texts in each.items()} for each in columns]
-        return digests(TABLE, [sum_rows({name: Column(array) for name, array in each.items()}) for each in arrays])
+        return digests(
+            TABLE, [sum_rows({name: EncodedColumn(array) for name, array in each.items()}) for each in arrays]
+        )
 
     assert len(known(rows)) == 1
     assert known(rows[3:], rows[2::-1]) == known(rows)
