@@ -36,7 +36,8 @@ MEANINGS = (
 NO_ROW = (
     "Ids and codes are text: as numbers they lose their zeros. A row that is not there has a count of 0, was "
     f"suppressed or was not asked for: {DICTIONARY_FILE} says where rows of 0 are left out. In {TIDY_FOLDER}/*.csv a "
-    "name that a spreadsheet would take for a formula has an apostrophe in front. Other .csv files have | between columns."
+    "name that a spreadsheet would take for a formula has an apostrophe in front. Other .csv files have | between "
+    "columns."
 )
 OVERLAP = "Rows may overlap: read their category before adding them up."
 CITE = (

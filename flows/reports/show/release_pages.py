@@ -539,11 +539,11 @@ def _address(code: Code) -> str:
 
 
 def _as_shown(table: Resource, others: Mapping[str, Resource]) -> Resource:
-    """Return a table of tables/ as pages show it: by its own name, with the words of codes next to these."""
+    """Return a table of tables/ as pages show it: named by its path there, the words of codes next to these."""
     beside = {column.names for column in table.columns if not column.level}
     columns = tuple(one for one in table.columns if one.name not in {*CONSTANT, *beside})
-    short = table.name.removeprefix(f"{TIDY_FOLDER}-").removeprefix("cells-")
-    name = table.name if any(short == one.name and not one.dependent for one in others.values()) else short
+    short = table.name.removeprefix(f"{TIDY_FOLDER}-")
+    name = table.name if short in others else short
     return replace(table, name=name, title=table.title.removesuffix(WITH_NAMES), columns=columns)
 
 

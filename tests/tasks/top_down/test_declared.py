@@ -783,7 +783,7 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
     assert district == ("Within it", [("Other", "code/district/2/9")])
     listed = [one.name for one in pages.view({"view": "tables"}).tables]
     assert listed[:5] == ["total-nation", "total-region", "total-district", "total-zone", "dwelling-young-nation"]
-    assert {"zone", "dwelling-young-zone", "names-district"} <= set(listed)
+    assert {"cells-zone", "dwelling-young-zone", "names-district"} <= set(listed)
     assert pages.view({"view": "tables"}).title == "small: persons by the TopDown Algorithm: its tables"
     assert pages.view({"view": "overview"}).begin == [("Region 1", "code/region/1"), ("Region 2", "code/region/2")]
 
