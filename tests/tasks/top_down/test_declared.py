@@ -781,6 +781,8 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
         pages.address("9", None, None)
     (district,) = pages.view({"view": "code/region/2"}).around
     assert district == ("Within it", [("Other", "code/district/2/9")])
+    rows = pages.view(pages.address("1/9", None, "total-zone"))
+    assert (rows.title, rows.page.total) == ("Nine", 2)
     listed = [one.name for one in pages.view({"view": "tables"}).tables]
     assert listed[:5] == ["total-nation", "total-region", "total-district", "total-zone", "dwelling-young-nation"]
     assert {"cells-zone", "dwelling-young-zone", "names-district"} <= set(listed)
