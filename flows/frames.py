@@ -158,7 +158,7 @@ def _named_sums(frame: pd.DataFrame, table: Resource, listing: pd.DataFrame) -> 
 def _add_names(frame: pd.DataFrame, table: Resource, names: Names) -> None:
     """Insert the names of regions after their codes."""
     for column in table.columns:
-        if column.names:
+        if column.names and column.region:
             codes = frame[_name(column)].astype(str)
             of = [_name(one) for one in table.columns if column.region == f"{{{one.name}}}"]
             types = frame[of[0]].astype(str) if of else pd.Series(column.region, frame.index)
@@ -172,12 +172,15 @@ def _add_labels(frame: pd.DataFrame, folder: Path, tables: Mapping[str, Resource
     """Insert the labels that foreign keys refer to, such as the names of iterations, after the codes."""
     for reference in table.references:
         other = tables[reference.table]
-        (column, *more) = (one for one in table.columns if one.name in reference.columns)
-        for label in other.with_role("name") if not more else ():
+        columns = [one for name in reference.columns for one in table.columns if one.name == name]
+        for label in other.with_role("name") if not any(one.region for one in columns) else ():
             listing = _read(folder, other, other.paths[0])
-            key = next(_name(one) for one in other.columns if one.name == reference.key[0])
-            words = dict(zip(listing[key], listing[_name(label)], strict=True))
-            frame.insert(_behind(frame, column), _name(label), frame[_name(column)].map(words).astype("category"))
+            keys = [_name(one) for name in reference.key for one in other.columns if one.name == name]
+            words = dict(zip(zip(*(listing[key] for key in keys), strict=True), listing[_name(label)], strict=True))
+            number, codes = pd.factorize(pd.MultiIndex.from_frame(frame[[*map(_name, columns)]].astype(str)))
+            named = np.array([words.get(each, "") for each in codes], object)[number]
+            behind = _behind(frame, columns[-1])
+            frame.insert(behind, _name(label), pd.Series(named, frame.index, "category"))
 
 
 def _behind(frame: pd.DataFrame, column: Column) -> int:

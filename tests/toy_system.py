@@ -48,17 +48,18 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 
 def count(run: RunDirectory, workers: Workers, data: str) -> Input:
     """Count the lines on a worker; the count stays in the confidential directory."""
-    (digest,) = workers.map("count", run, count_lines, [(data,)])
-    return Input(digest, (digest,), mark=None)
+    (digests,) = workers.map("count", run, count_lines, [(data,)])
+    return Input(digests[0], digests, mark=None)
 
 
-def count_lines(run: RunDirectory, data: str) -> str:
+def count_lines(run: RunDirectory, data: str) -> tuple[str, str]:
+    """Count the lines; return the digests of the file and of its records in any order."""
     content = Path(data).read_bytes()
     if b"\0" in content:
         raise Refused("the file is not text: a line holds the character NUL")
     lines = content.split(b"\n")[:-1]
     save_object(run / "counts/lines", (lines.count(b""), len(lines) - lines.count(b"")))
-    return sha256(content).hexdigest()
+    return sha256(content).hexdigest(), sha256(b"\n".join(sorted(lines))).hexdigest()
 
 
 def claim(run: RunDirectory, counted: Input) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -173,7 +173,8 @@ def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
 def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask: bool = False) -> list[Outcome]:
     """Run the flow, and return how each part ended.
 
-    brief: the bars are without a title and vanish with the run. ask: before data that was charged is charged again.
+    brief: the bars are without a title and vanish with the run. ask: before data that was charged is charged again;
+    else this is said.
     """
     from flows.execution.cluster import OneCluster
     from flows.execution.run import start_workers
@@ -186,7 +187,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
             releases: list[str] = []
             try:
                 title = "" if brief else f"Run {', '.join(part.directory.id for part in parts)}"
-                with bars(title) as shown, answered_by(partial(_answer, shown)) if ask else nullcontext():
+                with bars(title) as shown, answered_by(partial(_answer, shown) if ask else _go_on):
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
                     with temporary_server():
@@ -205,13 +206,19 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
     return outcomes
 
 
-def _answer(shown: Progress, question: str) -> bool:
-    """Ask a question on standard error while the bars stand still; only yes counts."""
+def _answer(shown: Progress, charged: str, more: str) -> bool:
+    """Ask on standard error, while the bars stand still, whether data is charged again; only yes counts."""
     shown.stop()
-    err.print(f"{question} [y/N] ", end="", soft_wrap=True)
+    err.print(f"{charged}; charge {more}? [y/N] ", end="", soft_wrap=True)
     answer = sys.stdin.readline()
     shown.start()
     return answer.strip().casefold() in ("y", "yes")
+
+
+def _go_on(charged: str, more: str) -> bool:
+    """Say that data is charged again, where nobody is asked."""
+    _warn(f"{charged}; this run charges {more}")
+    return True
 
 
 def _ended(

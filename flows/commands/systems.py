@@ -224,10 +224,10 @@ or DATA holds pop-group-totals.txt. The unit of privacy is a household, so the a
 )
 TOP_DOWN = SystemCommands(
     settings=TopDownSettings,
-    about="""Release a private database of persons and housing units by block.
+    about="""Release persons and housing units by block or, with --declaration, a table of any records and places.
 
-OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json and
-report.html. Persons and units are charged together. The declared state totals, housing units and group quarters by
+Of blocks, OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json
+and report.html. Persons and units are charged together. The declared state totals, housing units and group quarters by
 block are published unchanged.
 
 With --declaration, DATA is a table of any records, and OUT gets histograms by the levels and axes of that file.""",

@@ -1,6 +1,7 @@
 """The question at a terminal before data is charged again.
 
-A command that runs a flow at a terminal answers it. Everywhere else, as in a Prefect worker, nothing is asked.
+A command that runs a flow answers it: at a terminal a person does, elsewhere the command says what is charged, and goes
+on. In a Prefect worker nothing is asked.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from privacy.noise.laws import UNITS
 from tasks.errors import Refused
 from tasks.lifecycle.reservation import ledger_errors, precheck
 
-Answer = Callable[[str], bool]
+Answer = Callable[[str, str], bool]  # of what was charged before, and of what is charged now
 
 _answers: list[Answer] = []
 
 
 @contextmanager
 def answered_by(answer: Answer) -> Iterator[None]:
-    """Within this block, let a person answer whether data is charged again."""
+    """Within this block, let a command answer whether data is charged again."""
     _answers.append(answer)
     try:
         yield
@@ -30,29 +31,29 @@ def answered_by(answer: Answer) -> Iterator[None]:
 
 
 def confirm_second_charges(asks: Sequence[Ask]) -> None:
-    """Ask about each part of a run whose data was charged before, if a person can answer.
+    """Ask about each part of a run whose data was charged before, if a command answers.
 
     Raises Refused if the answer is no, and Refused or Failed as `precheck` does, before anything is asked.
     """
     if not _answers:
         return
     questions = [question for ask in asks if (question := _question(ask, several=len(asks) > 1))]
-    if not all(map(_answers[-1], questions)):
+    if not all(_answers[-1](*question) for question in questions):
         raise Refused("this data was charged before, and a second charge was declined: nothing was charged")
 
 
-def _question(ask: Ask, *, several: bool) -> str:
-    """Return the question about a part of a run; empty if its data was never charged, or the part itself is."""
+def _question(ask: Ask, *, several: bool) -> tuple[str, str] | None:
+    """Return what the data of a part was charged, and what it is now; None if it never was, or the part itself is."""
     settings, claim = ask.part.settings, ask.claim()
     amount, book = precheck(settings.charging, claim), settings.charging.book
     with ledger_errors("reserve budget"):
         earlier, accounts = book.charged_before(claim.request(settings.charging)), book.books().accounts
         charged = book.row(ask.part.settings.directory.id) is not None
     if charged or not earlier:
-        return ""
+        return None
     charges = " and ".join(
         f"{UNITS[accounts[row.account].definition]} {rounded_up(row.amount)} by run {row.run}" for row in earlier
     )
     unit = UNITS[accounts[str(settings.account)].definition]
     part = f"{settings.folder.upper()}: " if several else ""
-    return f"{part}this data was charged {charges}; charge another {unit} {rounded_up(amount)}?"
+    return f"{part}this data was charged {charges}", f"another {unit} {rounded_up(amount)}"

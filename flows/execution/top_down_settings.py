@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 FORMS = ("parquet", "txt")
 
 
+def of_margins(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the line that says how to get margins of a release without a further charge, if that is possible."""
+    said = manifest["statements"].get("standard_errors")
+    return [f"   margins  {said}"] if said else []
+
+
 class TopDownSettings(RunSettings):
     """The inputs, outputs and options of one run of the TopDown Algorithm, which releases one jurisdiction."""
 
@@ -89,12 +95,15 @@ class TopDownSettings(RunSettings):
         return STATES_PR if self.jurisdiction == "pr" else tuple(f"{state:02}" for state in self.states)
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents of each product that the first method did not solve."""
+        """Return the number of parents of each product that the first method did not solve; how to get margins."""
         failed = {product: len(facts["failed"]) for product, facts in manifest["products"].items()}
         return [
-            f"{number} parents of {product} were not solved by the first method: see manifest.json"
-            for product, number in failed.items()
-            if number
+            *(
+                f"{number} parents of {product} were not solved by the first method: see manifest.json"
+                for product, number in failed.items()
+                if number
+            ),
+            *of_margins(manifest),
         ]
 
     @property
@@ -207,9 +216,10 @@ class DeclaredSettings(RunSettings):
         return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents that the first method did not solve."""
+        """Return the number of parents that the first method did not solve; how to get margins."""
         failed = len(manifest["failed"])
-        return [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
+        solved = [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
+        return [*solved, *of_margins(manifest)]
 
     def configuration_digest(self) -> str:
         """Return the digest of the declaration, its public files and the estimator. Raises Refused."""

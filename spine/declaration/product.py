@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -85,6 +86,9 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
 
 def _part_label(axis: Axis, part: list[int], at: int) -> str:
     inside = [label for label, own in zip(axis.labels, part, strict=True) if own == at]
+    ranges = [closed[1] for label in (inside[0], inside[-1]) if (closed := re.fullmatch(r"(?:\d+-)?(\d+)", label))]
+    if len(inside) > 1 and len(ranges) == 2:  # of whole numbers
+        return f"{inside[0].partition('-')[0]} to {ranges[1]}"
     return inside[0] if len(inside) == 1 else f"{inside[0]} to {inside[-1]}"
 
 

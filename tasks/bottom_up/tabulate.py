@@ -27,6 +27,7 @@ from tasks.records.files import exists, unchanged
 from tasks.records.findings import has_errors, keep_findings, refuse
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
+from tasks.records.record_digests import TABLE, digests
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, join_reports, open_records
 
 SOURCE = "prepared/source"
@@ -54,7 +55,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, declared: Declared
         now = open_source(table, declared) if exists(table) else replace(source, path=table, declared=declared)
         if source != now:
             raise Refused(f"run {run.id} began with another table or declaration; {PUT_BACK}")
-        if exists(table) and (digest_by_workers(run, workers, table),) != tabulated.records_digests:
+        if exists(table) and digest_by_workers(run, workers, table) != tabulated.records_digests[0]:
             raise Refused(f"the input of run {run.id} has changed; {PUT_BACK}")
         return tabulated
     remove(run / COUNTS)  # left by an interrupted try; the table may have changed since
@@ -72,7 +73,8 @@ def _tabulate(run: RunDirectory, workers: Workers, source: DeclaredTable) -> Inp
         refuse(run, read.findings, what="table")
     keep_findings(run, read.findings)
     mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: read.digest})
-    return Input(sha256(f"table {read.digest}\n".encode()).hexdigest(), (read.digest,), mark)
+    known_by = (read.digest, *digests(TABLE, read.sums))
+    return Input(sha256(f"table {read.digest}\n".encode()).hexdigest(), known_by, mark)
 
 
 def open_source(table: str, declared: DeclaredHistogram) -> DeclaredTable:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from privacy.accounting.composition import Spend
+from privacy.accounting.composition import Spend, rounded_up
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.accounting.states import EVERYWHERE
@@ -32,8 +32,6 @@ from tasks.lifecycle.authorization import (
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.signature import signer
-
-NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open NAME opens one)"
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend]
     Raises Refused, Failed as `authorize` does.
     """
     if not charging.account:
-        raise Refused(NO_ACCOUNT)
+        raise Refused(_no_account(min(spends, key=lambda spend: spend.charged)))
     with ledger_errors("reserve budget"):
         spent = charging.book.books().spent(charging.account)
     somewhere = min(EVERYWHERE, key=lambda state: spent.get(state, 0))  # what no state can pay, the run's cannot
@@ -206,7 +204,13 @@ def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkN
 def check_named(request: Request) -> None:
     """Refuse a request that names no account."""
     if not request.account:
-        raise Refused(NO_ACCOUNT)
+        raise Refused(_no_account(request.spend))
+
+
+def _no_account(spend: Spend) -> str:
+    unit = f" --unit {spend.unit}" if spend.unit != "person" else ""
+    opens = f"das ledger open NAME{unit} --definition {spend.definition} --total {rounded_up(spend.charged)}"
+    return f"this data needs an account: give --account NAME ({opens} opens one for this run alone, for good)"
 
 
 def _reserve(charging: Charging, requests: Mapping[RunDirectory, Request]) -> dict[RunDirectory, Row]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import complete, open_array, save_arrays, save_object
-from tasks.records.record_digests import Sums
+from tasks.records.record_digests import Sums, sum_rows
 from tasks.records.records import RecordFile, RowChecks, read_chunk, report_of
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -27,12 +27,12 @@ def count_chunk(
     number: int,
     encode: Callable[[RowChecks], tuple[Ints, Ints | None]],
     states: Collection[str] | None = None,
-    sum_up: Callable[[Ints, Ints], Sums | None] = lambda keys, counts: None,
+    sum_up: Callable[[Ints, Ints], Sums] | None = None,
 ) -> None:
     """Check and count a chunk of a file into a folder, unless that is done.
 
     encode: checks rows, and returns of those without a fault the keys, and how often each counts; None: once. states:
-    whose records are checked; None for all. sum_up: sums of keys and counts, by state.
+    whose records are checked; None for all. sum_up: sums of keys and counts, by state; None: of the rows' texts.
     """
     path = folder / f"{number:05d}.report"
     if path.exists():
@@ -44,7 +44,8 @@ def count_chunk(
         checks = RowChecks(file, table, states)
         keys, counts = _count(*encode(checks))
         save_arrays(path.with_suffix(""), {"key": keys, "count": counts})
-        report = report_of(chunk, len(table), checks.left_out, checks.findings, sum_up(keys, counts))
+        sums = sum_up(keys, counts) if sum_up else sum_rows(checks.columns)
+        report = report_of(chunk, len(table), checks.left_out, checks.findings, sums)
     save_object(path, report)
 
 

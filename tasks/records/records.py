@@ -281,7 +281,7 @@ class ChunkReport:
     """The result of reading one chunk.
 
     lines, digest: the chunk's. rows: those with a record. left_out: those of other states. findings: by line of the
-    chunk. sums: of its records by state (record_digests.py), where the system knows its data by them.
+    chunk. sums: of its records by state (record_digests.py).
     """
 
     lines: int

@@ -33,7 +33,9 @@ class Column:
     frame: its name in `read_release`; its own by default.
     labels: whether `read_release` has the meanings of its codes.
     region, digits, names: the region type of its codes, such as `COUNTY`, or the column with the type, `{REGION_TYPE}`;
-    how many of the last digits are the code, if not all; the column of `read_release` with the regions' names.
+    how many of the last digits are the code, if not all; the column of `read_release` with the regions' names, or in
+    tables/ the one with the words of its codes.
+    level: the level of a declaration whose units it names, next to the columns of the levels above.
     total: the code of rows that are sums over other codes.
     overlap: whether a record is counted under several codes, so that counts must not be summed over them.
     whole: the number that tables/ has for a text of `missing`, in rows of sums: no integer there is empty.
@@ -55,6 +57,7 @@ class Column:
     region: str = ""
     digits: int = 0
     names: str = ""
+    level: str = ""
     total: str = ""
     overlap: bool = False
     whole: int | None = field(default=None, compare=False)
@@ -88,7 +91,7 @@ class Tidy:
 
     path: its files there without their ends, with the placeholders of the table's own files but `parts`, whose names
     are a column of one file. table, unit, by: its name, what it counts, and the characteristic of its rows, in words.
-    level: the level of all rows, where no placeholder says it.
+    level: the level of all rows, where no placeholder says it. title: of the table, if not that of the other.
     cells, rows: the columns that say what a row counts, and the words for their values.
     columns, key: those that its rows are made from, where they are other than the table's; recoded: by such a column
     the one of the table that it follows from, and its value for those of that one. only: the values of the rows that
@@ -102,6 +105,7 @@ class Tidy:
     _: KW_ONLY
     by: str = ""
     level: str = ""
+    title: str = ""
     cells: tuple[str, ...] = ()
     rows: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()

@@ -22,13 +22,24 @@ FILES = {
     "parquet": "the tables of the other folders as Parquet",
     "spine": "the optimized geographic spine of these blocks; spine.html says what it gives",
 }
-MEANINGS = ("margins", "errors", "estimates", "averages", "truncation", "clipping", "bias", "guarantee")
+MEANINGS = (
+    "margins",
+    "errors",
+    "standard_errors",
+    "estimates",
+    "averages",
+    "truncation",
+    "clipping",
+    "bias",
+    "guarantee",
+)
 NO_ROW = (
     "Ids and codes are text: as numbers they lose their zeros. A row that is not there has a count of 0, was "
-    f"suppressed or was not asked for: {DICTIONARY_FILE} says where rows of 0 are left out. Rows may overlap: read "
-    f"their category before adding them up. In {TIDY_FOLDER}/*.csv a name that a spreadsheet would take for a formula "
-    "has an apostrophe in front."
+    f"suppressed or was not asked for: {DICTIONARY_FILE} says where rows of 0 are left out. In {TIDY_FOLDER}/*.csv a "
+    "name that a spreadsheet would take for a formula has an apostrophe in front. Other .csv files have | between "
+    "columns."
 )
+OVERLAP = "Rows may overlap: read their category before adding them up."
 CITE = (
     f"Name the SHA-256 of {MANIFEST} as well: it stands for every file (sha256sum {MANIFEST}; das check compares all)."
 )
@@ -41,7 +52,8 @@ def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Itera
     every = [*files, DICTIONARY_FILE, PACKAGE_FILE, MANIFEST]
     parts = [heading, *shown_marks(manifest), "FILES", *_folders(tables, every)]
     if tidy:
-        parts += ["A TABLE", *_reading(tidy[0]), NO_ROW]
+        overlap = any("category" in table.column_names for table in tidy)
+        parts += ["A TABLE", *_reading(max(tidy, key=lambda table: len(_codes(table)))), NO_ROW, *[OVERLAP] * overlap]
     said = manifest.get("statements", {})
     parts += ["NUMBERS", *(str(said[name]) for name in MEANINGS if name in said)]
     margins = any(column.role == "margin" for table in tidy for column in table.columns)
@@ -65,12 +77,15 @@ def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:
     yield "\n".join(lines)
 
 
+def _codes(table: Resource) -> list[str]:
+    return [column.name for column in table.columns if column.type == "string" and column.unit == "code"]
+
+
 def _reading(table: Resource) -> Iterator[str]:
     """Yield how pandas, R and DuckDB read a table."""
     path = table.paths[0].removesuffix(".parquet")
-    codes = [column.name for column in table.columns if column.type == "string" and column.unit == "code"]
     (count, *_) = [column.name for column in table.columns if column.role] or table.column_names[-1:]
-    texts = fill(", ".join(f'"{name}" = "character"' for name in codes), 70).replace("\n", "\n" + " " * 23)
+    texts = fill(", ".join(f'"{name}" = "character"' for name in _codes(table)), 70).replace("\n", "\n" + " " * 23)
     yield (
         "pandas\n"
         "    import pandas as pd\n"

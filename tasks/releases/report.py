@@ -31,7 +31,8 @@ NOT_CHARGED = {
 }
 CHARGED = (
     "It was charged once, to the curator’s account, before any noise was drawn: a stopped run goes on with the same "
-    "noise, and a new run is charged anew. The curator shows it with das ledger check."
+    "noise, and a new run is charged anew. The curator shows it with das ledger check. Losses of several releases of "
+    "the same data add up."
 )
 LIKELY = 99.5  # at a bound above this, a bound hides nothing by itself
 NEXT_TO_NOTHING = (
@@ -155,7 +156,7 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
         f"What that means for this change, {row.sentence}{part}: suppose somebody knows everything else and guesses "
         f"whether it was made. If they say so wrongly 5 times in 100, they say so rightly at most {right} times in "
         f"100; without the release, 5. Whoever was 1% sure of it is at most {belief} sure afterwards"
-        f"{', in 95 of 100 releases' if row.measure == 'rho' else ''}.",
+        f"{' in 95 of 100 releases, and may be surer in the others' if row.measure == 'rho' else ''}.",
     ]
     if more:
         costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)

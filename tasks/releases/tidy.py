@@ -19,6 +19,7 @@ from tasks.releases.description import PLACEHOLDER, TIDY_FOLDER, Column, Descrip
 from tasks.releases.manifest import file_names
 from tasks.releases.received import LARGEST_READ, path_in
 
+WITH_NAMES = ", with names"  # at the end of a title
 STATISTIC = "statistic"  # the name of a sum, where rows are named sums of cells
 REGION_KEY = ("REGION_TYPE", "REGION_ID")  # of the table of names
 Words = Mapping[tuple[str, ...], str]
@@ -99,7 +100,7 @@ def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
         named[name] for name in (*(f"{{{part}}}" for part in tidy.parts), *(tidy.key or table.key)) if name in named
     )
     return Table(
-        f"{table.title}, with names",
+        f"{tidy.title or table.title}{WITH_NAMES}",
         tuple(each.column for each in columns),
         text=f"{TIDY_FOLDER}/{tidy.path}.csv",
         parquet=f"{TIDY_FOLDER}/{tidy.path}.parquet",
@@ -159,14 +160,20 @@ def _columns(description: Description, columns: Sequence[Column], key: Sequence[
 
 
 def _with_names_once(made: Sequence[TidyColumn]) -> Iterator[TidyColumn]:
-    """Yield columns under different names: those of a declaration may be any."""
-    taken: set[str] = set()
+    """Yield columns under different names: those of a declaration may be any. They refer to each other by these."""
+    taken: dict[str, str] = {}
     for each in made:
         name = each.column.name
         while name.casefold() in taken:
             name += "_2"
-        taken.add(name.casefold())
-        yield replace(each, column=replace(each.column, name=name))
+        taken[name.casefold()] = name
+    names = [*taken.values()]
+    numbers = {
+        each.sources[0]: name for each, name in zip(made, names, strict=True) if each.column.role not in ("", "count")
+    }
+    for each, name, behind in zip(made, names, [*names[1:], ""], strict=True):
+        column = replace(each.column, name=name, names=behind if each.column.names else "")
+        yield replace(each, column=replace(column, of=numbers.get(column.of, "")))
 
 
 def _fixed(name: str, unit: str, meaning: str, text: str) -> TidyColumn:
@@ -180,7 +187,7 @@ def _texts(words: Mapping[str, str]) -> Words | Listing | None:
 def _plain(column: Column, **changes: Any) -> Column:
     """Return a column of a table under the name that users see, without what holds in its table alone."""
     name = column.frame or column.name
-    kept = {each: getattr(column, each) for each in ("type", "role", "whole", "optional")}
+    kept = {each: getattr(column, each) for each in ("type", "role", "of", "level", "whole", "optional")}
     return Column(name, column.unit, column.meaning, **kept | changes)
 
 
@@ -197,7 +204,7 @@ def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[Tidy
     )
     stem = code.name.removesuffix("_code")
     if words is not None and not column.region:
-        code = replace(code, name=f"{stem}_code")
+        code = replace(code, name=f"{stem}_code", names=stem)
     yield TidyColumn(code, (source,), _texts(recode) if column.name in tidy.recoded else None, column.name)
     if words is not None:
         label = (column.names or f"{code.name}_name") if column.region else stem

@@ -60,12 +60,13 @@ def declared_spend(declaration: Declaration, groups: Sequence[str]) -> Spend:
     half the budget (Lemmas 3 and 4 of the spine paper).
     """
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
+    unchanged = f", {UNCHANGED}" if form.totals or form.counts or form.equal or form.zeros else ""
     unit: UnitOfPrivacy = form.unit or ("household" if form.records == "household" else "person")
     relations: tuple[Relation, ...]
     if not groups:
         relations = (
-            Relation("replaced", f"{record} replaced by another, {UNCHANGED}", budget),
-            Relation("added_or_removed", f"{record} added or removed, {UNCHANGED}", budget * Fraction(1, 2)),
+            Relation("replaced", f"{record} replaced by another{unchanged}", budget),
+            Relation("added_or_removed", f"{record} added or removed{unchanged}", budget * Fraction(1, 2)),
         )
     else:
         within = " and its ".join(groups)

@@ -56,6 +56,16 @@ def test_only_levels_and_key_of_the_table_are_copied_as_they_are(das: Das, tmp_p
     assert tomllib.loads((tmp_path / "mine/draft.toml").read_text())["leaves"]["file"] == table.name
 
 
+def test_names_of_places_are_kept_and_written(das: Das, tmp_path: Path) -> None:
+    rows = [f"{at // 3},{['North', 'South'][at // 3]},z{at},Zone {at},{at},x" for at in range(6)]
+    (tmp_path / "leaves.csv").write_text("\n".join(["region,rname,zone,zone_name,people,kind", *rows, ""]))
+    code, _, said = das("tda", "declare", "--from", tmp_path / "leaves.csv", *AXES, tmp_path / "mine")
+    assert code == 0, said
+    levels = tomllib.loads((tmp_path / "mine/draft.toml").read_text())["levels"]
+    assert [level.get("names") for level in levels] == [None, "rname", "zone_name"]
+    assert (tmp_path / "mine/leaves.csv").read_text().splitlines()[0] == "region,zone,rname,zone_name"
+
+
 WRONG_AXES = {
     "age=0-100+": 'write "age=0-99,[100-120]"',
     "age=0-4,5-9,10-85+": 'write "age=0-4,5-9,10-84,[85-105]"',

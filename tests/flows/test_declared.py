@@ -57,10 +57,11 @@ def test_records_become_a_release_that_has_its_own_words(
     every, one = read_release(release), read_release(release, "comuna")
     assert list(every.level.unique()) == [*LEVELS]
     assert (set(one.level), one["count"].sum()) == ({"comuna"}, every[every.level == "comuna"]["count"].sum())
-    _, shown, _ = das("show", release, "--table", "comuna", "--json")
+    _, shown, _ = das("show", release, "--table", "cells-comuna", "--json")
     assert "Without noise, because declared: the number of dwellings of every comuna" in json.loads(shown)["reading"]
     assert "Every other count has noise." in json.loads(shown)["reading"]
-    assert das("show", release, "--region", "13101")[2].endswith("give --table, or open it without\n")
+    page = das("show", release, "--region", "111")[1]
+    assert ("Comuna 111" in page, "371" in page) == (True, True), page
     assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
     assert das("check", tmp_path / "again/declared")[0] == 0
@@ -138,7 +139,7 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
     exact = pd.read_csv(records, dtype=str).groupby(["P02", "P03A", "P03B"]).size()
     assert sorted(table["COUNT"]) == sorted(exact)
     assert das("show", release, "--export", tmp_path / "pages")[0] == 0
-    page = (tmp_path / "pages/table-comuna.html").read_text()
+    page = (tmp_path / "pages/table-cells-comuna.html").read_text()
     for words in ("Dwellings by comuna", 'con moradores <span class="code">1</span>', EXAMPLE):
         assert words in page
     assert '98 <span class="code">98</span>' not in page

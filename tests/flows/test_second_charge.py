@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from e2e_runs import ACCOUNT, das, open_account, settings_for
 
+from flows.commands import runner
 from flows.execution import second_charge
 from flows.execution.second_charge import answered_by, confirm_second_charges
 from privacy.accounting.composition import spend
@@ -85,7 +86,9 @@ def test_only_yes_at_the_terminal_charges_again(made, tmp_path, monkeypatch, cap
         assert (code, "[y/N]" in shown) == (0, False)
     capsys.readouterr()
     assert das(*words("fifth")) == 0  # no terminal
-    assert "[y/N]" not in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "warning: this data was charged epsilon 1 by run first and" in said
+    assert ("by run fourth; this run charges another epsilon 1" in said, "[y/N]" in said) == (True, False)
     assert charged() == ["first", "second", "third", "fourth", "fifth"]
     assert das(*words("first")) == 0  # released: the run is the same, and nothing is charged
     assert das(*words("first", "--epsilon", "2")) == 1
@@ -97,7 +100,7 @@ def test_a_resumed_run_is_not_asked_about(made, tmp_path, monkeypatch):
     asked = []
 
     def stops(_settings: object) -> None:
-        asked.append(bool(second_charge._answers))
+        asked.append(second_charge._answers != [runner._go_on])
         raise Refused("stopped here")
 
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
@@ -122,7 +125,7 @@ def test_a_question_names_the_runs_that_charged_the_same_data_and_one_of_its_sta
 
     def questions(*asks: SimpleNamespace) -> list[str]:
         found: list[str] = []
-        with answered_by(lambda question: not found.append(question)):
+        with answered_by(lambda charged, more: not found.append(f"{charged}; charge {more}?")):
             confirm_second_charges(asks)
         return found
 
@@ -137,7 +140,7 @@ def test_a_question_names_the_runs_that_charged_the_same_data_and_one_of_its_sta
     assert questions(ask("d-us", ("44",), "new")) == []
     with (
         pytest.raises(Refused, match="a second charge was declined: nothing was charged"),
-        answered_by(lambda _: False),
+        answered_by(lambda *_: False),
     ):
         confirm_second_charges([again])
     confirm_second_charges([again])  # nobody to ask

@@ -16,6 +16,7 @@ import pytest
 from e2e_runs import digest
 
 from flows.execution.settings import RESERVATION
+from privacy.accounting.ledger import Account
 from privacy.noise.query_noise import QueryNoise
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
@@ -131,7 +132,9 @@ def test_a_faulty_record_is_refused_before_the_charge(new_home: NewHome, case: C
 def test_a_run_that_cannot_pay_is_refused_before_the_charge(new_home: NewHome, case: Case) -> None:
     home = new_home(case, total="1/1000000")
     refused(home, home.run(), "too little budget left")
-    refused(home, home.run(account=None), "needs an account")
+    unit = " --unit household" * (case.unit == "household")
+    opens = f"needs an account: give --account NAME (das ledger open NAME{unit} --definition {case.definition} --total "
+    refused(home, home.run(account=None), opens)
     refused(home, home.run(account="nobody's"), "there is no account nobody's")
 
 
@@ -144,6 +147,21 @@ def test_an_output_that_holds_something_is_refused_and_left(new_home: NewHome, c
     ended = home.run()
     assert (ended.code, "is not empty" in ended.err, home.rows()) == (1, True, [])
     assert [each.name for each in (home.folder / "out").rglob("*")] == [case.out, "mine.txt"]
+
+
+@every()
+def test_records_in_another_order_are_data_that_was_charged(finished: Finish, case: Case) -> None:
+    home = finished(case).home
+    home.put_back(finished(case).killed["commit"])
+    (row,) = home.rows()
+    for name in case.records:
+        header, *lines = (home.folder / name).read_text().splitlines()
+        assert lines != lines[::-1]
+        (home.folder / name).write_text("\n".join([header, *lines[::-1], ""]))
+    home.ledger.open_account(Account("second", case.definition, Fraction(case.total), case.unit))
+    again = home.run(account="second", run_id="again", out="more")
+    assert (again.code, "charged to another account before, account" in again.err) == (1, True), again.err
+    assert (home.ledger.row("again"), home.rows()) == (None, [row])
 
 
 # What a release depends on.

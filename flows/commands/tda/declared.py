@@ -154,7 +154,7 @@ def _redistricting(
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:
-    levels = Table("level", "units", "largest family", "total", "solved by", "share", title="Levels")
+    levels = Table("level", "units", "most in one parent", "total is estimated", "solved by", "share", title="Levels")
     for each in found.levels:
         family = f"{each.largest_family:,}"
         levels.add_row(
@@ -173,9 +173,9 @@ def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> Renderabl
         *(f"  - {text}" for text in found.unchanged),
         "Protected:",
         *(f"  - {each.sentence}: {each.words}" for each in relations),
-        f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
-        f"Records that non-negativity adds: {found.excess}",
-        f"Least squares over the tree (--estimator gls): {found.gls}",
+        f"Constraints: {found.why} (class {found.kind}); whole numbers always exist: {found.feasibility}",
+        f"Records added because no count is negative: {found.excess}",
+        f"Margins of all sums that are asked, for no further budget (--estimator gls, also later): {found.gls}",
         f"Foreseen: {found.answers:,} noisy answers, {seconds} of a core, {found.memory >> 20:,} MiB a process",
         levels,
         margins,

@@ -11,8 +11,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import product
+from math import inf
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from flows.reports.show.database import Database
 from flows.reports.show.geography import NATION, Region, capitalized, number_within, plain_name, title
@@ -37,13 +38,24 @@ from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
 from tasks.geography.names import NAMES, Names, coverage, names_of_2020, states_of_nation
 from tasks.releases.check import file_fault
-from tasks.releases.datapackage import PACKAGE_FILE, read_package
+from tasks.releases.datapackage import PACKAGE_FILE, Resource, read_package
+from tasks.releases.description import TIDY_FOLDER
 from tasks.releases.manifest import release_digest, shown_marks, spend_of
+from tasks.releases.tidy import WITH_NAMES
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have numbers
 REPORT = "report.html"
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau's tables use 90
 LISTED = 60  # regions listed by name within a region
+CONSTANT = ("table", "level", "unit")  # columns of a table of tables/ that have one text
+
+
+class Unit(NamedTuple):
+    """A unit of a declaration: its codes, those of the levels above first; its name; the unit that it is within."""
+
+    codes: tuple[str, ...]
+    name: str
+    parent: Code | None
 
 
 class ReleasePages(TableViews):
@@ -132,10 +144,11 @@ class ReleasePages(TableViews):
         files = self.manifest["files"]
         found = {resource.name: resource for resource in read_package(self.folder, files)}
         database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
+        units = any(column.level for resource in found.values() for column in resource.columns)
+        shown = [one for one in found.values() if not one.twin and one.is_tidy == (units and one.dependent)]
         made = [
-            ReleaseTable(database, resource, found, self.names, exact, self.scope)
-            for resource in found.values()
-            if not (resource.twin or resource.is_tidy)
+            ReleaseTable(database, _as_shown(one, found) if one.is_tidy else one, found, self.names, exact, self.scope)
+            for one in shown
         ]
         made += [counts for table in made if (counts := table.named_counts())]
         if tables := {table.resource.name: table for table in made if table.is_in_scope}:
@@ -168,7 +181,32 @@ class ReleasePages(TableViews):
                 if table.is_named(column):
                     named.setdefault(column.name, table.words(column))
         codes = {Code(column, code): words for column, known in named.items() for code, words in known.items()}
+        codes |= {code: unit.name for code, unit in self.units.items()}
         return Index({region: self.name(region) for region in self.regions}, codes, self.found_by_code)
+
+    @cached_property
+    def units(self) -> dict[Code, Unit]:
+        """The units of a declaration's levels: those with names, or those in the first table of counts of a level."""
+        found: dict[Code, Unit] = {}
+        read: set[str] = set()
+        for table in self.tables.values():
+            own = table.of_units
+            if own and own[-1].level not in read and (table.count or table.resource.with_role("name")):
+                read.add(level := own[-1].level)
+                above = [one.level for one in own if one.level != level]
+                for *codes, name in table.units():
+                    parent = Code(above[-1], "/".join(codes[: len(above)])) if above else None
+                    unit = Unit(tuple(codes), name or f"{capitalized(level)} {codes[-1]}", parent)
+                    found.setdefault(Code(level, "/".join(codes)), unit)
+        return found
+
+    @cached_property
+    def _units_within(self) -> dict[Code | None, list[Code]]:
+        """The units directly within another; within None, those of the highest level."""
+        found: dict[Code | None, list[Code]] = {}
+        for code, unit in self.units.items():
+            found.setdefault(unit.parent, []).append(code)
+        return found
 
     def found_by_code(self, text: str) -> Sequence[Region]:
         """Return regions that a search finds only by their code; by default none."""
@@ -211,17 +249,17 @@ class ReleasePages(TableViews):
                 return map_view(self, self.tables[name], asked)
             case ["region", kind, number]:
                 return self.region(Region(kind, number), asked)
-            case ["code", column, code] if Code(column, code) in self.index.codes:
-                return self.code(Code(column, code), asked)
+            case ["code", column, *code] if Code(column, "/".join(code)) in self.index.codes:
+                return self.code(Code(column, "/".join(code)), asked)
         raise NotThere("this address is not a view of this release")
 
     def begin(self) -> Links:
-        """Return the links to start with: the nation and the states."""
+        """Return the links to start with: the nation and the states, or the units of the highest level."""
         kinds = ("USA", "STATE", "PR-STATE")
         largest = sorted(
             (one for one in self.regions if one.type in kinds), key=lambda one: (one.type != "USA", one.id)
         )
-        return [(self.name(region), f"region/{region.key}") for region in largest]
+        return [(self.name(region), f"region/{region.key}") for region in largest] or self._links_to(None)
 
     def picture(self, at: Confidence) -> Picture | None:
         """Return a picture of the first table of counts with several rows; None without one."""
@@ -237,7 +275,8 @@ class ReleasePages(TableViews):
                 for row in table.rows(Selection(), "", slice(0, 1)):
                     codes = dict(zip((one.name for one in table.columns), row, strict=True))
                     return " ".join(table.words_of_code(one.name, codes[one.name]) for one in (named, table.place))
-        return next((self.name(region) for region in self.index.listed if region.type != "USA"), "")
+        units = (unit.name for unit in self.units.values())
+        return next((self.name(region) for region in self.index.listed if region.type != "USA"), next(units, ""))
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield the spend, and the law of a count of each table with a single law."""
@@ -252,10 +291,16 @@ class ReleasePages(TableViews):
             yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
     def _tables_in_order(self) -> list[ReleaseTable]:
-        """Return the tables: named counts of regions, then counts with margins, then the others."""
-        return sorted(
-            self.tables.values(), key=lambda one: (not (one.place and one.summed), not (one.place and one.margin))
-        )
+        """Return the tables: named counts of regions, then counts with margins, then the others.
+
+        Those of a declaration by the columns that say what a row counts: totals first.
+        """
+
+        def place(one: ReleaseTable) -> tuple[bool, bool, float]:
+            columns = len(one.resource.key) - len(one.of_units) if one.count else inf
+            return not (one.place and one.summed), not (one.place and one.margin), columns if self.units else 0
+
+        return sorted(self.tables.values(), key=place)
 
     def _list(self, at: Confidence, query: str = "") -> TableList:
         """Return the tables whose titles and columns match a query."""
@@ -269,7 +314,7 @@ class ReleasePages(TableViews):
         has_margins = any(table.margin for table in self.tables.values())
         caveats = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
         return TableList(
-            title=f"Tables of {self.manifest['release']}",
+            title=f"{self.manifest.get('title', self.manifest['release'])}: its tables",
             reading=caveat(self.manifest, caveats, at),
             tables=items,
             query=query,
@@ -307,13 +352,32 @@ class ReleasePages(TableViews):
         return [*links, ("… find the others by name or code", "")] if len(regions) > LISTED else links
 
     def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
-        """Return the rows of a code, such as an iteration, in all tables."""
-        of = {code.column: code.code}
-        found = [(table, of) for table in self._with_counts() if any(one.name in of for one in table.keys)]
-        return self._across(self.index.codes[code], self.codes_are, code.code, found, asked)
+        """Return the rows of a code, such as an iteration or a unit, in all tables."""
+        found = [(table, of) for table in self._with_counts() if (of := self._codes_in(table, code))]
+        unit = self.units.get(code)
+        view = self._across(self.index.codes[code], code.column if unit else self.codes_are, code.code, found, asked)
+        above = [] if unit is None or unit.parent is None else [(self.index.codes[unit.parent], _address(unit.parent))]
+        inside = self._links_to(code) if unit else []
+        return replace(
+            view, around=[(words, links) for words, links in (("In", above), ("Within it", inside)) if links]
+        )
+
+    def _links_to(self, above: Code | None) -> list[tuple[str, str]]:
+        """Return links to the first units directly within another."""
+        within = self._units_within.get(above, ())
+        links = [(self.units[one].name, _address(one)) for one in within[:LISTED]]
+        return [*links, ("… find the others by name or code", "")] if len(within) > LISTED else links
+
+    def _codes_in(self, table: ReleaseTable, code: Code) -> dict[str, str]:
+        """Return by which columns a table has the rows of a code; {} if it has none."""
+        if unit := self.units.get(code):
+            own = table.of_units[: len(unit.codes)]
+            return {one.name: each for one, each in zip(own, unit.codes, strict=False) if own[-1].level == code.column}
+        return {code.column: code.code} if any(one.name == code.column for one in table.keys) else {}
 
     def _with_counts(self) -> list[ReleaseTable]:
-        return [table for table in self.tables.values() if table.place and (table.count or table.resource.of)]
+        tables = (table for table in self.tables.values() if table.place or table.of_units)
+        return [table for table in tables if table.count or table.resource.of]
 
     def _across(
         self,
@@ -387,7 +451,7 @@ class ReleasePages(TableViews):
         found = [SearchResults("geography", "geographies", len(regions), places)]
         if self.index.codes:
             named = [
-                SearchResult(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one])
+                SearchResult(_address(one), one.column * (one in self.units), one.code, self.index.codes[one])
                 for one in codes[:FOUND]
             ]
             found.append(SearchResults(self.codes_are, f"{self.codes_are}s", len(codes), named))
@@ -396,6 +460,8 @@ class ReleasePages(TableViews):
     @cached_property
     def codes_are(self) -> str:
         """The kind of the named codes, in a word, or ""."""
+        if self.units:
+            return "place"
         names = {code.column for code in self.index.codes}
         titles = (one.title for table in self.tables.values() for one in table.keys if one.name in names)
         return next(titles, "").lower()
@@ -417,7 +483,7 @@ class ReleasePages(TableViews):
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view for the options of `das show`. Raises NotThere.
 
-        The units of a declaration have codes with names and are no regions: either option names them.
+        The units of a declaration are no regions: either option names them.
         """
         if region is not None and iteration is None and not self.regions and self.index.codes:
             region, iteration = None, region
@@ -426,15 +492,15 @@ class ReleasePages(TableViews):
             found, by = self.table(table), dict[str, str]()
             if region is not None and found.place is None:
                 raise NotThere(f"{table} has no regions: leave --region out")
-            if code and all(one.name != code.column for one in found.keys):
+            if code and not self._codes_in(found, code):
                 raise NotThere(f"{table} has no column {code.column}")
             by |= found.at(self.index.region(region)) if region is not None else {}
-            by |= {code.column: code.code} if code else {}
+            by |= self._codes_in(found, code) if code else {}
             return {"view": f"table/{found.resource.name}", **as_options(by)}
         if region is not None:
             place = self.index.region(region)
             return self.address_of_pair(place, code) if code else {"view": f"region/{place.key}"}
-        return {"view": f"code/{code.column}/{code.code}" if code else "overview"}
+        return {"view": _address(code) if code else "overview"}
 
     def address_of_pair(self, region: Region, code: Code) -> dict[str, str]:
         """Return the address of a region and a code together."""
@@ -454,7 +520,7 @@ class ReleasePages(TableViews):
         """
         yield {"view": "overview"}
         yield from ({"view": f"region/{region.key}"} for region in sorted(self.regions))
-        yield from ({"view": f"code/{one.column}/{one.code}"} for one in self.index.codes)
+        yield from ({"view": _address(one)} for one in self.index.codes)
         yield {"view": "tables"}
         yield from ({"view": f"table/{one.name}"} for one in self._list(self.confidence).tables if one.is_copied)
 
@@ -465,7 +531,20 @@ class ReleasePages(TableViews):
             name = self.name(region) + (f", {within}" if within else "")
             yield name, f"{title(region.type)} {region.id}", f"region/{region.key}"
         for one, words in self.index.codes.items():
-            yield words, f"{self.codes_are} {one.code}", f"code/{one.column}/{one.code}"
+            yield words, f"{one.column if one in self.units else self.codes_are} {one.code}", _address(one)
+
+
+def _address(code: Code) -> str:
+    return f"code/{code.column}/{code.code}"
+
+
+def _as_shown(table: Resource, others: Mapping[str, Resource]) -> Resource:
+    """Return a table of tables/ as pages show it: named by its path there, the words of codes next to these."""
+    beside = {column.names for column in table.columns if not column.level}
+    columns = tuple(one for one in table.columns if one.name not in {*CONSTANT, *beside})
+    short = table.name.removeprefix(f"{TIDY_FOLDER}-")
+    name = table.name if short in others else short
+    return replace(table, name=name, title=table.title.removesuffix(WITH_NAMES), columns=columns)
 
 
 def _item(table: ReleaseTable, common: Sequence[str], at: Confidence) -> TableItem:

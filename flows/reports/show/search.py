@@ -144,9 +144,10 @@ class Index:
         ]
 
     def codes_named(self, text: str) -> list[Code]:
-        """Return codes by code, else by exact name, else by words of their names, `text alone` first."""
+        """Return codes by code or its end, else by exact name, else by words of their names, `text alone` first."""
         text = text.strip()
-        if found := [one for one in self.codes if one.code == text]:
+        ends = (one for one in self.codes if one.code.endswith(f"/{text}"))
+        if text and (found := [one for one in self.codes if one.code == text] or [*ends]):
             return found
         wanted = words_of(text)
         if not wanted:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
+from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
 from spine.top_down.queries import group_sums, query_group
 from tasks.releases.check import Check, NotChecked
@@ -56,16 +57,17 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     estimator = None if truth else ESTIMATORS[ESTIMATORS.index(manifest["estimator"])]
     shares = {} if truth else {level: sorted(stated_shares(manifest, level)) for level in declaration.allocation.levels}
     own: dict[str, Any] = {"spent": None} | {name: Unshown(kind, NOT_RELEASED) for name, kind in OF_TABLES.items()}
-    text, drawn = manifest["declaration"], not truth and not estimate
+    text, drawn, later = manifest["declaration"], not truth and not estimate, False
     if drawn:
         public, declared = _read_public(release, manifest)
         text, shares = json.loads(public.text), distinct_shares(declared.hierarchy.spine)
+        later = not hindrance(declared.plan)
         digests = dict.fromkeys(public.digests, Unshown(Digest, PUBLIC_FILE))
         own = {"spent": declared.spend.as_json(), **table_statements(declared, digests, explain(declared))}
     by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}
     return {
         **own,
-        **declaration_statements(declaration, text, estimator, shares, drawn=drawn),
+        **declaration_statements(declaration, text, estimator, shares, drawn=drawn, later=later),
         **(by if estimate else {}),
         "solved": Unshown(Parents, SOLVED),
         "failed": Unshown(Failed, SOLVED),

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from spine.declaration.form import closed_range
+from spine.declaration.form import closed_range, is_writable
 
 NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})=(.+)")
 VALUE = re.compile(r"\[([^\[\]]+)\]|([^,\[\]]+)")
@@ -34,7 +34,7 @@ def read_axis(text: str) -> tuple[str, Cells]:
 
 
 def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cells]) -> tuple[str, list[str]]:
-    """Return a declaration in TOML, with comments, and the columns of the table that it needs: levels and key.
+    """Return a declaration in TOML, with comments, and the columns of the table that it needs: levels, key and names.
 
     file: the name of the table; leaves: its columns. Raises ValueError for a table that has a column with the name of
     an axis, or no column with another code in every row. No message has a value of the table.
@@ -51,7 +51,8 @@ def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cel
             "every place, and a column that names it"
         )
     columns = list(_levels(leaves, key))
-    return "\n".join(_lines(file, key, columns, axes)) + "\n", [*columns, key]
+    names = _names(leaves, [*columns, key])
+    return "\n".join(_lines(file, key, columns, names, axes)) + "\n", [*columns, key, *names.values()]
 
 
 def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
@@ -69,7 +70,29 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
             joined = finer
 
 
-def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells]) -> Iterator[str]:
+def _names(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> dict[str, str]:
+    """Return by the column of a level the one with the names of its units: texts with letters, one a unit, distinct.
+
+    Of several, the one whose name begins as that of the level.
+    """
+    found: dict[str, str] = {}
+    codes: list[tuple[str, ...]] = [()] * len(leaves[columns[-1]])
+    for column in columns:
+        above, codes = codes, [(*each, code) for each, code in zip(codes, leaves[column], strict=True)]
+        units = len({*codes})
+        named = [
+            name
+            for name in sorted({*leaves} - {*columns, *found.values()}, key=lambda name: not name.startswith(column))
+            if all(is_writable(text) and any(map(str.isalpha, text)) for text in leaves[name])
+            and len({*zip(codes, leaves[name], strict=True)}) == len({*zip(above, leaves[name], strict=True)}) == units
+        ]
+        found |= dict(zip([column], named, strict=False))
+    return found
+
+
+def _lines(
+    file: str, key: str, columns: Sequence[str], names: Mapping[str, str], axes: Mapping[str, Cells]
+) -> Iterator[str]:
     yield "# A first draft, made from a public table alone. Read every line; then `das tda explain` says what it means."
     yield 'name = "draft"                  # in the address of the noise'
     yield 'records = "person"              # or "household": what a row of the records is'
@@ -80,6 +103,9 @@ def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells
     yield from ("[[levels]]", 'name = "all"')
     for at, column in enumerate([*columns, key]):
         yield from ("[[levels]]", f"name = {_quoted(_level_name(column, at))}", f"columns = [{_quoted(column)}]")
+        yield from (
+            [f"names = {_quoted(names[column])}   # of its units, in tables and pages"] if column in names else []
+        )
     yield ""
     yield "# Axes: a value a cell; [..] in the list makes one cell of several values. `column` is that of the records."
     yield f"# {EXAMPLE}"
@@ -87,6 +113,7 @@ def _lines(file: str, key: str, columns: Sequence[str], axes: Mapping[str, Cells
         yield from (f"[axes.{name}]", f"column = {_quoted(name)}", f"values = {_quoted(cells)}")
     yield ""
     yield '# Shares of the budget: axes and groups of their cells, joined by *, as "sex*age"; `detailed` is every cell.'
+    yield "# Ask for every sum that you want a margin for: `das tda estimate RELEASE OUT --estimator gls` makes it."
     yield from ("[queries]", 'total = "1/2"', 'detailed = "1/2"', "")
     yield "# Numbers of records that are public already, of the units of a level:"
     yield "# [[totals]]"

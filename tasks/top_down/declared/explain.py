@@ -171,7 +171,9 @@ def _level(declared: Declared, number: int) -> LevelFacts:
     name, spine = declaration.levels[number].name, plan.spine
     families = spine.children(number - 1) if number else np.array([len(spine.starts[0])])
     share, known = declaration.allocation.levels[name], plan.bounds.totals[number]
-    first = "declared" if known is not None else "first" if name in plan.passes.total_first else "with the others"
+    first = (
+        "declared" if known is not None else "first" if name in plan.passes.total_first else "with the other queries"
+    )
     margins: dict[str, int | str] = {
         query: _declared_counts(declared, number, query) or margin_of_error(law(declaration.allocation, share, alpha))
         for query, alpha in declaration.allocation.queries[name].items()
@@ -210,7 +212,7 @@ def _solver(declared: Declared, level: str) -> str:
     earlier = plan.passes.earlier.get(level, ())
     passes = f" in {len(earlier) + 1} passes" if earlier else ""
     twice = " twice" if level in plan.passes.kept else ""
-    return f"own kernel{passes}, minimum-cost flow{twice}"
+    return f"least squares{passes}, rounding by minimum-cost flow{twice}"
 
 
 def _unknowns(declared: Declared, level: int) -> int:
@@ -243,10 +245,10 @@ def _feasibility(declared: Declared) -> str:
     bounds = declared.plan.bounds
     known = max((level for level, totals in enumerate(bounds.totals) if totals is not None), default=0)
     if not declared.declaration.form.counts and bounds.sets is None:
-        return "inherited: only totals are declared, and each is the sum of those below it"
+        return "only totals are declared, and each is the sum of those below it"
     if not known if bounds.sets is None else (bounds.sets.member.sum(axis=1) == 1).all():
-        return "inherited: below the totals, each part of the counts divides by itself"
-    return "inherited: compared for every set of parts with what the geounits below can take"
+        return "below the totals, each part of the counts divides by itself"
+    return "compared for every set of parts with what the geounits below can take"
 
 
 def _remarks(declared: Declared, answers: int) -> Iterator[str]:

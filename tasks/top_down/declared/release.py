@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from privacy.noise.margins import Z95
 from spine.declaration.declaration import Declaration
 from spine.geography import FloatArray
 from spine.gls.columns import query_errors
-from spine.gls.grid import Blue, grid, to_cells
+from spine.gls.grid import Blue, grid, hindrance, to_cells
 from spine.noise import distinct_shares
 from spine.top_down import Estimates
-from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
+from spine.top_down.queries import QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.workers import Workers
@@ -36,15 +37,17 @@ from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource, names_of
 from tasks.top_down.declared.tables import (
     COUNT,
+    ESTIMATE_MARGIN,
     MARGINS,
     description,
     names_file,
+    query_title,
     released_levels,
 )
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import blue_below
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.release.manifest import describe_solves, manifest_of, measured
+from tasks.top_down.release.manifest import LATER, describe_solves, manifest_of, measured
 from tasks.top_down.release.report import describe_section, parts_of_levels
 
 ROWS = 1 << 12  # geounits that are written at once
@@ -55,12 +58,13 @@ STATEMENTS = {
     "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The "
     "noisy measurements have exact laws.",
 }
-OF_GLS = {
-    "estimates": "margins/ has an unbiased estimate of every count that was asked, and its exact standard error. It is "
-    "the best linear one from all levels' answers and the declared totals; zeros within a part, limits and equal are "
-    "not used. An estimate may be negative. The released counts are whole, not negative, and add up, which no formula "
-    "covers: 1.96 standard errors are no margin of theirs.",
-}
+OF_GLS = (
+    "margins/ and tables/ have an unbiased estimate of every count that was asked, with its exact standard error. To "
+    "publish a number with a margin, publish estimate ± estimate_margin, which is 1.96 standard errors: in about 95 of "
+    "100 runs the count in the records is within. The margin is not one of the released count, whose error has no "
+    "formula: that is whole, not negative, and adds up. An estimate may be negative. It is the best linear one from "
+    "all levels' answers and the declared totals"
+)
 
 
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
@@ -142,6 +146,7 @@ def _margins_table(declared: Declared, level: str, found: Blue, released: Estima
             "released": pa.array(counts[:, part].ravel()),
             "estimate": pa.array(np.round(_sums(group, cells)[:, part], PLACES).ravel() + 0.0),
             "standard_error": pa.array(np.round(errors[:, part], PLACES).ravel()),
+            ESTIMATE_MARGIN: pa.array(np.round(Z95 * errors[:, part], PLACES).ravel()),
         }
         tables.append(pa.table(named(0, 0, np.repeat(geounits, len(part))) | columns))
     return pa.concat_tables(tables).unify_dictionaries()
@@ -168,6 +173,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
             None if truth else own.estimator,
             {} if truth else distinct_shares(spine),
             drawn=drawn,
+            later=drawn and not hindrance(declared.plan),
         ),
         **table_statements(declared, published.digests, facts),
         "solved": solved,
@@ -197,11 +203,18 @@ def declaration_statements(
     shares: Mapping[str, list[Fraction]],
     *,
     drawn: bool,
+    later: bool,
 ) -> dict[str, Any]:
     """Return the statements of a release that follow from its declaration, with its JSON, and the shares of geounits.
 
-    estimator: None for exact counts, which have no shares either. drawn: whether the run drew noise of its own.
+    estimator: None for exact counts, which have no shares either. drawn: whether the run drew noise of its own. later:
+    whether least squares over the tree is possible with the measurements in the release.
     """
+    form = declaration.form
+    declared = (form.zeros, "zeros within a part"), (any(each.most for each in form.counts), "limits")
+    unused = [words for there, words in (*declared, (form.equal, "equal")) if there]
+    left_out = f", without {' and '.join(unused)}" if unused else ""
+    of_estimator = {"estimates": f"{OF_GLS}{left_out}."} if estimator == "gls" else LATER if later else {}
     return {
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
         "declaration": text,
@@ -209,7 +222,7 @@ def declaration_statements(
         "cells": declaration.product.cells,
         "measurements": drawn,
         **measured(declaration.allocation, declaration.allocation.levels, shares),
-        "statements": {} if estimator is None else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
+        "statements": {} if estimator is None else STATEMENTS | of_estimator,
     }
 
 
@@ -260,13 +273,11 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
             "the largest standard error; each estimate has its own in tables/."
         )
         return InShort(published, [of_counts], _standard_errors(staged, words, facts))
-    of_counts = (
-        "The error of a published count has no formula. A run with --estimator gls, where the declaration allows it, "
-        "also publishes an unbiased estimate of each count that was asked, with its standard error."
-    )
     sure = [
-        f"{of_counts} The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published "
-        "counts combine several answers. das synth --declaration and das tda accuracy show errors on made-up records."
+        "The error of a published count has no formula.",
+        *([said] if (said := manifest["statements"].get("standard_errors")) else []),
+        "The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published counts combine "
+        "several answers. das synth --declaration and das tda accuracy show errors on made-up records.",
     ]
     rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]
@@ -284,9 +295,3 @@ def _standard_errors(staged: Path, words: Callable[[str], str], facts: Explanati
             found.setdefault(query, {})[level] = decimal(error)
     rows = [[words(query), *(own.get(level, "–") for level in levels)] for query, own in found.items()]
     return TextTable("In short", ["standard error, at most", *levels], rows)
-
-
-def query_title(declaration: Declaration, query: str) -> str:
-    """Return a query group in the words of its axes: `sex × age in 3 groups`."""
-    words = {axis.name: axis.words for axis in declaration.product.axes} | {TOTAL: "total", DETAILED: "every cell"}
-    return " × ".join(words.get(name.strip(), name.strip()) for name in query.split("*"))

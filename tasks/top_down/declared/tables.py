@@ -25,7 +25,7 @@ EQUAL_COLUMNS = {  # and what they are
     "PART": "the part of the equality's partition, from 0",
     "NUMBER": "the count that the release has, and the estimates",
 }
-COUNT, MARGINS = "COUNT", "margins"
+COUNT, MARGINS, ESTIMATE_MARGIN = "COUNT", "margins", "estimate_margin"
 MOST_PARTS = 1 << 16  # of a query whose estimates are in tables/, with codes and words for each
 
 
@@ -42,8 +42,10 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     columns = []
     for each in declaration.levels:
         for name in each.columns:
-            columns.append(Column(name, "code", f"the {name}" if name == each.name else f"{name} of the {each.name}"))
-        columns += [Column(each.name, "number", f"the {each.name} within the level above")] if each.made else []
+            meaning = f"the {name}" if name == each.name else f"{name} of the {each.name}"
+            columns.append(Column(name, "code", meaning, level=each.name))
+        made = Column(each.name, "number", f"the {each.name} within the level above", level=each.name)
+        columns += [made] if each.made else []
         if each.name == level:
             break
     return tuple(columns)
@@ -64,10 +66,10 @@ def description(manifest: Mapping[str, Any]) -> Description:
     count = integer(COUNT, records, words, role="count", frame="count")
     tables, released, gls = [], released_levels(declaration), manifest.get("estimator") == "gls"
     for level in released:
-        geounit = geounit_columns(declaration, level)
+        geounit, title = geounit_columns(declaration, level), f"{records.capitalize()} by {level}"
         tables.append(
             Table(
-                f"{records.capitalize()} by {level}",
+                title,
                 (*geounit, *axes, count),
                 text=f"{{level={level}}}.csv",
                 parquet=f"parquet/{{level={level}}}.parquet",
@@ -76,7 +78,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 counts=True,
                 dependent=True,
                 tidy=(
-                    Tidy(f"cells/{level}", "cells", records, level=level),
+                    Tidy(f"cells/{level}", "cells", records, level=level, title=f"{title}: cells that are not 0"),
                     *(() if gls else _sums(declaration, level, count)),
                 ),
             )
@@ -136,6 +138,7 @@ def _margins(declaration: Declaration, level: str) -> Table:
         integer("part", "number", "which sum, from 0: axes as in the tables, the last varies fastest", overlap=True),
         integer("released", records, "the released count", role="count"),
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
+        number(ESTIMATE_MARGIN, records, "the margin of error of the estimate at 95%", role="margin", of="estimate"),
     )
     title = f"Estimates with standard errors by {level}"
     tidy = tuple(
@@ -187,6 +190,7 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
                     query,
                     declaration.records,
                     level=level,
+                    title=_title(declaration, level, query),
                     columns=(*columns, count),
                     key=tuple(column.name for column in columns),
                     recoded={name: (axis, values) for name, (_, axis, values) in asked.items()},
@@ -212,11 +216,22 @@ def _estimates(declaration: Declaration, level: str, query: str, columns: Sequen
         query,
         declaration.records,
         level=level,
+        title=_title(declaration, level, query),
         columns=(*keys, *numbers),
         key=tuple(column.name for column in keys),
         recoded=recoded,
         only={"query": query},
     )
+
+
+def _title(declaration: Declaration, level: str, query: str) -> str:
+    return f"{declaration.records.capitalize()} by {level}: {query_title(declaration, query)}"
+
+
+def query_title(declaration: Declaration, query: str) -> str:
+    """Return a query group in the words of its axes: `sex × age in 3 groups`."""
+    words = {axis.name: axis.words for axis in declaration.product.axes} | {TOTAL: "total", DETAILED: "every cell"}
+    return " × ".join(words.get(name.strip(), name.strip()) for name in query.split("*"))
 
 
 def query_slug(query: str) -> str:

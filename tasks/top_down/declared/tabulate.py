@@ -33,6 +33,7 @@ from tasks.records.files import exists, file_name, unchanged
 from tasks.records.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.records.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.records.parquet import words_of
+from tasks.records.record_digests import TABLE, digests
 from tasks.records.records import RecordFile, RowChecks, digest_by_workers, open_records
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
@@ -115,7 +116,7 @@ def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
     keep_findings(run, findings)
     mark = name_if_covered(read_mark(mark_folder(data)), {file.name: read.digest})
     input_digest = sha256(f"records {read.digest}\n".encode()).hexdigest()
-    return Validated(input_digest, (read.digest,), mark, (ALL,), False, {})
+    return Validated(input_digest, (read.digest, *digests(TABLE, read.sums)), mark, (ALL,), False, {})
 
 
 def count_chunk(run: DeclaredRun, product: str, number: int) -> None:

@@ -67,7 +67,7 @@ def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
         return
     states = sorted(path.name for path in (run / "prepared/blocks").iterdir())
 
-    def sum_up(keys: IntArray, counts: IntArray) -> Sums | None:
+    def sum_up(keys: IntArray, counts: IntArray) -> Sums:
         row, cell = np.divmod(keys, CELLS[product])
         within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
         return sum_by_state(open_array(geography, "block")[row], counts, within)

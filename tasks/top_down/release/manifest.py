@@ -44,6 +44,10 @@ STATEMENTS = {
     "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
     "invariant all the same.",
 }
+LATER = {
+    "standard_errors": "Unbiased estimates with standard errors and margins need no further budget: das tda estimate "
+    "RELEASE OUT --estimator gls makes them of the measurements in this release."
+}
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
@@ -103,7 +107,8 @@ def designed(
         "spent": planned_spend(design, nation=nation).as_json() if drawn else None,
         "states": list(states),
         "design": described_design(design),
-        "statements": {name: words for name, words in STATEMENTS.items() if name not in unsaid},
+        "statements": {name: words for name, words in STATEMENTS.items() if name not in unsaid}
+        | (LATER if drawn and design.estimator == "topdown" and design.measurements == "parquet" else {}),
         "options": {
             "estimator": design.estimator,
             "microdata": design.microdata,

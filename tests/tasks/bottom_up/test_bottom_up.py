@@ -726,7 +726,7 @@ def test_the_histogram_of_a_declaration_is_its_leaves_by_its_axes(tmp_path: Path
     assert declared.columns == ("zone", "DW", "SEX", "AGE")
     assert declared.codes("region") == ("1", "2")
     assert declared.codes("district") == ("1/10", "1/9", "2/9")  # 9 names two districts
-    assert declared.codes("young") == ("0 to 2", "3 to 5-9")
+    assert declared.codes("young") == ("0 to 2", "3 to 9")
     assert declared.histogram.zeros == ({"dwelling": {1}, "age": {0, 1}},)
     assert "budget" not in declared.declaration
     message = "no axis, level or recode 'SEX': choose from zone, dwelling, sex, age, region, district, young"

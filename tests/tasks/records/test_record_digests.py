@@ -1,4 +1,7 @@
-"""A state's records have one digest in any order, chunks, file, format and company, and another if one is changed."""
+"""A state's records have one digest in any order, chunks, file, format and company, and another if one is changed.
+
+So has a table of one's own: tests/systems/test_runs.py has each system's.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +17,8 @@ from dhca_inputs import HERE, Inputs, cut_files, new_run, people, validate_here
 from top_down_inputs import country, design, tables
 
 from tasks.records.marks import MARK_FILE
+from tasks.records.record_digests import TABLE, digests, sum_rows
+from tasks.records.tables import EncodedColumn
 from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.input.validation import validate
 
@@ -82,3 +88,26 @@ def test_records_of_the_topdown_algorithm_are_known_by_state(tmp_path: Path) -> 
     again = digests("again")
     assert len(both & again) == 5, "each product's two states, and the file of units"
     assert len(digests("one", states=(44,)) & again) == 4, "both files, and one state of each"
+
+
+def test_rows_of_a_table_are_known_by_their_texts_in_any_order_of_rows_columns_and_chunks() -> None:
+    rows = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "1"), ("ab", "")]
+
+    def known(*chunks: list[tuple[str, ...]], names: str = "xy") -> tuple[str, ...]:
+        columns = [dict(zip(names, map(list, zip(*chunk, strict=True)), strict=True)) for chunk in chunks]
+        arrays = [{name: pa.chunked_array([texts], pa.string()) for name, texts in each.items()} for each in columns]
+        return digests(
+            TABLE, [sum_rows({name: EncodedColumn(array) for name, array in each.items()}) for each in arrays]
+        )
+
+    assert len(known(rows)) == 1
+    assert known(rows[3:], rows[2::-1]) == known(rows)
+    assert known([row[::-1] for row in rows], names="yx") == known(rows)
+    changed = [
+        rows[1:],
+        [*rows, rows[0]],
+        [("a", "1"), ("a", "1"), ("b", "2"), ("b", "1"), ("ab", "")],  # the same texts in each column
+        [("a", "1"), ("a", "2"), ("b", "1"), ("b", "1"), ("a", "b")],
+        [row[::-1] for row in rows],
+    ]
+    assert len({known(each) for each in [rows, *changed]}) == 6

@@ -43,8 +43,9 @@ from hypothesis import strategies as st
 import das_flows
 from flows.commands.show import open_release
 from flows.execution.runner import InProcess
-from flows.execution.top_down_settings import DeclaredSettings
+from flows.execution.top_down_settings import DeclaredSettings, of_margins
 from flows.frames import read_release
+from flows.reports.show.view import NotThere
 from flows.top_down import check_declared
 from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
@@ -326,6 +327,8 @@ def test_without_a_declared_total_adding_a_record_is_covered_at_half_the_budget_
     _, staged = run_at(tmp_path, *write(tmp_path, raw))
     relations = {each.key: each.figure for each in read_spend(read_manifest(staged)["spent"]).relations}
     assert relations == {"replaced": 2, "added_or_removed": 1}
+    alone = spend_of_raw(raw | {"counts": [], "zeros": []}).relations
+    assert [each.sentence for each in alone] == ["a person replaced by another", "a person added or removed"]
     (nation,) = (
         row.value[0]
         for row in pd.read_parquet(staged / "measurements/nation.parquet").itertuples()
@@ -540,13 +543,13 @@ def test_explain_names_the_class_the_solver_and_why_none_is_faster(tmp_path: Pat
         lambda raw: raw["counts"].append({"partition": "dwelling*sex", "columns": ["homes"] * 2 + ["institutions"] * 2})
     )
     for raw, kind, why in (
-        (limited, "A", "inherited"),
+        (limited, "A", "each part of the counts divides by itself"),
         (closing, "B", "one of them only closes parts"),
         (nested, "B", "nested or disjoint"),
     ):
         found = explain(read_declared(write(tmp_path, raw | {"totals": []})[0])[1])
         assert found.kind == kind
-        assert {each.solver for each in found.levels} == {"own kernel, minimum-cost flow"}
+        assert {each.solver for each in found.levels} == {"least squares, rounding by minimum-cost flow"}
         assert why in found.why + found.feasibility
 
 
@@ -569,7 +572,7 @@ def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
         "total declared",
         "total declared",
         "total first",
-        "total with the others",
+        "total with the other queries",
     ]
     measured = 1 + 2 + 2 + 4  # region 2 and district 10 have one child each, which is not measured
     assert before.answers == (1 + 4 + 24) * measured
@@ -666,7 +669,7 @@ def test_estimates_of_passes_after_a_rounding_keep_every_figure(tmp_path: Path) 
     _, staged = run_at(tmp_path, *write(tmp_path / "b", changed(lambda raw: raw.update(queries=queries))))
     other, _ = write(tmp_path / "b", changed(lambda raw: raw.update(queries=queries, passes=[passes])))
     assert {each.solver for each in explain(read_declared(other)[1]).levels} == {
-        "own kernel in 3 passes, minimum-cost flow twice"
+        "least squares in 3 passes, rounding by minimum-cost flow twice"
     }
     again = estimate_again(tmp_path / "estimate", staged, other)
     manifest = read_manifest(again)
@@ -729,10 +732,12 @@ def test_the_parts_of_margins_are_in_the_order_of_the_axes(tmp_path: Path) -> No
         for part, (dwelling, is_young) in enumerate([("1", True), ("1", False), ("2", True), ("2", False)])
     }
     tidy = pd.read_csv(staged / "tables/young-dwelling/nation.csv", dtype={"dwelling": str})
-    assert list(tidy) == ["table", "level", "young", "dwelling", "unit", "count", "estimate", "standard_error"]
+    numbers = ["count", "estimate", "standard_error", "estimate_margin"]
+    assert list(tidy) == ["table", "level", "young", "dwelling", "unit", *numbers]
+    assert tidy["estimate_margin"].to_numpy() == pytest.approx(1.96 * tidy["standard_error"].to_numpy(), abs=2e-3)
     asked = margins[margins["query"] == "young*dwelling"]
     assert tidy["dwelling"].tolist() == ["1", "1", "2", "2"]
-    assert tidy["young"].tolist() == ["0 to 2", "3 to 5-9"] * 2
+    assert tidy["young"].tolist() == ["0 to 2", "3 to 9"] * 2
     for name, own in (("count", "released"), ("estimate", "estimate"), ("standard_error", "standard_error")):
         assert tidy[name].tolist() == asked[own].tolist()
 
@@ -741,7 +746,7 @@ def test_every_query_with_a_budget_has_its_table(tmp_path: Path) -> None:
     """Also on levels whose own histogram is not released; rows of 0 are left out."""
     _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(histograms=["zone"]))))
     cells = pd.read_parquet(staged / "parquet/zone.parquet")
-    cells["young"] = cells["age"].isin(["0", "1", "2"]).map({True: "0 to 2", False: "3 to 5-9"})
+    cells["young"] = cells["age"].isin(["0", "1", "2"]).map({True: "0 to 2", False: "3 to 9"})
     for level, columns in COLUMNS.items():
         for query in ("total", "dwelling*young"):
             keys = [*columns, *(query.split("*") if "*" in query else ())]
@@ -751,6 +756,60 @@ def test_every_query_with_a_budget_has_its_table(tmp_path: Path) -> None:
     assert (staged / "tables/detailed/region.csv").exists()
     manifest = read_manifest(staged)
     assert [each for each in check_tables(staged, manifest, description(manifest)) if each.faults] == []
+
+
+def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> None:
+    """By its name or its codes, which below the first level are those of the levels above, too."""
+    paths = write(tmp_path, changed(lambda raw: raw["levels"][2].update(names="dname")))
+    columns = LEAVES | {"dname": ["Ten", "Nine", "Nine", "Other", "Other"]}
+    rows = [[*columns], *zip(*columns.values(), strict=True)]
+    (tmp_path / "zones.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    _, staged = run_at(tmp_path, *paths)
+    pages, counts = open_release(staged), pd.read_parquet(staged / "parquet/zone.parquet")
+    for text, view, own in (
+        ("Other", "code/district/2/9", {"region": "2", "district": "9"}),
+        ("1/9", "code/district/1/9", {"region": "1", "district": "9"}),
+        ("2", "code/region/2", {"region": "2"}),
+        ("2/9/2", "code/zone/2/9/2", {"region": "2", "district": "9", "zcode": "2"}),
+    ):
+        assert pages.address(text, None, None) == {"view": view}
+        page = pages.view({"view": view})
+        (table,) = page.tables
+        total = counts.loc[(counts[[*own]] == pd.Series(own)).all(axis=1), "COUNT"].sum()
+        assert (table.table()[1][0][-1], page.nothing) == (total, "")
+    with pytest.raises(NotThere, match="several places match '9': 1/9 Nine; 2/9 Other"):
+        pages.address("9", None, None)
+    (district,) = pages.view({"view": "code/region/2"}).around
+    assert district == ("Within it", [("Other", "code/district/2/9")])
+    rows = pages.view(pages.address("1/9", None, "total-zone"))
+    assert (rows.title, rows.page.total) == ("Nine", 2)
+    listed = [one.name for one in pages.view({"view": "tables"}).tables]
+    assert listed[:5] == ["total-nation", "total-region", "total-district", "total-zone", "dwelling-young-nation"]
+    assert {"cells-zone", "dwelling-young-zone", "names-district"} <= set(listed)
+    assert pages.view({"view": "tables"}).title == "small: persons by the TopDown Algorithm: its tables"
+    assert pages.view({"view": "overview"}).begin == [("Region 1", "code/region/1"), ("Region 2", "code/region/2")]
+
+
+def test_a_release_says_how_to_read_it_and_to_get_margins_for_nothing_where_that_is_possible(tmp_path: Path) -> None:
+    def cross(raw: dict[str, Any]) -> None:
+        raw["recodes"]["odd"] = {"axis": "age", "from": [["0", "2", "4"], ["1", "3", "5-9"]]}
+        raw["queries"] = {"total": "1/4", "young": "1/4", "odd": "1/4", "detailed": "1/4"}
+
+    for name in ("crossed", "gls"):
+        (tmp_path / name).mkdir(0o700)
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    _, other = run_at(tmp_path / "crossed", *write(tmp_path / "crossed", changed(cross)))
+    _, gls = run_at(tmp_path / "gls", *write(tmp_path / "gls"), "gls")
+    wanted = "das tda estimate RELEASE OUT --estimator gls"
+    for name in ("README.txt", "report.html"):
+        assert [wanted in " ".join((each / name).read_text().split()) for each in (staged, other, gls)] == [1, 0, 0]
+    (line,) = of_margins(read_manifest(staged))
+    assert wanted in line
+    text = " ".join((gls / "README.txt").read_text().split())
+    assert "publish estimate ± estimate_margin" in text
+    assert "without zeros within a part." in text, "what this declaration has"
+    assert 'read.csv("tables/cells/zone.csv"' in text, "the columns of all other tables too"
+    assert ("have | between columns" in text, "category" in text) == (True, False)
 
 
 def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
@@ -776,7 +835,12 @@ def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
     assert pairs <= {("1/9", "Nine"), ("1/10", "Ten"), ("2/9", "Other")}
     assert set(zones["region"]) == {"North", "South"}
     assert set(read_release(staged, "region")["region_name"]) == {"North", "South"}
-    assert open_release(staged).address("South", None, None) == {"view": "code/region/2"}
+    districts = read_release(staged, "district").astype(str)
+    assert set(districts["region"] + "/" + districts["district"] + " " + districts["district_name"]) == {
+        "1/9 Nine",
+        "1/10 Ten",
+        "2/9 Other",
+    }
     path = staged / "names/region.csv"
     path.write_text(path.read_text().replace("South", "West"))
     assert [each.what for each in checks(staged, manifest) if each.faults] == ["names of region"]

@@ -25,6 +25,7 @@ from tasks.releases.manifest import read_law
 from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list of choices
+MOST_UNITS = 20_000  # of a level that are found by their codes and names
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
@@ -165,6 +166,19 @@ class ReleaseTable:
         return self.resource.columns
 
     @property
+    def of_units(self) -> list[Column]:
+        """The columns that together name a unit of a declaration's level, the highest level first."""
+        return [one for one in self.columns if one.level]
+
+    def units(self) -> list[Sequence[str]]:
+        """Return the codes of the units in its rows, each with its name or "" behind them; none of too many units."""
+        own = self.of_units
+        names = [one for one in self.columns if one.role == "name" or one.name == own[-1].names]
+        chosen = ", ".join([*(self._text_of(one) for one in own), self.sql(names[0].name) if names else "''"])
+        rows = self.database.ask(f"SELECT DISTINCT {chosen} FROM {self.rows_of} ORDER BY ALL LIMIT {MOST_UNITS + 1}")
+        return rows if len(rows) <= MOST_UNITS else []
+
+    @property
     def count(self) -> Column | None:
         """The column of its counts, or None."""
         return next(iter(self.resource.with_role("count")), None)
@@ -186,12 +200,24 @@ class ReleaseTable:
         """Return the words of a column's codes: of its categories, of regions, or of a foreign key's table."""
         if column.codes:
             return column.codes
+        if column.names and self.resource.is_tidy:
+            return self._words_beside(column)
         reference = self._reference(column)
         key, known = column.region or (reference.table if reference else ""), self.database.words
         if key and key not in known:  # shared by all tables, because a nation has 120,000 names
             found = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
             known[key] = Words(found)
         return known.get(key, {})
+
+    def _words_beside(self, column: Column) -> Mapping[str, str]:
+        """Return the words of a column of tables/, which another one has; {} for units, whose codes nest."""
+        known, key = self.database.words, f"{self.resource.paths[0]}: {column.name}"
+        if key not in known:
+            whole = next(one for one in self.others.values() if one.paths == self.resource.paths)
+            table = replace(self, resource=whole)
+            query = f"SELECT DISTINCT {table.sql(column.name)}, {table.sql(column.names)} FROM {table.rows_of}"
+            known[key] = Words({} if column.level else self.database.ask(query))
+        return known[key]
 
     def codes_of_words(self, column: Column) -> Mapping[str, Sequence[str]]:
         """Return the codes of a column by their words in lower case."""

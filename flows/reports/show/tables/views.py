@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 from flows.reports.show.geography import Region, capitalized, plain_name, title
@@ -324,6 +324,10 @@ class TableViews:
                 links[column.name] = f"region/{region.key}"
             elif Code(column.name, code) in self.index.codes:
                 links[column.name] = f"code/{column.name}/{code}"
+        for last, column in enumerate(own := table.of_units, 1):
+            unit = Code(column.level, "/".join(str(codes.get(one.name)) for one in own[:last]))
+            if unit in self.index.codes:
+                links[column.name] = f"code/{unit.column}/{unit.code}"
         return links
 
     def why_missing(self, table: ReleaseTable, codes: Mapping[str, str], at: Confidence) -> tuple[str, str]:
@@ -402,7 +406,11 @@ class TableViews:
             kind = CONTAINERS.get(len(where) - 1)
             kinds += f" of {self.name(Region.named(kind, where[:-1])) if kind else where}"
         chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
-        filters = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
+        own = [*takewhile(lambda one: one.name in by, table.of_units)]
+        unit = self.index.codes.get(Code(own[-1].level, "/".join(by[one.name] for one in own))) if own else None
+        chosen = {name: codes for name, codes in chosen.items() if not (unit and name in {one.name for one in own})}
+        filters = [unit] if unit else []
+        filters += [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
         filters += [f"“{query}”"] * bool(query)
         if not by and not query:
             return table.resource.title
