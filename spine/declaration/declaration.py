@@ -365,9 +365,7 @@ def _wide_faults(
         if each.repair and not form.is_wide:
             yield Fault(f"counts.{at}.repair", "records switch inside the sums of `equal`, after passes with `then`")
         elif each.repair and (each.most or not chain or not product.refines(chain[-1], each.partition)):
-            text = (
-                f"it is of counts without `most`, whose parts are sums of the last partition of `round`, {chain[-1:]}"
-            )
+            text = "it is of counts without `most`, of a partition that the last of `round` refines"
             yield Fault(f"counts.{at}.repair", text)
     if not form.is_wide:
         return
@@ -379,7 +377,7 @@ def _wide_faults(
     if chain:
         yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
         later = {name for each in form.passes for then in each.then for own in then.least_squares for name in own}
-        for level, name in ((level, name) for level in queries for name in queries[level]):
+        for level, name in ((level, name) for level, own in queries.items() for name in own):
             if name not in (DETAILED, *later) and not product.refines(chain[-1], name):
                 text = f"{name} is not a sum of {chain[-1]}, the last of `round`: ask it in `then`"
                 yield Fault(f"queries.{level}.{name}", text)
