@@ -148,13 +148,15 @@ class CountForm(_Part):
     """Declared counts of the parts of a partition, by leaf: no record is where the count is 0.
 
     columns: of the leaves, in the partition's order; "" where nothing is declared of a part. least, most: records for
-    each counted, by default 0 and no limit.
+    each counted, by default 0 and no limit. repair: the counts are met after the leaves are estimated, by records that
+    switch between parts inside the sums that `equal` fixes.
     """
 
     partition: Partition
     columns: Texts
     least: tuple[Factor, ...] = ()
     most: tuple[Factor | Literal[""], ...] = ()
+    repair: Literal["switch"] | None = None
 
     @property
     def is_total(self) -> bool:
@@ -252,15 +254,30 @@ class Form(TableForm):
         return any(count.is_total for count in self.counts)
 
     @property
+    def totals_are_known(self) -> bool:
+        """Return whether the totals of the leaves are declared: as counts, or as sums of a release's."""
+        return self.counts_are_totals or bool(self.equal)
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether a release's sums divide the table, and what `round` made of them is kept (`spine.wide`)."""
+        return bool(self.equal) and any(each.then for each in self.passes)
+
+    @property
+    def kept_counts(self) -> tuple[CountForm, ...]:
+        """Return the declared counts that every estimate meets, without those that a repair meets."""
+        return tuple(each for each in self.counts if not each.repair)
+
+    @property
     def partitions(self) -> list[str]:
-        """Return the partitions that have declared counts."""
-        return list(dict.fromkeys([each.partition for each in self.counts] + [each.partition for each in self.equal]))
+        """Return the partitions whose counts every estimate meets."""
+        return list(dict.fromkeys(each.partition for each in (*self.kept_counts, *self.equal)))
 
     @property
     def binding(self) -> list[str]:
         """Return the partitions whose counts do more than close the parts that count 0."""
         bound = [
-            each.partition for each in self.counts if any(each.least) or any(isinstance(n, int) for n in each.most)
+            each.partition for each in self.kept_counts if any(each.least) or any(isinstance(n, int) for n in each.most)
         ]
         return list(dict.fromkeys([*bound, *(each.partition for each in self.equal)]))
 
