@@ -167,13 +167,15 @@ class CountForm(_Part):
 class EqualForm(_Part):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
 
-    table: its name in the release's description, where several tables have such counts. The estimates have these
-    counts, whatever the records have: the release is public, and read instead of them.
+    table: its name in the release's description, where several tables have such counts. columns: by recode, the
+    release's column with its parts, which have the recode's labels there. The estimates have these counts, whatever the
+    records have: the release is public, and read instead of them.
     """
 
     partition: Partition
     release: str
     table: str = ""
+    columns: dict[str, str] = {}
 
 
 class ThenForm(_Part):

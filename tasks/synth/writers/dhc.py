@@ -45,8 +45,8 @@ def _quarters_type(stretch: Stretch) -> IntArray:
 def relationships(stretch: Stretch) -> IntArray:
     """Return the DHC's relationship of each person: 0 householder alone ... 17, then 18 to 41 in group quarters."""
     people, homes = stretch.population, stretch.population.homes
-    role = np.where(people.role == HOUSEHOLDER, (homes.size > 1)[homes.unit], people.role - np.int64(HOUSEHOLDER - 1))
-    role += people.role > HOUSEHOLDER  # 21, the spouse, is 2
+    # RELSHIP 21, the spouse, is 2, and 36, the last in a household, is 17
+    role = np.where(people.role == HOUSEHOLDER, (homes.size > 1)[homes.unit], people.role - np.int64(19))
     return np.where(homes.kind[homes.unit] > 0, _quarters_type(stretch)[homes.unit], role)
 
 

@@ -32,15 +32,13 @@ def test_persons_are_in_cells_that_the_declaration_has(made: Path) -> None:
     declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
     assert declaration is not None
     persons, product = read(made / "dhc/persons.txt"), declaration.product
-    at = [
-        pd.Index(axis.codes).get_indexer(persons[declaration.form.axes[axis.name].column]) for axis in product.axes
-    ]
+    at = [pd.Index(axis.codes).get_indexer(persons[declaration.form.axes[axis.name].column]) for axis in product.axes]
     assert min(own.min() for own in at) >= 0
     assert product.possible[np.ravel_multi_index(at, product.shape)].all()
 
 
 def test_redistricting_counts_are_those_of_the_same_population(made: Path) -> None:
-    """By block, type of living quarters, voting age, Hispanic and race: the ages moved for a zero stay on their side."""
+    """By block, type of living quarters, voting age, Hispanic and race: ages moved for a zero stay on their side."""
     own, other = read(made / "dhc/persons.txt"), read(made / "tda/persons.txt")
     code = own["RELGQ"].astype(int)
     quarters = np.searchsorted([18, 24, 27, 28, 33, 34, 36], code, side="right")
