@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tasks.releases.manifest import require_release
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE
 
+CODE = re.compile("[0-9]{15}")
 PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
 RELEASE = "redistricting"  # the folder that the declaration is equal to
 NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
@@ -80,11 +82,13 @@ def _read_facilities(path: Path, columns: list[str]) -> tuple[IntArray, IntArray
     table, findings = read_columns(str(path), ["tabblk", "hu", *columns], ",")
     if table is None:
         raise Refused(f"{path}: {findings[0].rule} {findings[0].column}".rstrip())
-    numbers = []
-    for name, texts in table.items():
-        values, wrong = whole_numbers(texts)
+    if wrong_code := next((text for text in table["tabblk"] if not CODE.fullmatch(text)), None):
+        raise Refused(f"{path}: tabblk is {wrong_code!r:.50}: the 15 digits of a block are read")
+    numbers = [np.array(table["tabblk"], np.int64)]
+    for name in ("hu", *columns):
+        values, wrong = whole_numbers(table[name])
         if wrong:
-            raise Refused(f"{path}: {name} is {texts[wrong[0]]!r:.50} in row {wrong[0] + 1}: no whole number")
+            raise Refused(f"{path}: {name} is {table[name][wrong[0]]!r:.50} in row {wrong[0] + 1}: no whole number")
         numbers.append(values)
     order = np.argsort(numbers[0], kind="stable")
     code, *counts = (each[order] for each in numbers)
