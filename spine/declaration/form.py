@@ -186,7 +186,10 @@ class ThenForm(_Part):
 
 
 class PassForm(_Part):
-    """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells."""
+    """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells.
+
+    rounding: of a wide table, as the programs do, or carried: what a sum has lost in rounding is made up for later.
+    """
 
     levels: Texts = Field(min_length=1)
     least_squares: tuple[Texts, ...] = (("total",), ("rest",))
@@ -194,6 +197,7 @@ class PassForm(_Part):
     round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
     cells: int = Field(default=1, ge=1, le=100)
     then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
+    rounding: Literal["program", "carried"] = "program"
 
 
 class Weight(_Part):

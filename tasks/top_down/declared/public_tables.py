@@ -99,6 +99,11 @@ class Declared:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     released: Released | None = None
 
+    @property
+    def is_wide(self) -> bool:
+        """Return whether it is estimated by `spine.wide`, from few answers."""
+        return self.declaration.form.is_wide
+
     @cached_property
     def wide_plan(self) -> WidePlan:
         """Return the plan of estimating a wide declaration."""
