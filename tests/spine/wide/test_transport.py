@@ -11,7 +11,9 @@ from spine.wide.transport import DENSE, Point, Problems, face_of, onto_face, pro
 SHAPES = {"small": (10_000, 8, 6), "large": (100, 60, 30), "many columns": (4, 40, DENSE + 30)}
 
 
-def problem(random: np.random.Generator, rows: int, columns: int, sd: float, large: float) -> tuple[Problems, FloatArray]:
+def problem(
+    random: np.random.Generator, rows: int, columns: int, sd: float, large: float
+) -> tuple[Problems, FloatArray]:
     """A feasible problem of counts around `large` or of 1, with some entries closed, and a point to project."""
     open_ = random.random((rows, columns)) < 0.9
     whole = random.poisson(large * random.random((rows, columns)) ** 4) * open_
