@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from spine.declaration.declaration import read_declaration
+from spine.declaration.hierarchy import make_hierarchy
+from spine.geography import BoolArray, IntArray
+from spine.top_down.histogram import Estimates, TrueHistograms, from_entries, joined, summed
+from spine.top_down.queries import exact_answers, query_group
+from spine.wide.estimate import WideEstimation
+from spine.wide.plan import WidePlan
+from spine.wide.rounding import Rounding
 
 WIDE: dict[str, Any] = {
     "name": "wide",
@@ -65,3 +77,70 @@ def changed_wide(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     raw = copy.deepcopy(WIDE)
     change(raw)
     return raw
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A made-up table over a tree: its plan, the blocks' records, and what is declared by level."""
+
+    plan: WidePlan
+    truth: tuple[TrueHistograms, ...]
+    sums: tuple[IntArray, ...]
+    counts: tuple[IntArray, ...]
+
+    def noisy(self, sd: float, seed: int = 0) -> dict[tuple[str, str], IntArray]:
+        """All noisy answers, by level and query: (geounits, coordinates)."""
+        random, found = np.random.default_rng(seed), {}
+        for level, own in zip(self.plan.spine.levels, self.truth, strict=True):
+            for query in self.plan.declaration.queries(level):
+                exact = exact_answers(own, query_group(self.plan.product, query), 0, len(own))
+                found[level, query] = exact + np.rint(random.normal(0, sd, exact.shape)).astype(np.int64)
+        return found
+
+    def estimate(
+        self, answers: dict[tuple[str, str], IntArray], how: Rounding = "program", backwards: bool = False
+    ) -> tuple[list[Estimates], WideEstimation, dict[tuple[str, str], BoolArray]]:
+        """The estimates of all levels, and which answers were read. backwards: parents come in the other order."""
+        seen = {key: np.zeros(own.shape, bool) for key, own in answers.items()}
+
+        def read(level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+            seen[level, query][geounits, coordinates] = True
+            return answers[level, query][geounits, coordinates]
+
+        estimation = WideEstimation(self.plan, read, how)
+        levels = [estimation.root(0, self.sums[0], self.counts[0])]
+        for level in range(1, len(self.truth)):
+            above, first_child = levels[-1], self.plan.spine.first_child[level - 1]
+            found = {}
+            for parent in reversed(range(len(above))) if backwards else range(len(above)):
+                first, last = first_child[parent : parent + 2].tolist()
+                declared = self.sums[level][first:last], self.counts[level][first:last]
+                found[parent] = estimation.children(above.only(parent), first, *declared)
+            levels.append(joined([found[parent] for parent in sorted(found)]))
+        return levels, estimation, seen
+
+
+def tree(persons: int = 300, blocks: int = 12, raw: dict[str, Any] | None = None, seed: int = 1) -> Tree:
+    """A tree of two counties with two tracts each, whose quarters are in few blocks."""
+    random = np.random.default_rng(seed)
+    declaration, faults = read_declaration(raw or WIDE)
+    assert declaration is not None, faults
+    at = np.arange(blocks)
+    columns = {"county": at * 2 // blocks, "tract": at * 4 // blocks, "code": at, "block": at}
+    hierarchy, wrong = make_hierarchy(declaration, {name: [*map(str, own)] for name, own in columns.items()})
+    assert hierarchy is not None, wrong
+    plan, product = WidePlan(declaration, hierarchy.spine), declaration.product
+    part = query_group(product, declaration.form.counts[0].partition)
+    quarters = random.random((blocks, part.width)) < 0.3
+    quarters[:, 0] = True
+    block = random.integers(0, blocks, persons)
+    popular = np.flatnonzero(product.possible)[random.integers(0, product.possible.sum(), 60)]
+    cell = popular[random.integers(0, len(popular), persons)]
+    keep = quarters[block, part.coordinate[cell]]
+    leaves = from_entries(TrueHistograms, 3, 0, block[keep], cell[keep], np.ones(keep.sum(), np.int64), blocks)
+    truth = summed(leaves, hierarchy.spine)
+    sums = [exact_answers(own, query_group(product, plan.equal), 0, len(own)) for own in truth]
+    own = exact_answers(leaves, part, 0, blocks)
+    facilities = np.minimum(own, random.integers(1, 3, own.shape)) * (np.arange(part.width) > 0)
+    counts = [np.add.reduceat(facilities, starts) for starts in hierarchy.spine.starts]
+    return Tree(plan, truth, tuple(sums), tuple(counts))
