@@ -361,6 +361,11 @@ def _wide_faults(
     form: Form, product: Product, chain: tuple[str, ...], queries: Mapping[str, Mapping[str, Fraction]]
 ) -> Iterator[Fault]:
     """Yield what keeps a release's sums from dividing every parent into transportation problems."""
+    choices = ["read", "all", *(f"above {level.name}" for level in form.levels)]
+    if form.measurements not in choices:
+        yield Fault("measurements", f"it is one of {', '.join(choices)}, not {form.measurements!r:.50}")
+    if not form.is_wide and form.model_fields_set & {"measurements"}:
+        yield Fault("measurements", "only passes with `then` next to `equal` read few answers; others publish all")
     for at, each in enumerate(form.counts):
         if each.repair and not form.is_wide:
             yield Fault(f"counts.{at}.repair", "records switch inside the sums of `equal`, after passes with `then`")

@@ -238,7 +238,11 @@ class TableForm(_Part):
 
 
 class Form(TableForm):
-    """The keys of a declaration that das tda reads."""
+    """The keys of a declaration that das tda reads.
+
+    measurements: which noisy answers of a wide table are published: those that were `read`, `all`, or `above LEVEL` all
+    of the levels down to this one.
+    """
 
     name: Annotated[str, StringConstraints(pattern=SMALL)]
     records: Annotated[str, StringConstraints(pattern=RECORDS)]
@@ -253,6 +257,14 @@ class Form(TableForm):
     equal: tuple[EqualForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
+    measurements: str = "read"
+
+    @property
+    def full_levels(self) -> list[str]:
+        """Return the levels of a wide table of which all noisy answers are published."""
+        names = [level.name for level in self.levels]
+        _, above, lowest = self.measurements.rpartition("above ")
+        return names if self.measurements == "all" else names[: names.index(lowest) + 1] if above else []
 
     @property
     def counts_are_totals(self) -> bool:

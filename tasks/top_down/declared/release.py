@@ -31,7 +31,7 @@ from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
+from tasks.top_down.declared.measurements import DeclaredEstimate, write_public, write_read
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
 from tasks.top_down.declared.tables import (
@@ -70,9 +70,17 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     """Write the release into its staging folder."""
     staged = open_staging(run, out, run.folder)
     if not is_truth(run):
-        workers.map("release", run, write_answers, [(*each, staged) for each in run.product_levels])
+        full = [each for each in run.product_levels if _is_full(run.declared.declaration, each[2])]
+        read = [each for each in run.product_levels if each not in full]
+        workers.map("release", run, write_answers, [(*each, staged) for each in full])
+        workers.map("release", run, write_read, [(*each, staged) for each in read])
         write_public(run, staged)
     write_release(run, workers, staged)
+
+
+def _is_full(declaration: Declaration, level: str) -> bool:
+    """Return whether all noisy answers of a level are released."""
+    return not declaration.form.is_wide or level in declaration.form.full_levels
 
 
 def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
@@ -244,7 +252,7 @@ def declaration_statements(
         "declaration": text,
         "estimator": estimator,
         "cells": declaration.product.cells,
-        "measurements": drawn,
+        "measurements": declaration.form.measurements if drawn and declaration.form.is_wide else drawn,
         **measured(declaration.allocation, declaration.allocation.levels, shares),
         "statements": {} if estimator is None else STATEMENTS | (OF_GLS if estimator == "gls" else {}),
     }

@@ -86,7 +86,12 @@ def description(manifest: Mapping[str, Any]) -> Description:
     if gls:
         tables += [_margins(declaration, each.name) for each in declaration.levels]
     if manifest["measurements"]:
-        tables += [_measurements(declaration, each.name) for each in declaration.levels]
+        read = [each.name for each in declaration.levels if declaration.form.is_wide]
+        read = [level for level in read if level not in declaration.form.full_levels]
+        tables += [
+            (_answers_read if each.name in read else _measurements)(declaration, each.name)
+            for each in declaration.levels
+        ]
         tables.append(
             Table(
                 "Leaves, as declared",
@@ -231,4 +236,24 @@ def _measurements(declaration: Declaration, level: str) -> Table:
         (*geounit, *(replace(each, unit=each.unit.replace("persons or units", records)) for each in MEASURED)),
         parquet=f"{MEASUREMENTS}/{level}.parquet",
         key=(*(column.name for column in geounit), "query"),
+    )
+
+
+def _answers_read(declaration: Declaration, level: str) -> Table:
+    """Return the table of the answers of a wide table that were read."""
+    geounit, records = geounit_columns(declaration, level), declaration.records
+    law = {column.name: column for column in MEASURED}
+    columns = (
+        *geounit,
+        law["query"],
+        integer("coordinate", "number", "which sum, from 0: axes as in the cells, the last varies fastest"),
+        integer("value", records, "its noisy answer"),
+        *(law[name] for name in ("share", "variance_numerator", "variance_denominator")),
+        replace(law["variance"], unit=f"{records}, squared"),
+    )
+    return Table(
+        f"Noisy measurements that were read, by {level}",
+        columns,
+        parquet=f"{MEASUREMENTS}/{level}.parquet",
+        key=(*(column.name for column in geounit), "query", "coordinate"),
     )

@@ -19,16 +19,21 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down.histogram import Estimates, joined, summed
-from tasks.lifecycle.files import complete, narrowest, open_array, save_arrays, save_object
+from tasks.lifecycle.files import (
+    complete,
+    narrowest,
+    open_array,
+    save_arrays,
+    save_object,
+)
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate.topdown import SOLVES, load_estimates
 from tasks.top_down.source import FIRST, Source, save_histograms
 
 if TYPE_CHECKING:
-    from spine.wide.estimate import Tally, WideEstimation
-
     from spine.top_down import Solve
+    from spine.wide.estimate import Tally, WideEstimation
 
 STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
 
