@@ -15,19 +15,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
+from spine.geography import IntArray
 from spine.noise import distinct_shares
+from spine.top_down.queries import query_group
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.check.measurements import check_answers
+from tasks.top_down.check.measurements import check_addresses, check_answers
 from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
+from tasks.top_down.declared.release import declaration_statements, is_full, names_text, table_statements
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tables import (
     COUNT,
@@ -91,7 +93,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         _, declared = _read_public(release, manifest)
         for number, level in enumerate(declared.hierarchy.spine.levels):
             path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
-            yield check_answers(f"answers of {level}", [(path, declared.plan, number, names_of(declared, level))])
+            what, found = f"answers of {level}", (path, declared.plan, number, names_of(declared, level))
+            yield check_answers(what, [found]) if is_full(declaration, level) else check_addresses(what, *found)
         yield _check_figures(release, declared)
         yield from (_check_names(release, declared, level) for level in declared.names)
     else:
@@ -135,9 +138,29 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
     faults = [f"{unknown:,} rows are of no {level} that is declared, or of no cell"] * bool(unknown)
     if not unknown:
         leaf, *at = (place.to_numpy().astype(np.int64) for place in places)
-        found = contradictions(declared, leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy())
-        faults = [finding.rule for finding in found]
+        cell, count = np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
+        faults = [finding.rule for finding in contradictions(declared, leaf, cell, count)]
+        faults += _other_counts(declared, leaf, cell, count)
     return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
+
+
+def _other_counts(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[str]:
+    """Yield where counts of the leaves are in cells that are zeros, or are not those of a release that they equal."""
+    product, form, leaves = declared.declaration.product, declared.declaration.form, declared.hierarchy.spine.blocks
+    if wrong := int((~product.possible[cell]).sum()):
+        yield f"{wrong:,} counts are of cells that no record can be in"
+    for at, each in enumerate(form.equal):
+        group = query_group(product, each.partition)
+        key, number = np.unique(leaf * group.width + group.coordinate[cell], return_inverse=True)
+        own = key, np.bincount(number, count, len(key)).astype(np.int64)
+        if declared.released is not None:
+            released = declared.released.sums[-1]
+            other = released.row * group.width + released.cell, released.count
+        else:
+            dense = declared.figures.equal[at].ravel()
+            other = np.flatnonzero(dense), dense[dense > 0]
+        if not all(map(np.array_equal, own, other)):
+            yield f"counts of {each.partition} in the {leaves:,} leaves are not those of the release that they equal"
 
 
 def _check_names(release: Path, declared: Declared, level: str) -> Check:

@@ -70,7 +70,7 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     """Write the release into its staging folder."""
     staged = open_staging(run, out, run.folder)
     if not is_truth(run):
-        full = [each for each in run.product_levels if _is_full(run.declared.declaration, each[2])]
+        full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
         read = [each for each in run.product_levels if each not in full]
         workers.map("release", run, write_answers, [(*each, staged) for each in full])
         workers.map("release", run, write_read, [(*each, staged) for each in read])
@@ -78,7 +78,7 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     write_release(run, workers, staged)
 
 
-def _is_full(declaration: Declaration, level: str) -> bool:
+def is_full(declaration: Declaration, level: str) -> bool:
     """Return whether all noisy answers of a level are released."""
     return not declaration.form.is_wide or level in declaration.form.full_levels
 
