@@ -171,7 +171,8 @@ def _dhc(data: Path, place: Path, release: Path, jurisdiction: Jurisdiction, *, 
     with new_folder(place) as folder:
         path, blocks = write_dhc_declaration(data, release, jurisdiction, folder)
     path = place / path.name
-    next_ = f"{blocks:,} blocks\nnext: das tda run {data}/persons.txt out/ --declaration {path}"
+    records = next((each for each in sorted(data.glob("persons.*"))), data / "persons.txt")
+    next_ = f"{blocks:,} blocks\nnext: das tda run {records} out/ --declaration {path}"
     show({"blocks": blocks, "declarations": [path]}, lambda: next_, as_json=as_json)
 
 

@@ -171,7 +171,11 @@ def _asked(declaration: Declaration, query: str) -> dict[str, tuple[Column, str,
 
 
 def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Tidy]:
-    """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released."""
+    """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released.
+
+    Of a wide table without the widest, which are nearly its cells, and with the sums whose counts are declared.
+    """
+    wide = declaration.form.is_wide
     levels = [each.name for each in declaration.levels]
     first = max(
         (
@@ -183,7 +187,10 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
     )
     for level in levels[first : levels.index(released) + 1]:
         geounit = geounit_columns(declaration, level)
-        for query in declaration.queries(level):
+        queries = [*declaration.queries(level), *(each.partition for each in declaration.form.counts if wide)]
+        for query in dict.fromkeys(queries):
+            if wide and declaration.product.width(query) > MOST_PARTS:
+                continue
             if query != DETAILED or level != released:  # else they are its cells
                 asked = _asked(declaration, query)
                 columns = (*geounit, *(column for column, _, _ in asked.values()))
