@@ -1,6 +1,6 @@
 """The least squares of one parent by the dual in its sums: semismooth Newton in a metric of theirs.
 
-    min over x:  sum over children c, s_c [ sum over cells m/2 (x_ic - y_ic)^2 + sum over sums w_j/2 (A_j x_c - y_jc)^2 ]
+    min over x:  sum over children s_c [ sum over cells m/2 (x_ic - y_ic)^2 + sum over sums w_j/2 (A_j x_c - y_jc)^2 ]
     subject to the transportation problems of `transport`: the parent's cells, and the children's known sums.
 
 A sum j is a coordinate of a query that several cells share. With a multiplier u for each of them,
@@ -291,6 +291,6 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
                 break
             length *= max(0.1, first / (first - slope))
         step = largest_change(before, point.x)
-        if step < stop and length == 1.0:
+        if step < stop * length:
             break
     return Solution(point.x, projections, step, missed)

@@ -73,9 +73,10 @@ def undecided(own: Rows, whole: IntArray) -> Undecided:
     alone = rows == 1
     whole[begin[alone]] = sums[alone]
     single = ~alone & (columns == 1) & (own.counts is not None)
-    for g in np.flatnonzero(single).tolist():
-        span = slice(begin[g], begin[g] + rows[g])
-        whole[span, sums[g].argmax()] = own.counts[span] if own.counts is not None else 0
+    if own.counts is not None:
+        group = np.repeat(np.arange(len(kept)), rows)
+        of_one = np.flatnonzero(single[group])
+        whole[of_one, sums.argmax(axis=1)[group[of_one]]] = own.counts[of_one]
     left = np.flatnonzero(~alone & ~single & (columns > 0))
     of_row = np.repeat(np.arange(len(left)), rows[left])
     first_row = np.append(0, np.cumsum(rows[left]))
