@@ -289,7 +289,9 @@ class Form(TableForm):
     @property
     def partitions(self) -> list[str]:
         """Return the partitions whose counts every estimate meets."""
-        return list(dict.fromkeys(each.partition for each in (*self.kept_counts, *self.equal)))
+        return list(
+            dict.fromkeys([*(each.partition for each in self.kept_counts), *(each.partition for each in self.equal)])
+        )
 
     @property
     def binding(self) -> list[str]:

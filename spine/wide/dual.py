@@ -1,6 +1,6 @@
 """The least squares of one parent by the dual in its sums: semismooth Newton in a metric of theirs.
 
-    min over x:  sum over children c of  s_c [ sum over cells m_i / 2 (x_ic - y_ic)^2 + sum over sums j w_j / 2 (A_j x_c - y_jc)^2 ]
+    min over x:  sum over children s_c [ sum over cells m/2 (x_ic - y_ic)^2 + sum over sums w_j/2 (A_j x_c - y_jc)^2 ]
     subject to the transportation problems of `transport`: the parent's cells, and the children's known sums.
 
 A sum j is a coordinate of a query that several cells share. With a multiplier u for each of them,
@@ -148,7 +148,7 @@ def evaluate(
         v[k] = objective.target[k] - problems.a[k] * v[k]
     missed = project(problems, v, tolerance, point)
     for j in range(len(u)):
-        for c in range(u.shape[1]):
+        for c in range(len(objective.scale)):
             out[j, c] = -objective.y[j, c] - u[j, c] / (objective.weight[j] * objective.scale[c])
     add_sums(problems, objective, point.x, 1.0, out)
     return missed
@@ -202,13 +202,13 @@ def newton_direction(
         curvature_times(problems, objective, point, face, search, scratch, image)
         step = power / inner(search, image)
         for j in range(len(search)):
-            for c in range(search.shape[1]):
+            for c in range(len(objective.scale)):
                 direction[j, c] += step * search[j, c]
                 residual[j, c] -= step * image[j, c]
         precondition(objective, residual, better)
         following = inner(residual, better)
         for j in range(len(search)):
-            for c in range(search.shape[1]):
+            for c in range(len(objective.scale)):
                 search[j, c] = better[j, c] + following / power * search[j, c]
         power = following
     return direction
@@ -249,7 +249,7 @@ def accelerated(
         precondition(objective, gradient, better)
         uphill = 0.0
         for j in range(len(u)):
-            for c in range(u.shape[1]):
+            for c in range(len(objective.scale)):
                 better[j, c] += ahead[j, c]
                 uphill += gradient[j, c] * (better[j, c] - u[j, c])
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
@@ -258,7 +258,7 @@ def accelerated(
         if uphill < 0.0:
             t, beta = 1.0, 0.0
         for j in range(len(u)):
-            for c in range(u.shape[1]):
+            for c in range(len(objective.scale)):
                 ahead[j, c] = better[j, c] + beta * (better[j, c] - u[j, c])
                 u[j, c] = better[j, c]
     return steps, step, missed
@@ -282,7 +282,7 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
         first, length = inner(direction, gradient), 1.0
         while True:
             for j in range(len(u)):
-                for c in range(u.shape[1]):
+                for c in range(len(objective.scale)):
                     u[j, c] = origin[j, c] + length * direction[j, c]
             missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
             projections += 1
@@ -291,6 +291,6 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
                 break
             length *= max(0.1, first / (first - slope))
         step = largest_change(before, point.x)
-        if step < stop and length == 1.0:
+        if step < stop * length:
             break
     return Solution(point.x, projections, step, missed)

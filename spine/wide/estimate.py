@@ -76,6 +76,8 @@ class WideEstimation:
         open_, least = plan.open_and_least(counts)
         if parent is not None and (children == 1 or not len(parent[0])):
             return _joined(level, first, [parent] * children)
+        if not sums.any():
+            return _joined(level, first, [(np.zeros(0, np.int64), np.zeros(0, np.int64))])
         if parent is not None and self.switcher:
             parent, switched = self.switcher.divisible(parent, sums, open_)
             self.tally.switched_above += switched

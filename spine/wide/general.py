@@ -5,6 +5,8 @@ The sums are variables of their own: matrices then have an entry for each cell o
 
 from __future__ import annotations
 
+from typing import Any
+
 import clarabel
 import numpy as np
 import scipy.sparse as sp
@@ -51,7 +53,7 @@ def least_squares(problems: Problems, objective: Objective, accuracy: float = 1e
     w = np.outer(objective.weight, objective.scale).ravel()
     p = sp.diags_array(np.append(1.0 / problems.a[open_], w), format="csc")
     linear = -np.append(objective.target[open_] / problems.a[open_], w * objective.y.ravel())
-    blocks = [[sums, -sp.eye_array(m)], [known, None], [-sp.eye_array(n), sp.csr_array((n, m))]]
+    blocks: Any = [[sums, -sp.eye_array(m)], [known, None], [-sp.eye_array(n), sp.csr_array((n, m))]]
     bound = np.concatenate([np.zeros(m), right, np.zeros(n)])
     cones = [clarabel.ZeroConeT(m + len(right)), clarabel.NonnegativeConeT(n)]
     settings = clarabel.DefaultSettings()

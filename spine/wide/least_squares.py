@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -73,9 +73,10 @@ def undecided(own: Rows, whole: IntArray) -> Undecided:
     alone = rows == 1
     whole[begin[alone]] = sums[alone]
     single = ~alone & (columns == 1) & (own.counts is not None)
-    for at in np.flatnonzero(single).tolist():
-        span = slice(begin[at], begin[at] + rows[at])
-        whole[span, sums[at].argmax()] = own.counts[span] if own.counts is not None else 0
+    if own.counts is not None:
+        group = np.repeat(np.arange(len(kept)), rows)
+        of_one = np.flatnonzero(single[group])
+        whole[of_one, sums.argmax(axis=1)[group[of_one]]] = own.counts[of_one]
     left = np.flatnonzero(~alone & ~single & (columns > 0))
     of_row = np.repeat(np.arange(len(left)), rows[left])
     first_row = np.append(0, np.cumsum(rows[left]))
@@ -198,10 +199,11 @@ def to_integers(
     whole, missing = rounding.round_all(problems, x, chain, objective.up, how == "carried", lost)
     for g in np.flatnonzero(missing).tolist():
         parent, at = rounding.problem(problems, g, chain), slice(problems.first[g], problems.first[g + 1])
-        own, _ = integer_programs.rounding(ParentProblem(None, parent), x[at].reshape(parent.allowed.shape), False)  # type: ignore[arg-type]
-        if own is None:
+        alone: Any = ParentProblem(None, parent)  # type: ignore[arg-type]  # no objective is needed
+        found, _ = integer_programs.rounding(alone, x[at].reshape(parent.allowed.shape), False)
+        if found is None:
             raise EstimationError("rounding: neither the flow nor HiGHS found integers with the known sums")
-        whole[at] = own.ravel()
+        whole[at] = found.ravel()
     if not meets(problems, whole):
         raise EstimationError("rounding: the children miss a known sum")
     return whole, "highs" if missing.any() else "flow"

@@ -24,7 +24,9 @@ Numbers = NDArray[np.int32]
 class ReadAt(Protocol):
     """Noisy answers of geounits of a level at coordinates of a query, both (n,). All that estimation reads."""
 
-    def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray: ...
+    def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        """Return (n,) answers, the same at every call."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +135,7 @@ class WidePlan:
     def scale(self, level: int, first: int, last: int) -> FloatArray:
         """Return the shares of geounits of a level, next to their largest."""
         shares = self.spine.shares[level][first:last].astype(float)
-        return shares / max(shares.max(), 1.0)
+        return np.asarray(shares / max(shares.max(), 1.0))
 
 
 def _above(fine: Numbers, coarse: Numbers, width: int) -> Numbers:

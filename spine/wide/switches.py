@@ -6,7 +6,7 @@ in a part that a child has none of: a minimum-cost flow of each known sum, parts
 record of a part that its child does not have. After it, a child with fewer records of a part than it needs takes them
 from parts of the same sum that have more than they need: the fewest, for each meets one need.
 
-A switched record keeps its other coordinates, or where that cell is a zero takes the nearest one of the part in the sum.
+A switched record keeps its other coordinates, or if that cell is a zero takes the nearest of the part in the sum.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Switcher:
             supply = np.bincount(np.searchsorted(present, part[inside]), counts[inside]).astype(np.int64)
             flow = _fewest(supply, sums[children, g], closed)
             for t, c in np.argwhere(closed & (flow > 0)).tolist():
-                others = [each for each in np.flatnonzero(open_[children[c]] & self.declared).tolist()]
+                others = np.flatnonzero(open_[children[c]] & self.declared).tolist()
                 sources = cells[inside[part[inside] == present[t]]].tolist()
                 if self.switch(held, sources, others, int(flow[t, c])):
                     raise EstimationError("switches: a child has no part for the records of a known sum")

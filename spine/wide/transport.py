@@ -294,7 +294,7 @@ def project_one(
     tau: FloatArray,
 ) -> float:
     """Project v onto one problem; return the largest excess of a column."""
-    n, columns = x.shape
+    columns = len(tau)
     scratch, short, origin = np.empty((2, columns)), np.empty(columns), np.empty(columns)
     direction = np.empty(columns)
     dense = columns if columns <= DENSE else 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from wide import Tree, tree
 
+from spine.top_down.queries import exact_answers, query_group
 from spine.wide.rounding import Rounding
 
 
@@ -21,3 +22,35 @@ def test_without_noise_the_estimates_are_the_truth(made: Tree, how: Rounding) ->
         np.testing.assert_array_equal(estimate.starts, true.starts)
         np.testing.assert_array_equal(estimate.cell, true.cell)
         np.testing.assert_array_equal(estimate.count, true.count)
+
+
+@pytest.mark.parametrize("how", ["program", "carried"])
+def test_every_geounit_has_its_known_sums_no_zeros_and_the_leaves_their_counts(made: Tree, how: Rounding) -> None:
+    levels, estimation, _ = made.estimate(made.noisy(6.0), how)
+    plan, product = made.plan, made.plan.product
+    part = query_group(product, plan.declaration.form.counts[0].partition)
+    for estimate, sums, counts in zip(levels, made.sums, made.counts, strict=True):
+        size = len(estimate)
+        np.testing.assert_array_equal(exact_answers(estimate, query_group(product, plan.equal), 0, size), sums)
+        assert product.possible[estimate.cell].all()
+        own = exact_answers(estimate, part, 0, size)[:, 1:]
+        assert (own >= counts[:, 1:]).all()
+        assert not own[counts[:, 1:] == 0].any()
+    assert set(estimation.tally.solvers) <= {f"least squares: {each}" for each in ("decided", "own")} | {
+        f"rounding: {each}" for each in ("decided", "flow")
+    }
+    assert estimation.tally.switched_above > 0
+
+
+@pytest.mark.parametrize("how", ["program", "carried"])
+def test_unread_answers_and_the_order_of_parents_have_no_effect(made: Tree, how: Rounding) -> None:
+    answers = made.noisy(6.0)
+    levels, estimation, seen = made.estimate(answers, how)
+    others = {key: np.where(seen[key], own, own + 1_000) for key, own in answers.items()}
+    assert sum(own.sum() for own in seen.values()) == estimation.tally.read  # none twice
+    assert not all(own.all() for own in seen.values())
+    again, _, read = made.estimate(others, how, backwards=True)
+    for one, other in zip(levels, again, strict=True):
+        for name in ("starts", "cell", "count"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    assert all(np.array_equal(own, read[key]) for key, own in seen.items())
