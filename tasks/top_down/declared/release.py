@@ -30,6 +30,8 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.dhc_fields import has_microdata
+from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public, write_read
 from tasks.top_down.declared.public_tables import Declared
@@ -92,6 +94,8 @@ def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> 
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
     """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    if has_microdata(own.declared.declaration):
+        workers.map("release", own, write_microdata, [(staged,)])
     if own.estimator == "gls" and not is_truth(own):
         workers.map("margins", own, write_margins, [(staged,)])
     workers.map("release", own, describe, [(staged,)])

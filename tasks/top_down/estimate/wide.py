@@ -127,10 +127,12 @@ def _solved(
         found = estimation.root(first, sums, counts)
     else:
         found = estimation.children(parent, first, sums, counts)
-    if used := estimation.tally.solvers - before.solvers:
+    used = [name for name in estimation.tally.solvers - before.solvers if not name.endswith(": decided")]
+    if used:
         from spine.top_down import Solve
 
-        by = {name.split(": ")[0]: name.split(": ")[1] for name in sorted(used, key=lambda name: name.endswith("own"))}
+        first = sorted(used, key=lambda name: not name.endswith((": own", ": flow")))  # what needed more replaces them
+        by = dict(name.split(": ") for name in first)
         size, steps = (getattr(estimation.tally, name) - getattr(before, name) for name in ("entries", "projections"))
         number = -1 if parent is None else parent.first
         seconds = process_time() - start
