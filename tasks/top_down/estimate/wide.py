@@ -131,8 +131,8 @@ def _solved(
     if used:
         from spine.top_down import Solve
 
-        first = sorted(used, key=lambda name: not name.endswith((": own", ": flow")))  # what needed more replaces them
-        by = dict(name.split(": ") for name in first)
+        ordered = sorted(used, key=lambda name: not name.endswith((": own", ": flow")))  # others replace these
+        by = dict(name.split(": ") for name in ordered)
         size, steps = (getattr(estimation.tally, name) - getattr(before, name) for name in ("entries", "projections"))
         number = -1 if parent is None else parent.first
         seconds = process_time() - start
