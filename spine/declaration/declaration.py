@@ -379,6 +379,14 @@ def _wide_faults(
         yield Fault("equal", text)
     if {name for each in form.passes if each.then for name in each.levels} != {*queries} or len(form.passes) > 1:
         yield Fault("passes.levels", "next to `equal`, passes with `then` are those of all levels")
+    elif len(form.passes[0].least_squares) > 1 or len(form.passes[0].then[0].least_squares) > 1:
+        yield Fault("passes.least_squares", "next to `equal`, there is one pass before `then` and one in it")
+    if form.mechanism != "zcdp":
+        yield Fault("mechanism", "next to `equal`, passes with `then` need zcdp, whose answers have the same weights")
+    if len({frozenset(own) for own in queries.values()}) > 1 or (
+        chain and any(chain[-1] not in queries[name] for name in queries)
+    ):
+        yield Fault("queries", "next to `equal` and `then`, all levels ask the same, with the last of `round`")
     if chain:
         yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
         later = {name for each in form.passes for then in each.then for own in then.least_squares for name in own}

@@ -83,15 +83,15 @@ def metric(up: IntArray, weight: FloatArray, inverse_cell: FloatArray, dense: in
 def precondition(objective: Objective, gradient: FloatArray, out: FloatArray) -> None:
     """Write B^-1 gradient into `out`, (sums, children)."""
     dense, scale = len(objective.inverse), objective.scale
-    for j in range(dense):
-        row = out[j]
-        row[:] = 0.0
+    own = np.empty(dense)
+    for c in range(len(scale)):  # along the sums, which are more than the children
+        own[:] = 0.0
         for k in range(dense):
-            part, other = objective.inverse[j, k], gradient[k]
-            for c in range(len(scale)):
-                row[c] += part * other[c]
-        for c in range(len(scale)):
-            row[c] *= scale[c]
+            part, row = gradient[k, c] * scale[c], objective.inverse[k]
+            for j in range(dense):
+                own[j] += part * row[j]
+        for j in range(dense):
+            out[j, c] = own[j]
     for j in range(dense, len(gradient)):
         for c in range(len(scale)):
             out[j, c] = gradient[j, c] * scale[c] / objective.diagonal[j]

@@ -10,6 +10,7 @@ import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import integer_programs
+from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.solve_parent import EstimationError
 from spine.wide import general, rounding
@@ -173,7 +174,7 @@ def solve(
         return Solved(whole, 0, 0, 0, "decided", "decided")
     problems, objective, read = objective_of(pass_, own, left, whole, answers, weight)
     found, solver = minimize(problems, objective, stop), "own"
-    if not (found.step < stop and found.missed == 0.0):
+    if not (found.step < stop and found.missed <= MISSED):
         solver, x = "clarabel", general.least_squares(problems, objective)
         if x is None:
             raise EstimationError("least squares: no solver met the known sums of a parent")

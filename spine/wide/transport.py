@@ -24,7 +24,7 @@ from spine.geography import FloatArray, IntArray
 from spine.top_down.projection import ARMIJO, balance
 
 EXACT = 1e-9  # records; a column sum that is missed by less is met, next to rounding errors of large sums
-NEWTON_STEPS = 400
+NEWTON_STEPS = 150
 HALVINGS = 12
 ASCENT_EVERY = 8
 DENSE = 60  # columns; above, Newton directions come from conjugate gradients

@@ -53,6 +53,19 @@ BAD: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "two releases": ("equal", lambda raw: raw["equal"].append({"partition": "hhgq", "release": "other"})),
     "levels without the passes": ("passes.levels", lambda raw: raw["passes"][0].update(levels=["state", "county"])),
     "a chain that does not refine the release": ("passes.round", lambda raw: raw["passes"][0].update(round=["sex"])),
+    "two passes before the rounding": (
+        "passes.least_squares",
+        lambda raw: raw["passes"][0].update(least_squares=[["relgq"], ["rest"]]),
+    ),
+    "answers of unequal weights": ("mechanism", lambda raw: raw.update(mechanism="puredp")),
+    "a level that asks less": (
+        "queries",
+        lambda raw: raw["queries"].update(tract={"relgq*sex*age6*race": "1/2", "detailed": "1/2"}),
+    ),
+    "a chain whose last sums are not asked": (
+        "queries",
+        lambda raw: raw["passes"][0].update(round=["relgq*sex*age6*race", "relgq*sex*age*race"]),
+    ),
     "a query that the chain does not sum": (
         "queries.tract.age",
         lambda raw: raw["queries"].update(tract={"age": "1/2", "detailed": "1/2"}),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from wide import Tree, tree
 
+from spine.geography import IntArray
 from spine.top_down.queries import exact_answers, query_group
+from spine.wide import least_squares, rounding
+from spine.wide.dual import Objective, Solution
+from spine.wide.estimate import WideEstimation
 from spine.wide.rounding import Rounding
+from spine.wide.transport import Problems
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +61,33 @@ def test_unread_answers_and_the_order_of_parents_have_no_effect(made: Tree, how:
         for name in ("starts", "cell", "count"):
             assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
     assert all(np.array_equal(own, read[key]) for key, own in seen.items())
+
+
+def test_without_our_solvers_general_ones_are_used_and_counted(made: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = made.noisy(2.0)
+    ours, own, _ = made.estimate(answers)
+    minimize, round_all = least_squares.minimize, rounding.round_all
+
+    def stuck(problems: Problems, objective: Objective, stop: float) -> Solution:
+        return minimize(problems, objective, stop)._replace(step=1.0)
+
+    def lost(*given: Any) -> tuple[IntArray, IntArray]:
+        whole, missing = round_all(*given)
+        return whole * 0, missing + 1
+
+    monkeypatch.setattr(least_squares, "minimize", stuck)
+    monkeypatch.setattr(rounding, "round_all", lost)
+    theirs, other, _ = made.estimate(answers)
+    assert other.tally.solvers["least squares: clarabel"] == own.tally.solvers["least squares: own"] > 0
+    assert other.tally.solvers["rounding: highs"] == own.tally.solvers["rounding: flow"] > 0
+    for level, (one, same) in enumerate(zip(ours, theirs, strict=True)):
+        np.testing.assert_array_equal(one.totals(), same.totals())
+        if not level:  # ties of the least cost are broken otherwise, and below come other parents
+            assert np.abs(one.dense(made.plan.product.cells) - same.dense(made.plan.product.cells)).sum() < 30
+
+
+def test_a_state_without_records_has_none_below(made: Tree) -> None:
+    estimation = WideEstimation(made.plan, lambda *asked: pytest.fail("an answer was read"))
+    nobody = [own * 0 for own in made.sums]
+    root = estimation.root(0, nobody[0], made.counts[0] * 0)
+    assert not estimation.children(root, 0, nobody[1], made.counts[1] * 0).totals().any()
