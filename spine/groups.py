@@ -16,7 +16,7 @@ import numpy as np
 from spine.entities import Entities
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
-from spine.objective import Objective, objectives
+from spine.objective import OsedObjective, objectives
 from spine.settings import SpineSettings
 
 
@@ -32,7 +32,7 @@ def with_tract_groups(spine: Spine, families: Sequence[Entities], settings: Spin
     return _insert(spine, tract_level, group)
 
 
-def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArray]:
+def county_groups(objective: OsedObjective, settings: SpineSettings) -> list[IntArray]:
     """Return the tracts of one county as groups (arrays of positions), in the order of their first tracts."""
     tracts = objective.tracts
     cap = int(size_cap(np.array(tracts), settings.fanout_cutoff, settings.tract_group_cap_extra))
@@ -49,7 +49,7 @@ def county_groups(objective: Objective, settings: SpineSettings) -> list[IntArra
     return merge(objective, groups, cap)
 
 
-def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+def _merge_in_sweeps(objective: OsedObjective, groups: list[IntArray], cap: int) -> list[IntArray]:
     """Merge sibling pairs unless the sorted OSEDs grow, in sweeps until nothing changes, as in the paper."""
     changed = True
     while changed:
@@ -65,7 +65,7 @@ def _merge_in_sweeps(objective: Objective, groups: list[IntArray], cap: int) -> 
     return groups
 
 
-def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) -> list[IntArray]:
+def _merge_one_by_one(objective: OsedObjective, groups: list[IntArray], cap: int) -> list[IntArray]:
     """Start over after a merge; a group without a partner is final (docs/spec/spine.md#tract-groups, point 5)."""
     u = 0
     while u < len(groups):
@@ -77,7 +77,7 @@ def _merge_one_by_one(objective: Objective, groups: list[IntArray], cap: int) ->
     return groups
 
 
-def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, cap: int) -> int | None:
+def _partner(objective: OsedObjective, groups: list[IntArray], u: int, start: int, cap: int) -> int | None:
     """Return the first group from `start` on that fits under the cap with u and does not increase the sorted OSEDs."""
     sizes = np.array([len(g) for g in groups[start:]], np.int64)
     candidates = start + np.flatnonzero(sizes + len(groups[u]) <= cap)
@@ -91,12 +91,12 @@ def _partner(objective: Objective, groups: list[IntArray], u: int, start: int, c
     return None
 
 
-def _merge(objective: Objective, groups: list[IntArray], u: int, v: int) -> None:
+def _merge(objective: OsedObjective, groups: list[IntArray], u: int, v: int) -> None:
     objective.merge(u, v)
     groups[u] = np.concatenate([groups[u], groups.pop(v)])
 
 
-def _premerged(objective: Objective, cap: int) -> list[IntArray]:
+def _premerged(objective: OsedObjective, cap: int) -> list[IntArray]:
     """Return tracts with equal sets of OSEs, in chunks of the cap (docs/spec/spine.md#tract-groups, point 3)."""
     alike: dict[bytes, list[int]] = {}
     for tract, met in enumerate(objective.met):

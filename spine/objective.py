@@ -43,7 +43,7 @@ from spine.settings import SpineSettings
 Sums = tuple[IntArray, IntArray]  # c and c' of every entity, over the children of every geounit: (geounits, entities)
 
 
-class Objective:
+class OsedObjective:
     """The OSEDs of one county's entities while its tracts are being grouped.
 
     tracts: their number. met: (tracts, codes) whether a tract has blocks of an entity's code. The codes of areas
@@ -130,7 +130,7 @@ def lexicographically_no_larger(candidates: IntArray, current: IntArray) -> Bool
     return no_larger
 
 
-def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[Objective]:
+def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettings) -> Iterator[OsedObjective]:
     """Yield the objective of each county of a spine without tract groups, in order. Finish one before the next.
 
     At the root, entities of several states are measured by their blocks on this spine only.
@@ -172,7 +172,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
         at = tract[rows] - first_tract[c], column
         cx, cy = np.zeros(shape, np.int64), np.ones(shape, np.int64)
         cx[at], cy[at] = x[rows], y[rows]
-        yield Objective(cx, cy, next(met), ids, _ancestors(spine, county_level, c, above, settings))
+        yield OsedObjective(cx, cy, next(met), ids, _ancestors(spine, county_level, c, above, settings))
 
 
 def _met(tract: IntArray, code: IntArray, first_tract: IntArray) -> Iterator[BoolArray]:

@@ -17,7 +17,7 @@ from spine.hierarchy import Spine
 
 
 @dataclass(frozen=True)
-class Costs:
+class EntityCosts:
     """The cost of a family's entities in the top geounits of a forest, summed over these.
 
     inside, outside: (entities,) sums of c[k] and of c[k'] over the top geounits that the entity meets. met: (entities,)
@@ -49,16 +49,16 @@ def cheaper(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
     return np.minimum(x, y + 1), np.minimum(y, x + 1)
 
 
-def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> Costs:
+def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None = None) -> EntityCosts:
     """Return the cost of each entity at the top level of `spine`, summed over the geounits there."""
     number = len(family.codes)
     pairs = pairs or overlap(spine, family.of_block, number)
     inside, outside = costs_by_level(spine, pairs)[0]
     top = pairs[0].entity
-    return Costs(_sum(top, inside, number), _sum(top, outside, number), np.bincount(top, minlength=number))
+    return EntityCosts(_sum(top, inside, number), _sum(top, outside, number), np.bincount(top, minlength=number))
 
 
-def at_root(total: Costs, tops: int) -> IntArray:
+def at_root(total: EntityCosts, tops: int) -> IntArray:
     """Return each entity's OSED at a root above `tops` geounits (equation 22); a single top is the root itself."""
     if tops == 1:
         return total.inside

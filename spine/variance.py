@@ -168,7 +168,7 @@ def downward(spine: Spine, up: Upward, root: Root) -> tuple[FloatArray, ...]:
 
 
 @dataclass(frozen=True)
-class Sums:
+class EntityVariances:
     """A family's entities in the top geounits, summed over these, each (entities, d, d).
 
     variance: of the estimates of their counts. covariance: of these with the estimates of all top geounits.
@@ -182,7 +182,7 @@ class Sums:
         return spread(self.variance, self.covariance, root.below, root.variance)
 
 
-def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pairs]) -> Sums:
+def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pairs]) -> EntityVariances:
     """Regress each entity's count on the geounits that it meets, level by level up to the top of the forest.
 
     Given a geounit's count x, the count of an entity in it is W x up to an independent error; the weight W is (d, d).
@@ -201,7 +201,7 @@ def entity_sums(spine: Spine, up: Upward, family: Entities, pairs: Sequence[Pair
         gather = _gather(parent, np.arange(number), (groups, number))
         variance = gather(error + weighted @ weight.swapaxes(1, 2))
         covariance, weight = gather(weighted), gather(weight)
-    return Sums(variance, covariance)
+    return EntityVariances(variance, covariance)
 
 
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from tasks.records.findings import Finding, load_findings
 from tasks.records.marks import Mark, data_files, write_mark
 from tasks.releases.digests import file_digest
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.run import PublicInput, SafeTabRun, Validated
+from tasks.safetab.run import PublicInput, SafeTabRun, ValidatedSafeTab
 from tasks.safetab.validation import RunPart
 from tasks.safetab.validation import validate as validate_all
 
@@ -269,14 +269,14 @@ def validate(
     data: str,
     jurisdiction: Jurisdiction,
     others: Sequence[PublicInput] = (),
-) -> Validated | None:
+) -> ValidatedSafeTab | None:
     """Validate a run that has one part."""
     return validate_all([RunPart(run, jurisdiction, others)], workers, params, data)[jurisdiction]
 
 
 def validate_here(
     run: DetailedRun, params: Path, data: Path, jurisdiction: Jurisdiction = "us"
-) -> tuple[Validated | None, list[Finding]]:
+) -> tuple[ValidatedSafeTab | None, list[Finding]]:
     """Validate and encode; None where the input is refused. Returns the curator's report as well."""
     try:
         validated = validate(run, HERE, str(params), str(data), jurisdiction)

@@ -20,7 +20,7 @@ from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
 from tasks.safetab.households.run import HouseholdRun
-from tasks.safetab.run import Validated
+from tasks.safetab.run import ValidatedSafeTab
 
 COLUMNS = [*BLOCK, "HHRACE", *RACES, "QSPAN", "HOUSEHOLD_TYPE", "TEN"]
 TOTALS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT"]
@@ -189,7 +189,7 @@ def truth_here(folder: Path, params: Path, data: Path, jurisdiction: Jurisdictio
 
 def validate_here(
     folder: Path, inputs: HouseholdInputs, jurisdiction: Jurisdiction = "us", *, marked: bool = False, **options: Any
-) -> tuple[HouseholdRun, Validated | None, list[Finding]]:
+) -> tuple[HouseholdRun, ValidatedSafeTab | None, list[Finding]]:
     """Write and validate; None where the input is refused. Returns the curator's report as well."""
     params, data = inputs.write(folder)
     if marked:

@@ -19,7 +19,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import query_title
 
 if TYPE_CHECKING:
-    from flows.reports.losses import Groups, Scale
+    from flows.reports.losses import SafeTabQueries, Scale
 
 Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes, then by query
 BYPASSED = (
@@ -90,7 +90,7 @@ def dhc_b(source: Source = None, person: People = None, crossed: Crossed = "anyw
     _report_groups(households(source), person, crossed, shown)
 
 
-def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: Move, shown: Shown) -> None:
+def _report_groups(read: SafeTabQueries, persons: Sequence[str] | None, crossed: Move, shown: Shown) -> None:
     """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
     from flows.reports.losses import Scale
     from tasks.attribute_loss.described import descriptions

@@ -206,7 +206,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
 
 
 def _answer(shown: Progress, question: str) -> bool:
-    """Ask a question on standard error while the bars stand still; everything but yes is no."""
+    """Ask a question on standard error while the bars stand still; only yes counts."""
     shown.stop()
     err.print(f"{question} [y/N] ", end="", soft_wrap=True)
     answer = sys.stdin.readline()

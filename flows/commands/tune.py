@@ -17,7 +17,7 @@ from spine.settings import Definition, Jurisdiction
 
 if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
-    from flows.reports.tuning.queries import Design
+    from flows.reports.tuning.queries import SystemQueries
 
 COMMON = {"source", "margin", "delta", "form", "as_json"}  # options of `das tune` for any system
 Source = Annotated[
@@ -150,7 +150,7 @@ def tune(
 class OtherSystem(NamedTuple):
     """A system that is tuned by its queries. takes: its options in words; own: the options that only it has."""
 
-    design: Callable[[], Design]
+    design: Callable[[], SystemQueries]
     takes: str
     own: set[str]
 

@@ -16,7 +16,7 @@ from tasks.errors import refusing
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.bottom_up.measure import Design
+    from tasks.bottom_up.measure import BottomUpPlan
 
 
 def checked_number(text: str) -> str:
@@ -80,17 +80,17 @@ class BottomUpSettings(RunSettings):
         """Return the digest of the design. Raises Refused."""
         return self.design().digest()
 
-    def design(self) -> Design:
+    def design(self) -> BottomUpPlan:
         """Return the design of the run, from the public files. Raises Refused."""
         from privacy.noise.sampler import check_law
         from tasks.bottom_up.declared_histogram import check_marginals, read_declared_histogram
-        from tasks.bottom_up.measure import Design
+        from tasks.bottom_up.measure import BottomUpPlan
         from tasks.bottom_up.totals import read_totals
 
         declared = read_declared_histogram(Path(self.declaration))
         each = ((), *((name,) for name in declared.names))
         with refusing():
-            design = Design(
+            design = BottomUpPlan(
                 declared=declared,
                 epsilon=Fraction(self.epsilon),
                 totals=read_totals(Path(self.totals), declared) if self.totals else None,

@@ -15,7 +15,7 @@ from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.s_dhc.run import Plan
+    from tasks.s_dhc.run import SDhcPlan
 
 
 class SDhcSettings(RunSettings):
@@ -50,15 +50,15 @@ class SDhcSettings(RunSettings):
         """Return the states that the run charges."""
         return self.plan().configuration.states
 
-    def plan(self) -> Plan:
+    def plan(self) -> SDhcPlan:
         """Return the plan of the run. Raises Refused if config.json has a fault or another jurisdiction."""
         from tasks.s_dhc.configuration import read_configuration
-        from tasks.s_dhc.run import Plan
+        from tasks.s_dhc.run import SDhcPlan
 
         configuration = read_configuration(Path(self.config))
         if configuration.jurisdiction != self.jurisdiction:
             raise Refused(f"{self.config} is of {configuration.jurisdiction}, not of {self.jurisdiction}")
-        return Plan(configuration, self.estimates, self.truncated)
+        return SDhcPlan(configuration, self.estimates, self.truncated)
 
     def configuration_digest(self) -> str:
         """Return the digest of the configuration and options. Raises Refused."""

@@ -15,7 +15,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.reserve_budget import claim
-from tasks.safetab.run import SafeTabRun, Validated
+from tasks.safetab.run import SafeTabRun, ValidatedSafeTab
 from tasks.safetab.validation import RunPart, check_public, validate
 
 
@@ -57,7 +57,7 @@ def _authorize(run: Runner[Any], public: dict[str, Callable[..., Any]]) -> None:
     first.reserve_all(asks, *ready)
 
 
-def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> Validated | None:
+def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Workers) -> ValidatedSafeTab | None:
     """Validate the input of all parts in one reading; return the result for the first part."""
     first = parts[0]
     inputs = [RunPart(part.directory, part.jurisdiction, part.public_inputs) for part in parts]
@@ -65,7 +65,7 @@ def _validate(_run: SafeTabRun, parts: Sequence[SafeTabSettings], workers: Worke
 
 
 def _prepare(
-    run: Runner[Any], validated: Validated, options: dict[str, object], public: dict[str, Callable[..., Any]]
+    run: Runner[Any], validated: ValidatedSafeTab, options: dict[str, object], public: dict[str, Callable[..., Any]]
 ) -> list[Stage]:
     """Start the stages of a part between its validation and its reservation."""
     settings = run.settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privacy.bottom_up.mechanism import Errors
+from privacy.bottom_up.mechanism import ExpectedErrors
 from tasks.releases.pages.charts import BLUE, ORANGE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ PANELS = (
 )
 
 
-def draw_curve(epsilons: Sequence[Fraction], errors: Callable[[float], Errors]) -> Figure:
+def draw_curve(epsilons: Sequence[Fraction], errors: Callable[[float], ExpectedErrors]) -> Figure:
     """Draw two panels over epsilon (log): A1 and A2, floored at 0; L1 and L2 (log)."""
     from matplotlib.figure import Figure
 

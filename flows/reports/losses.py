@@ -33,11 +33,11 @@ from tasks.errors import Refused
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import MANIFEST
 from tasks.safetab.configuration import SafeTabConfiguration, parse_configuration
-from tasks.safetab.households.run import Configuration as HouseholdConfiguration
+from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.iterations import Iterations
 from tasks.safetab.levels import Level
 from tasks.safetab.parameters import read_parameter_files, stability_parts
-from tasks.safetab.persons.run import Configuration
+from tasks.safetab.persons.run import SafeTabPConfiguration
 from tasks.synth.params import HOUSEHOLDS_CONFIG
 from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
 from tasks.top_down.run_plan import SCHEMAS
@@ -97,7 +97,7 @@ def _right_answers(definition: Definition, loss: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class Groups:
+class SafeTabQueries:
     """The queries of a SafeTab: by jurisdiction and level, budgets and the most groups that a record is in.
 
     attributes: those of a record. gamma: the share of step 1; None for households. race_codes: the most of a record.
@@ -133,19 +133,19 @@ class Groups:
         return losses(level, self.gamma, attributes, record, crossed)
 
 
-def persons(path: Path | None) -> Groups:
+def persons(path: Path | None) -> SafeTabQueries:
     """Read the queries of the Detailed DHC-A from a config.json or its directory, by default the production's."""
     if path is None:
         plan = first_plan(None, None, None, None)
         groups = max(2, plan.race_codes)
         levels = {level: {"": GroupLevel(*level, budget, groups, 1)} for level, budget in plan.levels.items()}
-        return Groups(*PERSONS, plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
-    found, iterations = read_parameter_files(path, Configuration)
+        return SafeTabQueries(*PERSONS, plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
+    found, iterations = read_parameter_files(path, SafeTabPConfiguration)
     read, gamma = _levels(found, iterations, lambda level: {"": found.budget(level)}), found.stage_1_fraction
-    return Groups(*PERSONS, str(path), found.privacy_defn, read, gamma, found.max_race_codes, iterations)
+    return SafeTabQueries(*PERSONS, str(path), found.privacy_defn, read, gamma, found.max_race_codes, iterations)
 
 
-def households(path: Path | None) -> Groups:
+def households(path: Path | None) -> SafeTabQueries:
     """Read the queries of the Detailed DHC-B from a config.json or its directory, by default the production's."""
     found, iterations = read_households(path)
 
@@ -153,7 +153,7 @@ def households(path: Path | None) -> Groups:
         return {table.name: found.table_budget(table.key, level) for table in found.tables(level)}
 
     levels, source = _levels(found, iterations, budgets), str(path or PRODUCTION)
-    return Groups(*HOUSEHOLDS, source, found.privacy_defn, levels, None, found.max_race_codes, iterations)
+    return SafeTabQueries(*HOUSEHOLDS, source, found.privacy_defn, levels, None, found.max_race_codes, iterations)
 
 
 def _levels(
@@ -172,22 +172,22 @@ def _levels(
     }
 
 
-def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterations | None]:
+def read_households(source: Path | None) -> tuple[SafeTabHConfiguration, Iterations | None]:
     """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; by default the production's."""
     if source is None:
         runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": list(STATES_US)}
         text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
-        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", HouseholdConfiguration)
+        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", SafeTabHConfiguration)
         if found is None:
             raise Refused(faults[0].rule)
         return found, None
     if source.name == MANIFEST or (source / MANIFEST).exists():
         raise Refused(f"{source} is a release: give its configuration, which has budgets and thresholds")
-    return read_parameter_files(source, HouseholdConfiguration)
+    return read_parameter_files(source, SafeTabHConfiguration)
 
 
 @dataclass(frozen=True)
-class MeasuredTable:
+class TopDownQueries:
     """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query.
 
     bypassed: whether the spine may be bypassed (paper, section 5). root: whether the top is one geounit of several
@@ -244,12 +244,14 @@ class MeasuredTable:
         return best[0]
 
 
-def histograms(path: Path | None) -> list[MeasuredTable]:
+def histograms(path: Path | None) -> list[TopDownQueries]:
     """Read the queries of a declaration, by default those of the redistricting data's production, US."""
     if path is None:
         source = "production of the redistricting data, US"
         return [
-            MeasuredTable(f"TopDown, {name}", source, product, allocation(product.name, "us"), bypassed=True, root=True)
+            TopDownQueries(
+                f"TopDown, {name}", source, product, allocation(product.name, "us"), bypassed=True, root=True
+            )
             for name, product in SCHEMAS.items()
         ]
     found, faults = read_declaration(read_raw(find_declaration(str(path))))
@@ -257,4 +259,4 @@ def histograms(path: Path | None) -> list[MeasuredTable]:
         raise Refused(f"{path}: {faults[0].key}: {faults[0].text}")
     # A declared root may have one child, which only the table of leaves shows; it is not read here.
     title, bypassed = f"TopDown, {found.form.name}", found.form.bypass
-    return [MeasuredTable(title, str(path), found.product, found.allocation, bypassed, root=False)]
+    return [TopDownQueries(title, str(path), found.product, found.allocation, bypassed, root=False)]

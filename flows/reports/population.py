@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from tasks.synth.synthesize import Made
+    from tasks.synth.synthesize import MadePopulation
 
 NEXT = {  # the next command for the data of each system
     "detailed-dhca": "das validate {0} {1}",
@@ -20,7 +20,7 @@ NEXT = {  # the next command for the data of each system
 }
 
 
-def summary(made: Made) -> Table:
+def summary(made: MadePopulation) -> Table:
     """Return the contents of the population, and the commands to continue with."""
     table = Table.grid(padding=(0, 2))
     many = len(made.states) > 6
@@ -37,7 +37,7 @@ def summary(made: Made) -> Table:
     return table
 
 
-def plausibility(made: Made) -> Table:
+def plausibility(made: MadePopulation) -> Table:
     """Return the plausibility of the population as a table."""
     from tasks.synth.report import FIGURES
 
@@ -49,7 +49,7 @@ def plausibility(made: Made) -> Table:
     return table
 
 
-def warnings(made: Made) -> Iterator[tuple[str, str]]:
+def warnings(made: MadePopulation) -> Iterator[tuple[str, str]]:
     """Yield warnings: about blocks that were repaired, and groups without a published count."""
     for rule, blocks in ((made.mark.population or {}).get("repaired") or {}).items():
         yield "repaired:", f"{rule}: {blocks:,}"

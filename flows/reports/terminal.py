@@ -95,7 +95,7 @@ def _plain(value: Any) -> Any:
 
 
 class Format(StrEnum):
-    """How a table is printed."""
+    """The layout of a printed table."""
 
     table = "table"
     csv = "csv"

@@ -1,1 +1,1 @@
-"""What a run spends and what has been charged: stability, composition, conversions, the ledger."""
+"""The spend of a run and the charges of accounts: stability, composition, conversions, the ledger."""

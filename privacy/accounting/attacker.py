@@ -1,4 +1,4 @@
-"""What a spend means for an attacker who knows everything but one record: bounds on a test, and on a belief.
+"""Bounds on the test and the belief of an attacker who knows everything but one record.
 
 The attacker sees the release and decides between two databases that differ as a neighbour relation says. The bounds
 hold for every mechanism of that rho or epsilon, whatever the attacker computes. Gaussian noise alone is guessed less

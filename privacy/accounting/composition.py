@@ -191,7 +191,7 @@ def _per_100(share: float) -> str:
 
 @dataclass(frozen=True)
 class Spend:
-    """What a run spends, and for whom.
+    """The spend of a run, for each neighbour relation.
 
     unit: the unit of privacy; only accounts with this unit may be charged. charged: the rho or epsilon that the ledger
     charges. relations: all that the run claims; whatever shows a spend shows exactly these. The first covered relation

@@ -1,4 +1,4 @@
-"""What accounts of persons and of households lose together, by change (docs/privacy.md#two-units)."""
+"""The joint loss of accounts of persons and of households, by change (docs/privacy.md#two-units)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privacy.noise.laws import Definition
 
 @dataclass(frozen=True)
 class Charged:
-    """What a run was charged, in its own definition: an account in rho may have runs in epsilon.
+    """The charge of a run, in its own definition: an account in rho may have runs in epsilon.
 
     amount: it bounds a record added or removed, and twice it bounds one replaced; None if the run's relations do not
     bound these.

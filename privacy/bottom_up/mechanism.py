@@ -74,7 +74,7 @@ def sampled_epsilon(epsilon: float, share: float) -> float:
     return log1p(share * expm1(epsilon)) if epsilon < LARGEST else epsilon + log(share)
 
 
-class Errors(NamedTuple):
+class ExpectedErrors(NamedTuple):
     """Mean absolute error, mean squared error, and the accuracies A1 and A2."""
 
     l1: float
@@ -83,7 +83,7 @@ class Errors(NamedTuple):
     a2: float
 
 
-def expected(truth: Sequence[int], e: float) -> Errors:
+def expected(truth: Sequence[int], e: float) -> ExpectedErrors:
     """Return the expected errors of n counts at e = epsilon / sensitivity, without calibration and clipping.
 
     E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2, with a = exp(-e), E|N| = 2a/(1-a^2), Var N = 2a/(1-a)^2.
@@ -94,4 +94,4 @@ def expected(truth: Sequence[int], e: float) -> Errors:
     a, p, n = exp(-e), -expm1(-e), len(truth)  # 1 - exp(-e) would lose digits for small e
     absolute, squared = 2 * a / (p * (1 + a)), 2 * a / p**2
     squares = sum(count**2 for count in truth)
-    return Errors(absolute, squared, 1 - n * absolute / sum(truth), 1 - n * squared / squares)
+    return ExpectedErrors(absolute, squared, 1 - n * absolute / sum(truth), 1 - n * squared / squares)

@@ -50,7 +50,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Estimator:
-    """How the groups of one detail are estimated. The detail is the event low <= T < high.
+    """The estimator of the groups of one detail. The detail is the event low <= T < high.
 
     answers: the laws of both answers. low, high: the thresholds of the detail, or None. weight: w; 0 if the estimate is
     the count. margin, variance: the 95% margin and the variance of the error, away from thresholds. pooling: in units

@@ -73,13 +73,13 @@ def estimate(tables: Mapping[str, LinkedTable], codes: int) -> dict[str, Estimat
 
     Every table must have answers about states, by code if it has codes.
     """
-    group = _Group(tables, codes)
+    group = _LinkedSystem(tables, codes)
     states, nation = group.solve()
     whole = group.rounded(states, nation)
     return {name: Estimate(whole[name], group.covariances(name)) for name in tables}
 
 
-class _Group:
+class _LinkedSystem:
     """The linear system of linked tables, over the unknown counts of one region: the cells of all tables."""
 
     def __init__(self, tables: Mapping[str, LinkedTable], codes: int) -> None:

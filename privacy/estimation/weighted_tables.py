@@ -34,14 +34,14 @@ def least_variance(variances: Iterable[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Information:
+class TableInformation:
     """The information of measurements about tables' cells, and its vectors: groups x cells x cells, groups x cells."""
 
     weight: Numbers
     vector: Numbers
 
     @classmethod
-    def none(cls, groups: int, cells: int) -> Information:
+    def none(cls, groups: int, cells: int) -> TableInformation:
         """Return the information of no measurement: zeros."""
         return cls(np.zeros((groups, cells, cells)), np.zeros((groups, cells)))
 

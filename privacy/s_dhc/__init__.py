@@ -1,1 +1,1 @@
-"""How much the queries of the Supplemental DHC can change, and what a run that answers them spends."""
+"""The stability of the queries of the Supplemental DHC, and the spend of a run that answers them."""

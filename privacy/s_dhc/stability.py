@@ -34,7 +34,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Change:
+class NeighbourRelation:
     """A neighbour relation: how two databases differ, in words, and the distance of a query's answers.
 
     persons: the distance of a query of persons, by its tau. units: that of a query of units.
@@ -50,31 +50,31 @@ class Change:
         return self.units if tau is None else self.persons(tau)
 
 
-HOUSEHOLD = Change(
+HOUSEHOLD = NeighbourRelation(
     "household",
     "a household comes or goes whole: one housing unit becomes occupied or empty",
     lambda tau: Distance(tau**2, tau),
     Distance(1, 1),
 )
-ONE_UNIT = Change(
+ONE_UNIT = NeighbourRelation(
     "one_unit",
     "one housing unit is rewritten at will, persons and recodes; so a person comes or goes, with all that follows",
     lambda tau: Distance(2 * tau**2, 2 * tau),
     Distance(2, 2),
 )
-TWO_UNITS = Change(
+TWO_UNITS = NeighbourRelation(
     "two_units",
     "two housing units are rewritten at will; so a person moves, or is replaced by another anywhere",
     lambda tau: Distance(8 * tau**2, 4 * tau),
     Distance(8, 4),
 )
-CODED_VALID = Change(
+CODED_VALID = NeighbourRelation(
     "coded_valid",
     "one unit's row is edited and one person's row more or less is in any unit, all other rows as they are",
     lambda tau: Distance(2 * (tau + 1) ** 2, 2 * tau + 2),
     Distance(2, 2),
 )
-CODED = Change(
+CODED = NeighbourRelation(
     "coded",
     "as coded in the program of 2020: one person's row more or less and two rows of units, which may vanish alone",
     lambda tau: Distance((2 * tau + 1) ** 2 + 1, 2 * tau + 2),
@@ -108,7 +108,7 @@ class Query:
         """Return the law of its noise: sigma^2 = S^2 / (2 rho), or scale = S / epsilon."""
         return law(definition, self.budget, self.scale(definition, stability))
 
-    def loss(self, change: Change, definition: Definition, stability: Stability) -> Fraction:
+    def loss(self, change: NeighbourRelation, definition: Definition, stability: Stability) -> Fraction:
         """Return the rho or epsilon of this query for two databases that differ by a change."""
         return self.budget * change.distance(self.tau).under(definition) / self.scale(definition, stability)
 

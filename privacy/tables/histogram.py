@@ -1,4 +1,4 @@
-"""What a record may be: the axes of a table, groups of their coordinates, and the cells that no record can be in.
+"""The histogram of a table: its axes, groups of their coordinates, and the cells that no record can be in.
 
 A histogram's cells are numbered in C order of its axes. A count is a condition: the coordinates of each axis that it
 counts. Arrays, the words of pages and the names in tables follow from axes and conditions; no code elsewhere depends on

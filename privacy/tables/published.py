@@ -1,4 +1,4 @@
-"""What a release publishes of measured cells: tables whose rows sum cells, for every key of a domain.
+"""The published form of measured cells: tables whose rows sum cells, for every key of a domain.
 
 A query measures cells for each key (a region, a population group, a geounit), each with an independent draw of one law.
 A row of a published table sums some of these cells, so its noise is the sum of as many draws, and its margin of error
@@ -24,7 +24,7 @@ MARGIN_ALPHA = Fraction(1, 20)  # published margins of error are at 95%
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """A row that a table has for each of its keys.
 
     codes: its values in the table's columns of rows. words: what it counts. cells: the positions of the measured cells
@@ -50,7 +50,7 @@ class Published:
     measured: str
     unit: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
     by: str = ""
 
     @cached_property

@@ -15,7 +15,7 @@ import numpy as np
 
 from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
-from spine.declaration.form import OF_BOTTOM_UP, Fault, Form, Level, PassForm, read_form, record_faults
+from spine.declaration.form import OF_BOTTOM_UP, DeclaredLevel, Fault, Form, PassForm, read_form, record_faults
 from spine.declaration.product import COLUMNS, read_product
 from spine.settings import Definition
 from spine.top_down.histogram import Product
@@ -40,7 +40,7 @@ class Declaration:
     passes: Passes
 
     @property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> tuple[DeclaredLevel, ...]:
         """Return the levels, top first."""
         return self.form.levels
 
@@ -171,7 +171,7 @@ def _partitions(form: Form) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
-    """Yield the partitions by what is not there, or by an axis twice."""
+    """Yield a fault for each partition with an unknown axis or recode, or with an axis twice."""
     for key, name in _partitions(form):
         try:
             product.asked(name)

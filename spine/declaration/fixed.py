@@ -1,4 +1,4 @@
-"""Which numbers of records the declared figures fix, all counts and totals together (docs/declarations.md).
+"""Find the numbers of records that the declared figures fix, all counts and totals together (docs/declarations.md).
 
 In a leaf the sets of cells that have a fewest or a most nest, and so do the leaf itself and the groups of leaves that
 have a total. So they are a tree, in which a node has the records of its children and of the cells that none of them

@@ -25,7 +25,7 @@ NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 LITERAL = "is:"  # before a value that looks like a range
 OF_BOTTOM_UP = ("states", "not_places", "weight")  # keys that das tda refuses
 MOST_VALUES = 1 << 20  # of an axis
-TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
+TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value at a fault's location; it is not a key of the file
 
 
 NAME, SMALL, RECORDS = r"^[A-Za-z][A-Za-z0-9_]{0,63}$", r"^[a-z0-9][a-z0-9-]{0,39}$", r"^[a-z][a-z -]{0,39}$"
@@ -37,7 +37,7 @@ PATTERNS = {  # in words
 
 
 class Fault(NamedTuple):
-    """What is wrong with a declaration: the key of its file, such as `axes.sex.values`, and a sentence."""
+    """A fault of a declaration: the key of its file, such as `axes.sex.values`, and a sentence."""
 
     key: str
     text: str
@@ -47,7 +47,9 @@ def _exact(value: object) -> Fraction:
     if isinstance(value, str | int) and not isinstance(value, bool):
         with suppress(ValueError):
             return exact_number(str(value))
-    raise ValueError(f'{str(value)[:40]!r} is no exact number: write a whole number, or text such as "1/10" or "0.1"')
+    raise ValueError(
+        f'{str(value)[:40]!r} is not an exact number: write a whole number, or text such as "1/10" or "0.1"'
+    )
 
 
 def _bare(partition: str) -> str:
@@ -67,18 +69,18 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
 
 
-class _Part(BaseModel):
+class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-class Leaves(_Part):
+class Leaves(_Section):
     """The table of leaves: one row a leaf, every leaf that may hold a record. key: its columns that name a leaf."""
 
     file: str
     key: Texts = Field(min_length=1)
 
 
-class Made(_Part):
+class MadeLevel(_Section):
     """A level that is made rather than read: runs of leaves, of bounded size, that agree in the columns `apart`.
 
     within: the level above it. cap: children of a group, floor(sqrt(n)) + 13 in a geounit of n leaves, as the
@@ -90,7 +92,7 @@ class Made(_Part):
     cap: Literal["sqrt+12"] = "sqrt+12"
 
 
-class Level(_Part):
+class DeclaredLevel(_Section):
     """A level: a geounit is the leaves that agree in `columns` and in those of the levels above.
 
     names: the column of the leaves with the geounits' names.
@@ -100,16 +102,16 @@ class Level(_Part):
     columns: Texts = ()
     names: str | None = None
     share: Exact | None = None
-    made: Made | None = None
+    made: MadeLevel | None = None
 
 
-class RecordsFile(_Part):
+class RecordsFile(_Section):
     """The columns of a record that name its leaf, one for each of the leaves' key; by default they have its names."""
 
     key: Texts
 
 
-class AxisForm(_Part):
+class AxisForm(_Section):
     """An axis: the column of records that it is read from, and the values of its cells.
 
     A text of `values` is one value, or a range `0-115` of one cell a value; a list in it is one cell of all its values.
@@ -121,7 +123,7 @@ class AxisForm(_Part):
     words: str = ""
 
 
-class RecodeForm(_Part):
+class RecodeForm(_Section):
     """Groups of an axis's cells: by their values, by a width, or by the first value of each."""
 
     axis: str
@@ -131,20 +133,20 @@ class RecodeForm(_Part):
     labels: Texts = ()
 
 
-class Zero(_Part):
+class Zero(_Section):
     """Cells that no record can be in: those that meet all conditions, by axis or recode; `not:` negates one."""
 
     where: dict[str, Texts] = Field(min_length=1)
 
 
-class TotalForm(_Part):
+class TotalForm(_Section):
     """Declared totals of the geounits of a level, or of groups of leaves that agree in columns."""
 
     of: Texts = Field(min_length=1)
     file: str
 
 
-class CountForm(_Part):
+class CountForm(_Section):
     """Declared counts of the parts of a partition, by leaf: no record is where the count is 0.
 
     columns: of the leaves, in the partition's order; "" where nothing is declared of a part. least, most: records for
@@ -164,7 +166,7 @@ class CountForm(_Part):
         return self.partition == "total" and self.least == self.most == (1,)
 
 
-class EqualForm(_Part):
+class EqualForm(_Section):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
 
     table: its name in the release's description, where several tables have such counts. columns: by recode, the
@@ -178,14 +180,14 @@ class EqualForm(_Part):
     columns: dict[str, str] = {}
 
 
-class ThenForm(_Part):
+class ThenForm(_Section):
     """The passes after a rounding: what the chain before rounded is kept exactly; `round` refines it."""
 
     least_squares: tuple[Texts, ...] = (("rest",),)
     round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
 
 
-class PassForm(_Part):
+class PassForm(_Section):
     """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells.
 
     rounding: of a wide table, as the programs do, or carried: what a sum has lost in rounding is made up for later.
@@ -200,7 +202,7 @@ class PassForm(_Part):
     rounding: Literal["program", "carried"] = "program"
 
 
-class Weight(_Part):
+class Weight(_Section):
     """Weighted records: no weight is above `most`; weights are counted in steps of `grid`."""
 
     column: str
@@ -208,8 +210,8 @@ class Weight(_Part):
     grid: Annotated[Exact, Field(gt=0)] = Fraction(1)
 
 
-class TableForm(_Part):
-    """What a record may be: the keys of a declaration that das bottom-up reads (docs/declarations.md).
+class TableForm(_Section):
+    """The histogram of a declaration: the keys of a declaration that das bottom-up reads (docs/declarations.md).
 
     states: two-digit FIPS codes of all states that the table covers, which are charged; by default every state is.
     not_places: axes, levels and recodes whose values look like codes of places and are not. das tda reads neither, nor
@@ -220,7 +222,7 @@ class TableForm(_Part):
     unit: Literal["person", "household"] | None = None
     delimiter: Literal[",", "|", ";", "\t"] = ","
     leaves: Leaves | None = None
-    levels: tuple[Level, ...] = ()
+    levels: tuple[DeclaredLevel, ...] = ()
     records_file: RecordsFile | None = None
     axes: dict[Name, AxisForm] = Field(min_length=1)
     recodes: dict[Name, RecodeForm] = {}
@@ -249,7 +251,7 @@ class Form(TableForm):
     mechanism: Definition = "zcdp"
     budget: Exact
     leaves: Leaves
-    levels: tuple[Level, ...] = Field(min_length=2)
+    levels: tuple[DeclaredLevel, ...] = Field(min_length=2)
     bypass: bool = True
     queries: dict[str, Exact | dict[str, Exact]]
     totals: tuple[TotalForm, ...] = ()
@@ -321,7 +323,7 @@ def read_form(raw: Mapping[str, Any], kind: type[F]) -> tuple[F | None, list[Fau
 
 
 def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
-    parts: list[type[_Part]] = [*_Part.__subclasses__(), Form]
+    parts: list[type[_Section]] = [*_Section.__subclasses__(), Form]
     known = {field.alias or name for part in parts for name, field in part.model_fields.items()}
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from spine.bypass import bypass
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import Fault, Form, Level, code_faults
+from spine.declaration.form import DeclaredLevel, Fault, Form, code_faults
 from spine.geography import BoolArray, IntArray
 from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine, changes
@@ -131,7 +131,7 @@ def _digits(texts: Sequence[Any]) -> bool:
     return all(text.isascii() and text.isdigit() for text in texts)
 
 
-def _starts(levels: Sequence[Level], rank: Mapping[str, IntArray], classes: list[IntArray]) -> list[IntArray]:
+def _starts(levels: Sequence[DeclaredLevel], rank: Mapping[str, IntArray], classes: list[IntArray]) -> list[IntArray]:
     """Return where the geounits of each level begin; rank: (leaves,) of each column, in spine order."""
     leaves = len(next(iter(rank.values())))
     begins: BoolArray = np.zeros(leaves, bool)
@@ -150,7 +150,9 @@ def _starts(levels: Sequence[Level], rank: Mapping[str, IntArray], classes: list
     return starts
 
 
-def _upside_down(levels: Sequence[Level], starts: Sequence[IntArray], columns: Mapping[str, Text]) -> list[Fault]:
+def _upside_down(
+    levels: Sequence[DeclaredLevel], starts: Sequence[IntArray], columns: Mapping[str, Text]
+) -> list[Fault]:
     """Find levels that are listed from the leaves up: the first that divides is the leaves, whose last codes repeat."""
     first = next((at for at, each in enumerate(starts) if len(each) > 1), len(levels) - 1)
     codes = np.array([columns[name] for name in levels[-1].columns])

@@ -152,7 +152,7 @@ def _names(form: TableForm) -> Iterator[Fault]:
             f"the column {doubles[0]} is in two levels, or a column of releases or of totals: name it otherwise",
         )
     if wrong := [name for name in folded if not is_writable(name) or len(name) > LONGEST_NAME]:
-        yield Fault("levels.columns", f"{wrong[0]!r:.50} is no name of a column")
+        yield Fault("levels.columns", f"{wrong[0]!r:.50} is not a column name")
     taken = {*folded, *COLUMNS, *(level.name.casefold() for level in form.levels)}
     if (double := next((name for name in form.axes if name.casefold() in taken), None)) is not None:
         yield Fault(f"axes.{double}", f"{double} is a level, or a column of one or of releases: choose another name")

@@ -13,7 +13,7 @@ from spine.forecast.block_division import BlockDivision, BlockErrors
 from spine.forecast.counts import group_counts, predicted
 from spine.forecast.division import Division, Local
 from spine.forecast.precision import Precision, Weights, precision
-from spine.forecast.tree import Errors, Tree
+from spine.forecast.tree import Errors, ErrorTree
 from spine.forecast.units import block_units, divide_units
 from spine.geography import FloatArray, IntArray
 from spine.hierarchy import Spine
@@ -25,7 +25,7 @@ Budgets = Sequence[FloatArray]  # by level of the spine, (geounits,) the budget 
 
 
 @dataclass(frozen=True)
-class Family:
+class AreaFamily:
     """A family of areas.
 
     of_block: (blocks,) the area of each row of the geography; -1 outside. number: how many areas there are.
@@ -42,7 +42,7 @@ class Family:
 
 @dataclass(frozen=True)
 class StandIn:
-    """What takes the records' place, in spine order, and the spine that is measured.
+    """A stand-in for the records, in spine order, and the spine that is measured.
 
     spine: a forest of the parts of states, below the nation. pattern: for each of its levels (geounits, levels) how
     much of each level's budget a geounit has: bypassed geounits hand theirs on. blocks: histograms of the blocks.
@@ -55,7 +55,7 @@ class StandIn:
     blocks: Histograms
     quarters: IntArray
     state: IntArray
-    families: Sequence[Family] = ()
+    families: Sequence[AreaFamily] = ()
 
     def budgets(self, weights: Weights) -> Budgets:
         """Return the budget of every geounit."""
@@ -108,13 +108,13 @@ class Forecast:
             found[family.name] = Errors(errors.variance[:-1], errors.bias[:-1])
         return found
 
-    def _tree(self, weights: Weights, *, with_below: bool) -> Tree:
+    def _tree(self, weights: Weights, *, with_below: bool) -> ErrorTree:
         spine, definition = self.stand_in.spine, self.stand_in.definition
         answers = [
             precision(weights[name], budgets, definition)
             for name, budgets in zip(spine.levels, self.stand_in.budgets(weights), strict=True)
         ]
-        return Tree(
+        return ErrorTree(
             spine,
             [errors(own) for errors, own in zip(self._local, answers[:-1], strict=True)],
             self._blocks(answers[-1]),

@@ -1,4 +1,4 @@
-"""What a budget buys: the precision, 1 / variance, of the three kinds of answers that shape a level's errors."""
+"""The precision that a budget buys, 1 / variance, of the three kinds of answers that shape a level's errors."""
 
 from __future__ import annotations
 

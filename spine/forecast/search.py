@@ -29,7 +29,7 @@ FRONT = 9  # points between two aims
 
 @dataclass(frozen=True)
 class Aims:
-    """What shares are chosen for.
+    """The goal of a search for shares.
 
     rows: the weight of each row's error. limits: of some rows, the largest ratio of its error to that at the start.
     """
@@ -116,7 +116,7 @@ def front(
 
 
 def least_factor(holds: Callable[[float], bool]) -> float | None:
-    """Return the least factor of the budget at which a target holds; None where none of FACTORS does."""
+    """Return the least factor of the budget at which a target holds, or None."""
     low, high = FACTORS
     if not holds(high):
         return None

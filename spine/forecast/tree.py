@@ -1,4 +1,4 @@
-"""How errors pass down the spine, and add up in areas off it.
+"""Pass errors down the spine, and add them up in areas off it.
 
 A child takes over the part V / S of its parent's error: its own variance over that of it and its siblings. Under the
 program's estimator the own variance is what its own answers leave; under generalized least squares the answers below it
@@ -42,7 +42,7 @@ class Errors:
         return found
 
 
-class Tree:
+class ErrorTree:
     """The errors of every geounit of a forest whose topmost geounits are the parts of states with declared totals.
 
     local: of each level above the blocks, top first. blocks: of the blocks. persons: (levels) the stand-in's totals.

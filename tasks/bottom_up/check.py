@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.bottom_up.measure import Design, read_design
+from tasks.bottom_up.measure import BottomUpPlan, read_design
 from tasks.bottom_up.release import designed, marginal, table_rows, tables_of
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.published import check_rows
@@ -40,7 +40,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         yield check_rows(f"margins of error and sums of {table}", rows, made, clipped=design.clip, step=step)
 
 
-def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _read(release: Path, design: BottomUpPlan) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the count of each cell of the histogram, in steps, and which cells the release has."""
     histogram = design.declared.histogram
     table = pd.read_parquet(path_in(release, "parquet/histogram.parquet"))
@@ -56,7 +56,7 @@ def _read(release: Path, design: Design) -> tuple[NDArray[np.int64], NDArray[np.
     return count, reported
 
 
-def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
+def _cases(design: BottomUpPlan, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
     """Return what was done with each group of totals; a group without cells in the release is inconsistent."""
     if design.totals is None:
         return []
@@ -70,7 +70,7 @@ def _cases(design: Design, reported: NDArray[np.bool_]) -> list[dict[str, str]]:
     return [{**label(number), "case": case(number)} for number in np.unique(group[group >= 0]).tolist()]
 
 
-def _check_cells(design: Design, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
+def _check_cells(design: BottomUpPlan, count: NDArray[np.int64], reported: NDArray[np.bool_]) -> Check:
     """Check that every possible cell of a reported group exists, and that calibrated groups sum to their totals."""
     histogram, faults = design.declared.histogram, []
     expected = histogram.possible.copy()

@@ -34,7 +34,7 @@ QUERY = "bottom-up/histogram"
 
 
 @dataclass(frozen=True)
-class Design:
+class BottomUpPlan:
     """The choices of a run, all public."""
 
     declared: DeclaredHistogram
@@ -91,14 +91,14 @@ class Design:
         return sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
 
 
-def read_design(stated: Mapping[str, Any]) -> Design:
+def read_design(stated: Mapping[str, Any]) -> BottomUpPlan:
     """Return the design in a manifest. Raises ValueError, TypeError or LookupError if it has no valid one."""
     declared = checked_histogram(stated["declaration"], stated["leaves"])
     totals, method = stated["totals"], {each: each for each in get_args(Method)}[stated["calibration"]]
     published = totals and {int(group): int(total) for group, total in totals["published"]}
     marginals = tuple(tuple(map(str, names)) for names in stated["marginals"])
     check_marginals(declared, marginals)
-    design = Design(
+    design = BottomUpPlan(
         declared,
         parse_exact(stated["epsilon"]),
         totals and PublishedTotals(declared.histogram.groups(totals["by"]).names, published),
@@ -113,7 +113,7 @@ def read_design(stated: Mapping[str, Any]) -> Design:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell except structural zeros, including empty cells."""
-    design = load_object(run / CHOICES, Design)
+    design = load_object(run / CHOICES, BottomUpPlan)
     workers.map("measure", run, measure_piece, [(number,) for number in range(design.pieces)])
 
 
@@ -122,7 +122,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
     folder = run / f"noisy/{number:05d}"
     if folder.exists():
         return
-    design = load_object(run / CHOICES, Design)
+    design = load_object(run / CHOICES, BottomUpPlan)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, design.declared.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
@@ -138,7 +138,7 @@ def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     return counts
 
 
-def _noise(run: RunDirectory, design: Design, start: int, stop: int) -> NDArray[np.int64]:
+def _noise(run: RunDirectory, design: BottomUpPlan, start: int, stop: int) -> NDArray[np.int64]:
     return read_secret(run).noise(design.mechanism.law, QUERY).draw_run(start, stop)
 
 
@@ -148,7 +148,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    design = load_object(run / CHOICES, Design)
+    design = load_object(run / CHOICES, BottomUpPlan)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(design.pieces)])
     reported = design.declared.histogram.are_possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []

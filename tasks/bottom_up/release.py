@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.tables.published import margins_of
-from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
+from tasks.bottom_up.measure import CASES, CHOICES, FINAL, BottomUpPlan
 from tasks.bottom_up.release_tables import description, table_name
 from tasks.geography.public_regions import write_regions
 from tasks.lifecycle.commit import made_by
@@ -46,7 +46,7 @@ STATEMENTS_BOTTOM_UP = {
 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
-    design = load_object(run / CHOICES, Design)
+    design = load_object(run / CHOICES, BottomUpPlan)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     for table, names in tables_of(design).items():
         _write(out, table, design, names, count, reported)
@@ -70,13 +70,18 @@ def _published(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield f"{dropped:,} groups whose published total does not agree are left out of every table."
 
 
-def tables_of(design: Design) -> dict[str, tuple[str, ...]]:
+def tables_of(design: BottomUpPlan) -> dict[str, tuple[str, ...]]:
     """Return the axes, levels and recodes of every table of a release, by table name."""
     return {"histogram": design.declared.histogram.names} | {table_name(names): names for names in design.marginals}
 
 
 def _write(
-    out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+    out: Path,
+    table: str,
+    design: BottomUpPlan,
+    names: Sequence[str],
+    count: NDArray[np.int64],
+    reported: NDArray[np.bool_],
 ) -> None:
     rows, draws, counts = marginal(design, names, count, reported)
 
@@ -88,7 +93,7 @@ def _write(
 
 
 def marginal(
-    design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+    design: BottomUpPlan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], ...]:
     """Return the groups by these axes, levels and recodes with a cell in the release, their numbers of cells, and sums.
 
@@ -101,7 +106,7 @@ def marginal(
 
 
 def table_rows(
-    design: Design,
+    design: BottomUpPlan,
     names: Sequence[str],
     rows: NDArray[np.int64],
     draws: NDArray[np.int64],
@@ -118,14 +123,14 @@ def table_rows(
     return pa.table({**columns, "COUNT": _in_units(design, counts), "MOE": _in_units(design, margins)})
 
 
-def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
+def _in_units(design: BottomUpPlan, steps: NDArray[np.int64]) -> NDArray[Any]:
     grid = design.declared.grid
     if grid.denominator == 1:
         return steps * int(grid)
     return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
 
 
-def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
+def _manifest(run: RunDirectory, design: BottomUpPlan) -> dict[str, Any]:
     tabulated = load_object(run / VALIDATED, Input)
     return {
         "release": TITLE,
@@ -136,7 +141,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
     }
 
 
-def designed(design: Design, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def designed(design: BottomUpPlan, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Return the statements that follow from a design. cases: what was done with each group of totals."""
     mechanism, declared = design.mechanism, design.declared
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip

@@ -35,7 +35,7 @@ NO_WEIGHT = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(RecordFile):
+class DeclaredTable(RecordFile):
     """The table of a run and what it is checked against; public."""
 
     declared: DeclaredHistogram
@@ -50,7 +50,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, declared: Declared
     table cannot be read or changes meanwhile. The findings are in the run's findings.json, never in the message.
     """
     if (run / VALIDATED).exists():
-        source, tabulated = load_object(run / SOURCE, Source), load_object(run / VALIDATED, Input)
+        source, tabulated = load_object(run / SOURCE, DeclaredTable), load_object(run / VALIDATED, Input)
         now = open_source(table, declared) if exists(table) else replace(source, path=table, declared=declared)
         if source != now:
             raise Refused(f"run {run.id} began with another table or declaration; {PUT_BACK}")
@@ -64,7 +64,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, declared: Declared
     return tabulated
 
 
-def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
+def _tabulate(run: RunDirectory, workers: Workers, source: DeclaredTable) -> Input:
     save_object(run / SOURCE, source)
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(source.chunks)])
     read = join_reports(run, workers, source, run / COUNTS, may_be_empty=True)
@@ -75,7 +75,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Input:
     return Input(sha256(f"table {read.digest}\n".encode()).hexdigest(), (read.digest,), mark)
 
 
-def open_source(table: str, declared: DeclaredHistogram) -> Source:
+def open_source(table: str, declared: DeclaredHistogram) -> DeclaredTable:
     """Return the table of a run, by its header. Raises Refused if it cannot be read or lacks a declared column."""
     words = {axis.column: words_of(declared.coordinates[axis.name]) for axis in declared.histogram.axes}
     file, findings = open_records(
@@ -83,12 +83,12 @@ def open_source(table: str, declared: DeclaredHistogram) -> Source:
     )
     if file is None:
         raise Refused(f"{table}: {findings[0].rule}")
-    return Source(**vars(file), declared=declared)
+    return DeclaredTable(**vars(file), declared=declared)
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:
     """Count one partition: its cells, and their steps."""
-    source = load_object(run / SOURCE, Source)
+    source = load_object(run / SOURCE, DeclaredTable)
     counted_records.count_chunk(run / COUNTS, source, number, partial(encode, source.declared))
 
 

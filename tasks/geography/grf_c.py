@@ -30,7 +30,7 @@ from tasks.records.findings import Finding, has_errors
 from tasks.records.marks import GRF_FILE
 from tasks.records.record_fields import BLOCK_FIELDS, digits
 from tasks.records.records import RecordFile, open_records, read_chunk
-from tasks.records.tables import Column, check_distinct, check_pattern, read_table
+from tasks.records.tables import EncodedColumn, check_distinct, check_pattern, read_table
 from tasks.releases.digests import combine
 
 NO_PLACE, NO_AREA = 99999, 9999
@@ -141,12 +141,12 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     if table is None:
         return None, findings
     findings += check_pattern(GRF_FILE, table, "TABBLKST", "[0-9]{2}")
-    table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
+    table = table.filter(pa.array(EncodedColumn(table["TABBLKST"]).where(lambda state: state in states)))
     for column, field in FIELDS.items():
         findings += check_pattern(GRF_FILE, table, column, f"[0-9]{{{field.width}}}")
     if has_errors(findings):
         return None, findings
-    columns = {name: Column(table[name]) for name in COLUMNS}
+    columns = {name: EncodedColumn(table[name]) for name in COLUMNS}
     blocks = block_numbers(columns)
     place, area = (columns[name].where(code_number, np.int32) for name in ("PLACEFP", "AIANNHCE"))
     findings += check_distinct(GRF_FILE, table, "TABBLK", "blocks that appear twice", blocks)

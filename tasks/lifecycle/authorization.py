@@ -33,7 +33,7 @@ class Authorization:
     journal: str | None = None
 
 
-class Drawing(NamedTuple):
+class NoiseSource(NamedTuple):
     """The source of a run's noise: its secret, and the facts it was authorized with."""
 
     secret: RunSecret
@@ -64,7 +64,7 @@ def read_authorization(run: RunDirectory) -> Authorization | None:
         return None
 
 
-def read_secret(run: RunDirectory) -> Drawing:
+def read_secret(run: RunDirectory) -> NoiseSource:
     """Return the source of a run's noise.
 
     Raises Refused if the run has no secret, or another than it was authorized with: such a run cannot be resumed.
@@ -78,7 +78,7 @@ def read_secret(run: RunDirectory) -> Drawing:
         raise Refused("the secret of the run is gone, so its noise cannot be drawn; a new run spends budget again")
     if secret.digest() != authorization.secret_digest:
         raise Refused("the secret is not the one that the run was authorized with; a new run spends budget again")
-    return Drawing(secret, authorization)
+    return NoiseSource(secret, authorization)
 
 
 def read_secret_digest(run: RunDirectory) -> str | None:
@@ -129,7 +129,7 @@ def mark_repetition(run: RunDirectory) -> None:
     (run / REPETITION).touch()
 
 
-def read_drawing(run: RunDirectory) -> Drawing | None:
+def read_drawing(run: RunDirectory) -> NoiseSource | None:
     """Return the source of a run's noise; None for a truth, which draws none.
 
     Raises Refused as `read_secret` does, and Failed for a truth that could draw.

@@ -82,7 +82,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a run asks to be charged.
+    """The charge that a run asks for.
 
     states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
     given: what validation returned; None before the data is read. entered_as: the run that the ledger knows, where this

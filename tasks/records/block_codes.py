@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.geography import IntArray
-from tasks.records.tables import Column
+from tasks.records.tables import EncodedColumn
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
@@ -28,7 +28,7 @@ def code_number(text: str) -> int:
     return int(text[-9:]) if text.isascii() and text.isdigit() else 0
 
 
-def block_numbers(columns: Mapping[str, Column]) -> NDArray[np.int64]:
+def block_numbers(columns: Mapping[str, EncodedColumn]) -> NDArray[np.int64]:
     """Join the four block columns to numbers of 15 digits."""
     number = np.zeros(1, np.int64)
     for name, factor in BLOCK_FACTORS.items():

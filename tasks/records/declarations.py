@@ -39,7 +39,7 @@ def read_raw(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     if not isinstance(raw, dict):
-        raise Refused(f"{path} is no declaration: it must be an object")
+        raise Refused(f"{path} is not a declaration: it must be an object")
     return raw
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tasks.records.record_fields import BOOLEAN, DIGITS, NO_MEANING, NUMBER, UNREAD, Field
 from tasks.records.records import Chunk
-from tasks.records.tables import DELIMITER, Column
+from tasks.records.tables import DELIMITER, EncodedColumn
 
 SHORTEST = {UNREAD: 0, NUMBER: 1, BOOLEAN: 4}  # letters of a value; of other kinds their width
 MIN_BYTES, MIN_ROWS = 1 << 22, 1 << 16  # of text, of Parquet: for fewer, importing numba takes longer than it saves
@@ -101,7 +101,7 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
                 return None
             parsed.numbers[each.place] += plain * each.factor
             continue
-        column = Column(table[name])
+        column = EncodedColumn(table[name])
         values = [layout.number(each, value) for value in column.values]
         faults = [number for number, value in enumerate(values) if value is None]
         if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values that nobody has

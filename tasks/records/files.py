@@ -38,7 +38,7 @@ FILE_TYPES = {
 }
 LEFT_BY_SYSTEMS = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}
 WINDOW = 1 << 16  # bytes that are read to find the end of a line
-LONGEST_LINE = 1 << 20  # bytes; a longer one is no line of a table, and would take a worker's memory
+LONGEST_LINE = 1 << 20  # bytes; a longer line does not belong to a table and would take a worker's memory
 register()
 
 
@@ -167,7 +167,7 @@ def digests_by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """Return what distinguishes a file from another that replaces it; None where there is no file.
+    """Return what distinguishes a file from another that replaces it; None if there is no file.
 
     It is what the file system reports without reading it: size, inode and times of a local file, size and tag or
     time of one elsewhere. If a server reports only the size, only the size is compared.

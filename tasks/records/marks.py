@@ -105,7 +105,7 @@ def mark_files(data: str | Path) -> list[str]:
 
 
 def read_mark(data: str | Path) -> Mark | None:
-    """Return the mark of a data directory by path or URL; None where there is none.
+    """Return the mark of a data directory by path or URL; or None.
 
     Raises Refused where it is damaged, or where there are two.
     """

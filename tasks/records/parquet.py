@@ -14,7 +14,7 @@ from tasks.records.findings import Finding
 
 
 @dataclass(frozen=True)
-class Words:
+class ValueText:
     """The text of a missing value and of the two truth values."""
 
     null: str = ""
@@ -22,18 +22,18 @@ class Words:
     false: str = "False"
 
 
-WORDS = Words()
+WORDS = ValueText()
 TRUTH_VALUES = [("True", "False"), ("TRUE", "FALSE"), ("true", "false"), ("1", "0"), ("T", "F"), ("yes", "no")]
 
 
-def words_of(values: Collection[str]) -> Words:
+def words_of(values: Collection[str]) -> ValueText:
     """Return the truth values of a column by the values that it may have: the first pair that is among them."""
     true, false = next((pair for pair in TRUTH_VALUES if set(pair) <= set(values)), (WORDS.true, WORDS.false))
-    return Words(true=true, false=false)
+    return ValueText(true=true, false=false)
 
 
 NEITHER = "a column holds neither text nor numbers"
-NO_WORDS: Mapping[str, Words] = {}
+NO_WORDS: Mapping[str, ValueText] = {}
 NOT_PARQUET = "cannot be read as a Parquet file"
 
 
@@ -44,7 +44,7 @@ def read_row_group(
     columns: Sequence[str],
     metadata: pq.FileMetaData | None = None,
     plain: Collection[str] = (),
-    words: Mapping[str, Words] = NO_WORDS,
+    words: Mapping[str, ValueText] = NO_WORDS,
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
 
@@ -121,7 +121,7 @@ def _holds_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def as_text(column: pa.ChunkedArray, words: Words = WORDS) -> pa.ChunkedArray:
+def as_text(column: pa.ChunkedArray, words: ValueText = WORDS) -> pa.ChunkedArray:
     """Return values as the text of a table would have them: 1.0 of a column with missing numbers is `1`.
 
     words: for what has no text in Parquet. Raises pa.ArrowException for values that are neither text nor numbers.

@@ -229,7 +229,7 @@ def open_table(
     if head.startswith(b"PK\x03\x04"):
         raise TableFault(path, "it is a workbook or an archive: save the table as CSV")
     if b"\0" in head:
-        raise TableFault(path, "it is no text: save the table as CSV in UTF-8")
+        raise TableFault(path, "it is not text: save the table as CSV in UTF-8")
     start, line = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0, 1
     mark = None
     for found in _LINE.finditer(head, start):

@@ -26,10 +26,10 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.block_codes import has_digits
 from tasks.records.files import LONGEST_LINE, file_name, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.records.findings import KEPT_LINES, MISSING, Finding, kept
-from tasks.records.parquet import NO_WORDS, NOT_PARQUET, Words, read_row_group
+from tasks.records.parquet import NO_WORDS, NOT_PARQUET, ValueText, read_row_group
 from tasks.records.record_digests import Sums
 from tasks.records.record_fields import Field
-from tasks.records.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
+from tasks.records.tables import DELIMITER, EncodedColumn, check_header, empty, line_of_row, parse_rows, split_header
 from tasks.releases.digests import CHUNK_BYTES, chunk_digest, combine
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RecordFile:
     columns: tuple[str, ...]
     delimiter: str = DELIMITER
     plain: tuple[str, ...] = ()
-    words: tuple[tuple[str, Words], ...] = ()
+    words: tuple[tuple[str, ValueText], ...] = ()
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ def open_records(
     own: bool = False,
     delimiter: str = DELIMITER,
     plain: tuple[str, ...] = (),
-    words: Mapping[str, Words] = NO_WORDS,
+    words: Mapping[str, ValueText] = NO_WORDS,
 ) -> tuple[RecordFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None where there are any.
 
@@ -105,7 +105,7 @@ def open_records(
 def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
     """Return the column names of a table; none where a text file is empty.
 
-    Raises OSError where it cannot be read, ValueError where it is no Parquet file.
+    Raises OSError if it cannot be read, ValueError if it is not a Parquet file.
     """
     if not path.endswith(".parquet"):
         start = read_bytes(path, 0, LONGEST_LINE)
@@ -194,7 +194,7 @@ class RowChecks:
     """
 
     def __init__(self, file: RecordFile, table: pa.Table, states: Collection[str] | None = None) -> None:
-        columns = {name: Column(table[name]) for name in file.columns}
+        columns = {name: EncodedColumn(table[name]) for name in file.columns}
         self.rows: NDArray[np.int64] = np.arange(len(table))
         if states is not None:
             self.rows = np.flatnonzero(columns[STATE].where(partial(is_checked, states)))
@@ -258,7 +258,7 @@ class RowChecks:
         return read.where(lambda value: known.get(value, 0), np.int64)
 
     def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
-        """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""
+        """Add a finding for rows with an unknown code, and another for codes that lost their leading zeros."""
         if bad.any():
             bare = {code.lstrip("0") or "0" for code in known if code.startswith("0")}
             lost = bad & self.columns[name].where(bare.__contains__)
@@ -278,7 +278,7 @@ def all_outside(states: Collection[str], column: pa.ChunkedArray) -> bool:
 
 @dataclass(frozen=True)
 class ChunkReport:
-    """What the reading of one chunk showed.
+    """The result of reading one chunk.
 
     lines, digest: the chunk's. rows: those with a record. left_out: those of other states. findings: by line of the
     chunk. sums: of its records by state (record_digests.py), where the system knows its data by them.
@@ -303,7 +303,7 @@ def report_of(
 
 @dataclass(frozen=True)
 class FileReport:
-    """What the reading of all chunks showed: rows of other states, findings by line of the file, the file's digest.
+    """The result of reading all chunks: rows of other states, findings by line of the file, the file's digest.
 
     sums: of each chunk's records by state.
     """

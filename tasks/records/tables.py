@@ -44,7 +44,7 @@ def check_header(
     show: bool = True,
     own: bool = False,
 ) -> list[Finding]:
-    """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
+    """Find missing and doubled columns; with `more`, further columns are allowed and not looked at.
 
     `show` says whether the rule may hold the names found: in a person file without a header they are a person. `own`:
     the columns and the delimiter are of a declaration, and not the Bureau's.
@@ -64,8 +64,9 @@ def check_header(
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
     if (unnamed := list(header).count("")) > 1:
         findings.append(Finding(file, f"{unnamed} columns without a name: delete them", lines=(1,)))
-    doubled = sorted({name for name in header if name and list(header).count(name) > 1})
-    unknown = [] if more else [name for name in header if name not in columns]
+    read = [name for name in header if name in columns or not more]
+    doubled = sorted({name for name in read if name and read.count(name) > 1})
+    unknown = [name for name in read if name not in columns]
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
             public = [name for name in names if show or name in columns]
@@ -190,7 +191,7 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
     return [Finding(file, "cannot be parsed as a delimited table")]
 
 
-class Column:
+class EncodedColumn:
     """A column, dictionary-encoded here if it is not: the distinct values and, per row, the number of its value."""
 
     def __init__(self, array: pa.ChunkedArray) -> None:
@@ -211,7 +212,7 @@ class Column:
             return np.full(len(self.numbers), outcomes[0])
         return outcomes[self.numbers]
 
-    def take(self, rows: NDArray[np.int64]) -> Column:
+    def take(self, rows: NDArray[np.int64]) -> EncodedColumn:
         """Return the column of these rows."""
         taken = copy(self)
         taken.numbers = self.numbers[rows]
@@ -252,7 +253,7 @@ def _row_lines(body: bytes, width: int, rows: int) -> NDArray[np.int32]:
 
 def check_pattern(file: str, table: pa.Table, column: str, pattern: str) -> list[Finding]:
     """Find the values of a column that a regular expression does not match as a whole."""
-    good = Column(table[column]).where(re.compile(pattern).fullmatch)
+    good = EncodedColumn(table[column]).where(re.compile(pattern).fullmatch)
     return check_mask(file, table, column, f"Invalid values found in {column}", ~good)
 
 

@@ -1,1 +1,1 @@
-"""What every release has: tables with their description, manifest, checks, report, and pages."""
+"""Shared by all releases: tables with their description, manifest, checks, report, and pages."""

@@ -23,7 +23,7 @@ from tasks.releases.datapackage import (
     dictionary,
     resources_of,
 )
-from tasks.releases.description import FOLDER, Column, Description, fill
+from tasks.releases.description import TIDY_FOLDER, Column, Description, fill
 from tasks.releases.readme import README, readme
 from tasks.releases.received import path_in, read_in, read_json
 from tasks.releases.release_database import ReleaseDatabase, identifier
@@ -77,7 +77,7 @@ def _check_names(files: Mapping[str, str], description: Description) -> Check:
         if found := description.table_of(name):
             table, _, names = found
             required |= {fill(pattern, names) for pattern in table.patterns}
-            required |= {f"{FOLDER}/{fill(tidy.path, names)}.parquet" for tidy in table.tidy}
+            required |= {f"{TIDY_FOLDER}/{fill(tidy.path, names)}.parquet" for tidy in table.tidy}
         elif name not in OF_ALL and not description.is_other(name):
             faults.append(f"{name} is not a file of such a release")
     faults += [f"{name} is missing" for name in sorted(required - set(files))]

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from pydantic import StringConstraints, TypeAdapter
 
 from tasks.releases.description import (
-    FOLDER,
     PLACEHOLDER,
+    TIDY_FOLDER,
     Column,
     Description,
     Noise,
@@ -90,7 +90,7 @@ class Resource:
     @property
     def is_tidy(self) -> bool:
         """Whether it is one of tables/, whose rows other tables have too."""
-        return self.paths[0].startswith(f"{FOLDER}/")
+        return self.paths[0].startswith(f"{TIDY_FOLDER}/")
 
     @property
     def column_names(self) -> list[str]:
@@ -187,7 +187,7 @@ def _resource(
         of=slug(table.of.format(**where)),
         sums=slug(table.sums.format(**where)),
         dependent=table.dependent,
-        noise=description.noise(name) if table.has_counts and not paths[0].startswith(f"{FOLDER}/") else (),
+        noise=description.noise(name) if table.has_counts and not paths[0].startswith(f"{TIDY_FOLDER}/") else (),
         twin=_name_of(table, table.parquet, where) if is_text and table.parquet else "",
         tidy=table.tidy,
     )

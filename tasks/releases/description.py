@@ -15,7 +15,7 @@ from typing import Literal
 
 Role = Literal["count", "estimate", "margin", "standard error", "variance", "declared", "name", "latitude", "longitude"]
 Noise = Mapping[str, str | int | float]
-FOLDER = "tables"  # of the tidy tables
+TIDY_FOLDER = "tables"
 PLACEHOLDER = re.compile(r"\{(\w+)(=\w+|\*|)\}")
 
 
@@ -84,7 +84,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Tidy:
-    """What tables/ says of a table's rows (tidy.py).
+    """A table's rows as they appear in tables/ (tidy.py).
 
     path: its files there without their ends, with the placeholders of the table's own files but `parts`, whose names
     are a column of one file. table, unit, by: its name, what it counts, and the characteristic of its rows, in words.

@@ -7,14 +7,14 @@ from textwrap import fill
 from typing import Any
 
 from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, Resource
-from tasks.releases.description import FOLDER
+from tasks.releases.description import TIDY_FOLDER
 from tasks.releases.manifest import MANIFEST, shown_marks
 
 README = "README.txt"
 WIDTH = 100
 FILES = {
-    FOLDER: "start here: the published tables, one comma-separated file (.csv) and one Parquet file each, with names "
-    "and codes in every row",
+    TIDY_FOLDER: "start here: the published tables, one comma-separated file (.csv) and one Parquet file each, with "
+    "names and codes in every row",
     "report.html": "the release in short, its privacy loss and its noise, for a browser",
     DICTIONARY_FILE: "every column and code of every table",
     PACKAGE_FILE: "the same for programs (Data Package 2.0)",
@@ -26,8 +26,8 @@ MEANINGS = ("margins", "errors", "estimates", "averages", "truncation", "clippin
 NO_ROW = (
     "Ids and codes are text: as numbers they lose their zeros. A row that is not there has a count of 0, was "
     f"suppressed or was not asked for: {DICTIONARY_FILE} says where rows of 0 are left out. Rows may overlap: read "
-    f"their category before adding them up. In {FOLDER}/*.csv a name that a spreadsheet would take for a formula has "
-    "an apostrophe in front."
+    f"their category before adding them up. In {TIDY_FOLDER}/*.csv a name that a spreadsheet would take for a formula "
+    "has an apostrophe in front."
 )
 CITE = (
     f"Name the SHA-256 of {MANIFEST} as well: it stands for every file (sha256sum {MANIFEST}; das check compares all)."
@@ -59,7 +59,7 @@ def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:
         for path in table.paths:
             titles.setdefault(path.split("/")[0], []).append(title)
     lines = []
-    for name in sorted({file.split("/")[0] for file in files} - {README}, key=lambda name: (name != FOLDER, name)):
+    for name in sorted({file.split("/")[0] for file in files} - {README}, key=lambda name: (name != TIDY_FOLDER, name)):
         words = FILES.get(name) or "; ".join(dict.fromkeys(titles.get(name, ())))
         lines.append(fill(f"{name:18} {words}", WIDTH, subsequent_indent=" " * 19))
     yield "\n".join(lines)

@@ -25,7 +25,7 @@ Exact = Annotated[str, StringConstraints(pattern=r"^\d{1,500}(/[1-9]\d{0,499})?$
 
 
 @with_config({"extra": "forbid"})
-class Code(TypedDict):
+class CodeVersion(TypedDict):
     """The code of a run: its version and digest, and the commit where it was run from a repository."""
 
     version: Line
@@ -73,7 +73,7 @@ def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         **marks,
         **({"noise_scheme": NOISE_SCHEME_VERSION} if drawn else {}),
         "versions": dict.fromkeys(names, Unshown(Line, OF_THE_RUN)),
-        "code": Unshown(Code, OF_THE_RUN),
+        "code": Unshown(CodeVersion, OF_THE_RUN),
         **({"journal": Unshown(Digest, OF_THE_RUN)} if charged else {}),
     }
 

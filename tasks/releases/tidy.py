@@ -1,4 +1,4 @@
-"""What tables/ of a release has: its published tables again, tidy, one comma-separated file and one Parquet a level.
+"""The content of tables/: a release's published tables, tidy, one comma-separated file and one Parquet a level.
 
 A row has its region by id and name, its group or category by code and in words, its count and its margin. All of it
 follows from the other files of the release and from the system's Description. tidy_rows.py writes and checks the rows.
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tasks.releases.datapackage import Resource, resources_of
-from tasks.releases.description import FOLDER, PLACEHOLDER, Column, Description, Table, Tidy, fill
+from tasks.releases.description import PLACEHOLDER, TIDY_FOLDER, Column, Description, Table, Tidy, fill
 from tasks.releases.manifest import file_names
 from tasks.releases.received import LARGEST_READ, path_in
 
@@ -34,7 +34,7 @@ class Listing:
     kind: str = ""
 
     def read(self, release: Path) -> Words:
-        """Return the texts by their keys; none of a release without the file."""
+        """Return the texts by their keys; an empty mapping if the release lacks the file."""
         if not (release / self.file).exists():
             return {}
         columns = dict.fromkeys([*self.keys, self.text], pa.string())
@@ -101,8 +101,8 @@ def _tidy_table(description: Description, table: Table, tidy: Tidy) -> Table:
     return Table(
         f"{table.title}, with names",
         tuple(each.column for each in columns),
-        text=f"{FOLDER}/{tidy.path}.csv",
-        parquet=f"{FOLDER}/{tidy.path}.parquet",
+        text=f"{TIDY_FOLDER}/{tidy.path}.csv",
+        parquet=f"{TIDY_FOLDER}/{tidy.path}.parquet",
         delimiter=",",
         key=("*",) if table.key == ("*",) else key,
         dependent=table.dependent,
@@ -116,7 +116,7 @@ def tidy_files(release: Path, description: Description) -> list[TidyFile]:
 
 
 def _tidy_file(description: Description, resource: Resource, others: Sequence[Resource], tidy: Tidy) -> TidyFile:
-    path, sources = f"{FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
+    path, sources = f"{TIDY_FOLDER}/{fill(tidy.path, resource.where)}", tuple(resource.files())
     columns = _columns(description, tidy.columns or resource.columns, resource.key, tidy)
     cells, estimates = "", {}
     if resource.sums:

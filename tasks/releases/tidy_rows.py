@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privacy.tables.histogram import sums
 from tasks.releases.check import Check
-from tasks.releases.description import FOLDER, Description
+from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease, path_in
 from tasks.releases.text_twin import differing, inert_rows
@@ -81,9 +81,9 @@ def check_tidy(release: Path, description: Description) -> Iterator[Check]:
     """Make tables/ again from the other files of a release, and compare it; no other file lies there."""
     tables = tidy_files(release, description)
     known = {name for made in tables for name in (made.parquet, made.text)}
-    strange = [name for name in file_names(release) if name.startswith(f"{FOLDER}/") and name not in known]
+    strange = [name for name in file_names(release) if name.startswith(f"{TIDY_FOLDER}/") and name not in known]
     faults = tuple(f"{name} is made from no table of the release" for name in strange)
-    yield Check(f"names in {FOLDER}/", f"{len(known)} files", faults)
+    yield Check(f"names in {TIDY_FOLDER}/", f"{len(known)} files", faults)
     for made in tables:
         path = path_in(release, made.parquet)
         types = {each.column.name: TYPES[each.column.type] for each in made.columns}
@@ -119,7 +119,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
 
 
 def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
-    """Return the text for the values of some columns together; "" where there is none."""
+    """Return the text for the values of some columns together, or "" for unknown values."""
     if not sources:
         return pa.repeat(pa.scalar(words[()], pa.string()), rows)
     sizes, number = [len(each.dictionary) for each in sources], np.zeros(rows, np.int64)

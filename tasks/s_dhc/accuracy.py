@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privacy.noise.randomness import RunSecret
-from tasks.lifecycle.authorization import Authorization, Drawing
+from tasks.lifecycle.authorization import Authorization, NoiseSource
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.description import Description
 from tasks.releases.errors import compare, errors
@@ -18,7 +18,7 @@ from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.release import write_tables
 from tasks.s_dhc.release_tables import TABLES
 from tasks.s_dhc.released_rows import Counts, in_run
-from tasks.s_dhc.run import Plan, plan_of
+from tasks.s_dhc.run import SDhcPlan, plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
 
@@ -32,7 +32,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> pd.DataFr
     write_tables(plan, exact, truth, truth=True)
     for number in range(runs):
         given = Authorization(f"accuracy {number}", plan.digest(), "")
-        noisy = noisy_answers(plan, exact, Drawing(RunSecret.generate(), given))
+        noisy = noisy_answers(plan, exact, NoiseSource(RunSecret.generate(), given))
         write_tables(plan, noisy, release, truth=False)
         parts.append(compare(described, release, truth))
         if averages:
@@ -40,7 +40,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> pd.DataFr
     return pd.concat(parts)
 
 
-def _errors_of_averages(plan: Plan, exact: Counts, noisy: Counts) -> Iterator[pd.DataFrame]:
+def _errors_of_averages(plan: SDhcPlan, exact: Counts, noisy: Counts) -> Iterator[pd.DataFrame]:
     """Yield the errors of interval midpoints against the true ratios; half an interval's length is the margin."""
     for average, *queries in levels_of(plan):
         columns = average_columns(plan, average, queries, [noisy[each.query.name] for each in queries])

@@ -20,14 +20,14 @@ from tasks.lifecycle.workers import Workers
 from tasks.releases.published import rows_of
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.released_rows import in_run, keys_of, write_table
-from tasks.s_dhc.run import Plan, answers_of, plan_of
+from tasks.s_dhc.run import SDhcPlan, answers_of, plan_of
 from tasks.s_dhc.tables import AVERAGES, TABLES, Average
 
 Columns = dict[str, list[Any]]
 ALPHAS = {"": Fraction(1, 20), "90": Fraction(1, 10)}
 
 
-def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
+def levels_of(plan: SDhcPlan) -> list[tuple[Average, TableQuery, TableQuery]]:
     """Return each average with the queries of its numerator and denominator, if both were measured."""
     queries = {each.query.name: each for each in plan.configuration.queries()}
     return [
@@ -62,7 +62,9 @@ def _columns(run: RunDirectory, number: int) -> Columns:
     return average_columns(plan, average, queries, [counts[each.query.name] for each in queries])
 
 
-def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Sequence[IntArray]) -> Columns:
+def average_columns(
+    plan: SDhcPlan, average: Average, queries: Sequence[TableQuery], counts: Sequence[IntArray]
+) -> Columns:
     """Return the columns of an average's rows, keys x rows: counts, ratio and intervals."""
     columns: Columns = defaultdict(list)
     for *rows, numerator, denominator in average.rows(counts):
@@ -80,13 +82,13 @@ def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery],
     return dict(columns)
 
 
-def average_rows(plan: Plan, average: Average, above: TableQuery, columns: Columns) -> pa.Table:
+def average_rows(plan: SDhcPlan, average: Average, above: TableQuery, columns: Columns) -> pa.Table:
     """Return the rows of an average, for the keys of its numerator's query. columns: keys x rows."""
     numbers = {name: np.array(values).reshape(-1, len(average.numerator.rows)) for name, values in columns.items()}
     return rows_of(average.numerator, keys_of(plan, above), numbers)
 
 
-def possible_range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
+def possible_range(plan: SDhcPlan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
     """Return the smallest and the largest value that an average can have in a row."""
     most = queries[0].query.tau or 0
     return min(average.lowest(code) if plan.configuration.household_rules == "error" else 0, most), most

@@ -20,16 +20,16 @@ from tasks.s_dhc.configuration import read_described
 from tasks.s_dhc.estimates import estimate_all, estimate_tables
 from tasks.s_dhc.release import designed
 from tasks.s_dhc.released_rows import count_rows, keys_of, queries_of
-from tasks.s_dhc.run import Plan
+from tasks.s_dhc.run import SDhcPlan
 from tasks.s_dhc.tables import PUBLISHED
 
 NOT_MADE_AGAIN = ("LOW*", "HIGH*", "SAID*")  # columns of averages whose values take minutes to compute
 
 
-def plan_in(manifest: Mapping[str, Any]) -> Plan:
+def plan_in(manifest: Mapping[str, Any]) -> SDhcPlan:
     """Return the plan of a release. Raises ValueError, TypeError or KeyError if its manifest has no valid one."""
     configuration = read_described(manifest["configuration"])
-    return Plan(configuration, bool(manifest["estimates"]), manifest["truncation"] is not None)
+    return SDhcPlan(configuration, bool(manifest["estimates"]), manifest["truncation"] is not None)
 
 
 def statements(_release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         yield from _check_averages(release, plan, counts)
 
 
-def _check_averages(release: Path, plan: Plan, counts: Mapping[str, IntArray]) -> Iterator[Check]:
+def _check_averages(release: Path, plan: SDhcPlan, counts: Mapping[str, IntArray]) -> Iterator[Check]:
     """Check averages: their keys, their counts, and that intervals contain their ratios."""
     for average, levels in groupby(levels_of(plan), key=lambda level: level[0]):
         made = []

@@ -54,7 +54,7 @@ class TableQuery:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class SDhcConfiguration:
     """A valid config.json. budgets: by table and key, 0 for what is not tabulated. tau: by table of persons."""
 
     definition: Definition
@@ -125,7 +125,7 @@ class Configuration:
         return sha256(json.dumps(asdict(self) | dict(options), sort_keys=True, default=str).encode()).hexdigest()
 
 
-def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Configuration:
+def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> SDhcConfiguration:
     """Read a config.json. run: keys that it lacks. Raises Refused with every fault, in one line."""
     try:
         raw = json.loads(
@@ -145,7 +145,7 @@ def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Conf
     return _configuration(raw)
 
 
-def read_described(stated: Mapping[str, Any]) -> Configuration:
+def read_described(stated: Mapping[str, Any]) -> SDhcConfiguration:
     """Return the configuration in a manifest. Raises ValueError, TypeError or KeyError if it has no valid one."""
     budgets = {
         table: {key: inf if text == "Infinity" else parse_exact(text) for key, text in of.items()}
@@ -161,8 +161,8 @@ def read_described(stated: Mapping[str, Any]) -> Configuration:
     return configuration
 
 
-def _configuration(raw: Mapping[str, Any]) -> Configuration:
-    return Configuration(
+def _configuration(raw: Mapping[str, Any]) -> SDhcConfiguration:
+    return SDhcConfiguration(
         definition=raw["privacy_defn"],
         stability=raw.get("stability", "program"),
         household_rules=raw.get("household_rules", "error"),

@@ -22,7 +22,7 @@ from privacy.noise.margins import Z90, Z95
 from tasks.releases.published import rows_of
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.released_rows import Counts, keys_of, variance_of, write_table
-from tasks.s_dhc.run import Plan
+from tasks.s_dhc.run import SDhcPlan
 from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 
 SAME_PERSONS, SAME_UNITS = ("PH1_num", "PH7", "PH2"), ("PH1_denom", "PH8_denom")
@@ -49,7 +49,7 @@ Estimates = dict[tuple[str, str], Estimated]  # by table and key
 Measured = Mapping[tuple[str, str], Answers]
 
 
-def linked(plan: Plan) -> list[tuple[str, ...]]:
+def linked(plan: SDhcPlan) -> list[tuple[str, ...]]:
     """Return the groups of tables that are estimated together."""
     configuration = plan.configuration
     if configuration.household_rules == "warn":
@@ -60,7 +60,7 @@ def linked(plan: Plan) -> list[tuple[str, ...]]:
     return [*groups, SAME_UNITS, *alone]
 
 
-def estimate_all(plan: Plan, counts: Counts) -> Estimates:
+def estimate_all(plan: SDhcPlan, counts: Counts) -> Estimates:
     """Estimate every table with answers about states, by code if it has codes."""
     measured = {
         (each.table.name, each.key): Answers(
@@ -100,7 +100,7 @@ def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Linke
     return table if (table.codes if level in TABLES[name].levels else table.together) is not None else None
 
 
-def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str = "MOE") -> list[int]:
+def margins_of(plan: SDhcPlan, query: TableQuery, estimated: Estimated, column: str = "MOE") -> list[int]:
     """Return the stated margin of each cell of an estimate: MOE or MOE90.
 
     By the normal law, including the variance of rounding the integers that a cell sums; rounded up.
@@ -111,13 +111,13 @@ def margins_of(plan: Plan, query: TableQuery, estimated: Estimated, column: str 
     return [ceil(QUANTILES[column] * sqrt(variance)) for variance in variances]
 
 
-def write_estimates(plan: Plan, out: Path, estimates: Estimates) -> None:
+def write_estimates(plan: SDhcPlan, out: Path, estimates: Estimates) -> None:
     """Write the tables of estimates into OUT/estimates."""
     for name, table in estimate_tables(plan, estimates).items():
         write_table(out, f"estimates/{name}", table, everything=True)
 
 
-def estimate_tables(plan: Plan, estimates: Estimates) -> dict[str, pa.Table]:
+def estimate_tables(plan: SDhcPlan, estimates: Estimates) -> dict[str, pa.Table]:
     """Return the tables of estimates: a row per cell, with its margins."""
     tables = {}
     for name in dict.fromkeys(name for name, _ in estimates):

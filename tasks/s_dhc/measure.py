@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import Drawing, read_drawing
+from tasks.lifecycle.authorization import NoiseSource, read_drawing
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.reservation import Claim, Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.s_dhc.run import ANSWERS, Plan, plan_of
+from tasks.s_dhc.run import ANSWERS, SDhcPlan, plan_of
 from tasks.s_dhc.tabulate import exact_answers
 
 Answers = dict[str, NDArray[np.int64]]
@@ -42,7 +42,7 @@ def _measured(run: RunDirectory) -> Answers:
     return noisy_answers(plan_of(run), exact, drawing) if drawing else exact
 
 
-def noisy_answers(plan: Plan, exact: Answers, drawing: Drawing) -> Answers:
+def noisy_answers(plan: SDhcPlan, exact: Answers, drawing: NoiseSource) -> Answers:
     """Return the answers with noise. Row region x codes + code of a query's noise refers to all states, not the run's.
 
     So a state's noise has the same address in a run over fewer states.

@@ -25,7 +25,7 @@ from tasks.releases.report import in_short, write_report
 from tasks.s_dhc.budgets import TITLE, query_facts
 from tasks.s_dhc.release_tables import description
 from tasks.s_dhc.released_rows import count_rows, in_run, write_table
-from tasks.s_dhc.run import Plan, answers_of, plan_of
+from tasks.s_dhc.run import SDhcPlan, answers_of, plan_of
 from tasks.s_dhc.tables import PUBLISHED
 
 STATEMENTS_S_DHC = {
@@ -73,7 +73,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
     write_descriptions(out, described, manifest)
 
 
-def write_tables(plan: Plan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
+def write_tables(plan: SDhcPlan, answers: Mapping[str, IntArray], out: Path, *, truth: bool) -> None:
     """Write the tables of counts and, if asked for and not for a truth, of estimates."""
     counts = in_run(plan, answers)
     for name, table in PUBLISHED.items():
@@ -100,7 +100,7 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
     return TextTable("Noise", columns, rows, notes)
 
 
-def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
+def _manifest(run: RunDirectory, plan: SDhcPlan, *, truth: bool) -> dict[str, Any]:
     tabulated = load_object(run / VALIDATED, Input)
     return {
         "release": TITLE,
@@ -111,7 +111,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     }
 
 
-def designed(plan: Plan, *, truth: bool) -> dict[str, Any]:
+def designed(plan: SDhcPlan, *, truth: bool) -> dict[str, Any]:
     """Return the statements of a release that follow from its plan."""
     configuration = plan.configuration
     states = configuration.states
@@ -138,7 +138,7 @@ def designed(plan: Plan, *, truth: bool) -> dict[str, Any]:
     }
 
 
-def queries_in_manifest(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+def queries_in_manifest(plan: SDhcPlan) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each query of a run, with its facts for the manifest."""
     configuration = plan.configuration
     for each in configuration.queries():

@@ -20,7 +20,7 @@ from tasks.releases.published import Keys, rows_of
 from tasks.s_dhc.budgets import ALPHA_90
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.release_tables import PARQUET_ALONE
-from tasks.s_dhc.run import Plan
+from tasks.s_dhc.run import SDhcPlan
 
 NATION = "1"  # REGION_ID
 Counts = Mapping[str, IntArray]  # by query: (keys, cells) of the regions in a run
@@ -38,7 +38,7 @@ def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = Fal
     pq.write_table(table, out / f"{name}.parquet", compression="zstd")
 
 
-def in_run(plan: Plan, answers: Mapping[str, IntArray]) -> Counts:
+def in_run(plan: SDhcPlan, answers: Mapping[str, IntArray]) -> Counts:
     """Return the answers about the run's regions, from those about all states."""
     configuration = plan.configuration
     states = [configuration.all_states.index(state) for state in configuration.states]
@@ -48,7 +48,7 @@ def in_run(plan: Plan, answers: Mapping[str, IntArray]) -> Counts:
     }
 
 
-def keys_of(plan: Plan, query: TableQuery) -> Keys:
+def keys_of(plan: SDhcPlan, query: TableQuery) -> Keys:
     """Return the key columns of a query: the run's regions x codes, in this order."""
     ids = [NATION] if query.region_type == "USA" else plan.configuration.states
     regions, iterations = zip(*product(ids, query.codes), strict=True)
@@ -56,12 +56,12 @@ def keys_of(plan: Plan, query: TableQuery) -> Keys:
     return keys if query.table.levels == ("*",) else {**keys, "ITERATION_CODE": pa.array(iterations)}
 
 
-def queries_of(plan: Plan, table: Published) -> Iterator[TableQuery]:
+def queries_of(plan: SDhcPlan, table: Published) -> Iterator[TableQuery]:
     """Yield the queries of a run that measure a published table."""
     return (query for query in plan.configuration.queries() if query.table.name == table.measured)
 
 
-def count_rows(plan: Plan, table: Published, counts: Counts, *, truth: bool) -> pa.Table | None:
+def count_rows(plan: SDhcPlan, table: Published, counts: Counts, *, truth: bool) -> pa.Table | None:
     """Return a published table: the nation first, then states by id; None if no query of it has a budget."""
     parts = []
     for query in queries_of(plan, table):

@@ -24,7 +24,7 @@ from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.records import RecordFile
-from tasks.s_dhc.configuration import Configuration, TableQuery
+from tasks.s_dhc.configuration import SDhcConfiguration, TableQuery
 
 PLAN, SOURCES = "prepared/plan", "prepared/sources"
 MOST_TAU = 100  # of averages: they are searched in small steps up to it, and no household is larger
@@ -33,10 +33,10 @@ MOST_BUCKETS = 256
 
 
 @dataclass(frozen=True)
-class Plan:
+class SDhcPlan:
     """The choices of a run, public. truncated: count at most tau persons of a unit; only a truth may count all."""
 
-    configuration: Configuration
+    configuration: SDhcConfiguration
     estimates: bool = False
     truncated: bool = True
 
@@ -71,7 +71,7 @@ class Sources:
         return int(min(MOST_BUCKETS, 1 << (sum(self.chunks.values()) - 1).bit_length()))
 
 
-def keep_plan(run: RunDirectory, plan: Plan) -> None:
+def keep_plan(run: RunDirectory, plan: SDhcPlan) -> None:
     """Save the plan of a run, and drop what stages wrote under another plan. Raises Refused for a charged run."""
     given, digest = read_authorization(run), plan.digest()
     if given is not None and given.configuration_digest != digest:
@@ -81,10 +81,10 @@ def keep_plan(run: RunDirectory, plan: Plan) -> None:
     save_object(run / PLAN, plan)
 
 
-def plan_of(run: RunDirectory) -> Plan:
+def plan_of(run: RunDirectory) -> SDhcPlan:
     """Return the plan of a run. Raises Failed before it is saved."""
     try:
-        return load_object(run / PLAN, Plan)
+        return load_object(run / PLAN, SDhcPlan)
     except FileNotFoundError:
         raise Failed("the run has no plan") from None
 

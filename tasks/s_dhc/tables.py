@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.tables.histogram import Axis, Condition, Histogram, IntArray, mask
-from privacy.tables.published import Published, Row
+from privacy.tables.published import Published, PublishedRow
 
 Counted = Literal["persons", "units"]
 
@@ -193,7 +193,7 @@ def _published(
 ) -> Published:
     """Return a published table. cells: by row, its code, its words, and the places of the cells it sums."""
     unit = "housing units" if measured.counts == "units" else "persons"
-    rows = tuple(Row((code,), words, summed) for code, words, summed in cells)
+    rows = tuple(PublishedRow((code,), words, summed) for code, words, summed in cells)
     return Published(name, title or measured.title, measured.name, unit, (f"{name.upper()}_DATA_CELL",), rows)
 
 
@@ -226,7 +226,7 @@ class Average:
         """Its name."""
         return self.numerator.name
 
-    def rows(self, counts: Sequence[IntArray]) -> Iterator[tuple[Row, Row, int, int]]:
+    def rows(self, counts: Sequence[IntArray]) -> Iterator[tuple[PublishedRow, PublishedRow, int, int]]:
         """Yield numerator row, denominator row and both counts: keys x rows, from two (keys, cells) arrays."""
         tables = self.numerator, self.denominator
         above, below = (table.counts(each).ravel().tolist() for table, each in zip(tables, counts, strict=True))

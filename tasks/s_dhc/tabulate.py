@@ -26,7 +26,7 @@ from tasks.records.records import RecordFile
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
-from tasks.s_dhc.run import EXACT, SOURCES, Plan, Sources, plan_of
+from tasks.s_dhc.run import EXACT, SOURCES, SDhcPlan, Sources, plan_of
 from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, PERSON_TABLES, RACES, cells_of_persons, cells_of_units
 from tasks.s_dhc.truncation import order_by_hash
 
@@ -132,7 +132,7 @@ def _cells() -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     return cells_of_persons(), cells_of_units()
 
 
-def _places_of_states(plan: Plan) -> NDArray[np.int64]:
+def _places_of_states(plan: SDhcPlan) -> NDArray[np.int64]:
     """Return the place of each state in the run's counts by its FIPS code, -1 outside the state filter."""
     places = np.full(128, -1, np.int64)
     for place, state in enumerate(plan.configuration.all_states):

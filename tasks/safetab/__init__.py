@@ -1,1 +1,1 @@
-"""What the two SafeTabs share: population groups, their levels, domain, exact counts, coterminous regions, tables."""
+"""Shared by both SafeTabs: population groups, their levels, domain, exact counts, coterminous regions, tables."""

@@ -19,7 +19,7 @@ from tasks.safetab.run import SafeTabRun
 
 
 @dataclass(frozen=True)
-class Entries:
+class SparseCounts:
     """Entries of a sparse matrix (region, cell) x iteration, for whole regions. Confidential.
 
     regions: slice; counted from the first region that is asked for.
@@ -50,7 +50,7 @@ class ExactCounts:
     width: int
     cells_each: int
     position: NDArray[np.int64]
-    parts: list[Entries]
+    parts: list[SparseCounts]
 
     def totals(self) -> NDArray[np.int64]:
         """Return the records of every group, empty ones included."""
@@ -95,7 +95,7 @@ def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> E
     return ExactCounts(last - first, width, run.KIND.cells, position, parts)
 
 
-def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterator[Entries]:
+def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterator[SparseCounts]:
     """Yield the entries of each partition in these regions."""
     for number, partition in enumerate(load_partitions(run)):
         low, high = partition.regions[region_type]
@@ -105,4 +105,4 @@ def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterat
         folder, cells = run.counts_folder(region_type, number), run.KIND.cells
         ends = read_part(folder, "indptr", (start - low) * cells, (stop - low) * cells + 1).astype(np.int64)
         iteration, count = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("indices", "data"))
-        yield Entries(slice(start - first, stop - first), ends, iteration, count)
+        yield SparseCounts(slice(start - first, stop - first), ends, iteration, count)

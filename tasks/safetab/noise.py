@@ -17,7 +17,7 @@ from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import Keystream, query_key
-from tasks.lifecycle.authorization import Drawing, is_truth, read_drawing, read_secret
+from tasks.lifecycle.authorization import NoiseSource, is_truth, read_drawing, read_secret
 from tasks.lifecycle.files import stamp
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.levels import Level
@@ -80,7 +80,7 @@ class LevelNoise:
 
     run: SafeTabRun
     level: Level
-    drawing: Drawing | None
+    drawing: NoiseSource | None
 
     def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the noise of one cell of the groups from `start` on. Where `asked` is False it is 0 and not drawn."""
@@ -94,7 +94,7 @@ class LevelNoise:
             return np.zeros((len(groups), width), np.int64)
         return self._stream(self.drawing, query, detail).draw(groups, width)
 
-    def _stream(self, drawing: Drawing, query: str, detail: str) -> QueryNoise:
+    def _stream(self, drawing: NoiseSource, query: str, detail: str) -> QueryNoise:
         return drawing.noise(load_queries(self.run, self.level).law(query), f"{self.level}/{query}/{detail}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tasks.records.files import exists
 from tasks.records.findings import MISSING, Finding
 from tasks.records.marks import DataFiles
-from tasks.records.parquet import Words
+from tasks.records.parquet import ValueText
 from tasks.records.record_fields import CODE_OR_NULL, NULL, Field, code
 from tasks.records.records import RecordFile, open_records
 from tasks.safetab.iterations import RACE_CODES
@@ -54,7 +54,7 @@ class RecordKind:
             path = self.find(data)
         except FileNotFoundError:
             return None, [Finding(self.files.records[0], MISSING)]
-        words = {name: Words(null=NULL) for name, field in self.fields.items() if field.kind == CODE_OR_NULL}
+        words = {name: ValueText(null=NULL) for name, field in self.fields.items() if field.kind == CODE_OR_NULL}
         return open_records(path, tuple(self.fields), words=words)
 
 

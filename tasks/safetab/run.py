@@ -36,7 +36,7 @@ GEOGRAPHY = "prepared/geography"  # a folder; complete once it has `region_ids`
 
 
 @dataclass(frozen=True)
-class Validated(Input):
+class ValidatedSafeTab(Input):
     """The facts about a valid input that later stages need.
 
     other_digests: of further public inputs, by name.
@@ -59,7 +59,7 @@ class SafeTabRun(RunDirectory):
 
     @property
     def parameters_path(self) -> Path:
-        """Where validation saves the parameters."""
+        """The path where validation saves the parameters."""
         return self / "prepared/parameters"
 
     @property
@@ -78,9 +78,9 @@ class SafeTabRun(RunDirectory):
         return load_object(self / RECORDS, GroupRecords)
 
     @property
-    def validated(self) -> Validated:
+    def validated(self) -> ValidatedSafeTab:
         """The result of validation."""
-        return load_object(self / VALIDATED, Validated)
+        return load_object(self / VALIDATED, ValidatedSafeTab)
 
     @property
     def geography(self) -> RegionMap:

@@ -32,7 +32,7 @@ from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.parameters import Parameters, digest_parameters, read_parameters
 from tasks.safetab.record_kind import GroupRecords, RecordKind
 from tasks.safetab.reserve_budget import planned_spend
-from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, Validated
+from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, ValidatedSafeTab
 
 PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal may name
 
@@ -67,7 +67,7 @@ class _Opened:
 
 def validate(
     parts: Sequence[RunPart], workers: Workers, params: str, data: str
-) -> dict[Jurisdiction, Validated | None]:
+) -> dict[Jurisdiction, ValidatedSafeTab | None]:
     """Validate the input of each part in one reading of the same files, and encode its records into its run directory.
 
     Returns None for a part that is skipped because config.json switches it off or it has no block. Its public inputs
@@ -83,7 +83,7 @@ def validate(
 
 def _validate(
     parts: Sequence[RunPart], workers: Workers, params: str, data: str
-) -> dict[Jurisdiction, Validated | None]:
+) -> dict[Jurisdiction, ValidatedSafeTab | None]:
     run = parts[0].run
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     for part in parts:  # an interrupted try left them; the files may have been corrected since
@@ -94,7 +94,7 @@ def _validate(
         refusals = {part.name: partial(refuse, part.run, findings, PUBLIC) for part in parts}
         all_or_none(refusals)
     assert parameters is not None
-    results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
+    results: dict[Jurisdiction, ValidatedSafeTab | None] = dict.fromkeys(part.jurisdiction for part in parts)
     asked = [part for part in parts if part.jurisdiction in parameters.configuration.jurisdictions]
     for part in parts:
         if part not in asked:  # its levels are not checked
@@ -114,7 +114,7 @@ def _validate(
 
 def _read(
     parts: Sequence[RunPart], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
-) -> dict[str, Callable[[], Validated | None]]:
+) -> dict[str, Callable[[], ValidatedSafeTab | None]]:
     """Read the data files once for all parts; return a function for each part's result. findings: of the parameters."""
     grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
     parsed = parse_blocks(parts[0].run, workers, grf_c)
@@ -164,7 +164,7 @@ def _read_others(opened: Sequence[_Opened]) -> None:
                 each.findings.extend(other.read(each.part.run, each.geography))
 
 
-def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:
+def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> ValidatedSafeTab | None:
     """Return the facts about a part whose records were read. Raises Refused for an error."""
     part, geography, records, findings = opened.part, opened.geography, opened.records, opened.findings
     run = part.run
@@ -181,7 +181,7 @@ def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: st
     keep_findings(run, findings)
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     covered = {records.name: records_digest, GRF_FILE: geography_digest}
-    return Validated(
+    return ValidatedSafeTab(
         input_digest=_input_digest(run, records_digest, geography_digest),
         records_digests=(records_digest, *of_states),
         geography_digest=geography_digest,
@@ -195,10 +195,10 @@ def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
     return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
 
 
-def _validated_before(part: RunPart, workers: Workers, params: str, data: str) -> Validated:
+def _validated_before(part: RunPart, workers: Workers, params: str, data: str) -> ValidatedSafeTab:
     """Return what an earlier try validated, if the input is unchanged or gone (the run has its own encoded copy)."""
     run = part.run
-    validated: Validated = run.validated
+    validated: ValidatedSafeTab = run.validated
     path = run.records.path
     try:
         with suppress(FileNotFoundError):

@@ -58,7 +58,7 @@ class SpinePlan:
 
 
 @dataclass(frozen=True)
-class StateSummary:
+class StateSpineSummary:
     """The facts about a state that the root needs; all of them are small.
 
     codes: by family, the codes of its entities. geounits: by spine, their number per level. fanout: by spine and level,
@@ -86,7 +86,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
     return {name: family for name, family in families.items() if family is not None}
 
 
-def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
+def summarize_state(path: Path, plan: SpinePlan) -> StateSpineSummary:
     """Make the first pass over the state whose blocks are at `path`; return its summary."""
     geography = read_object(path, Geography)
     spines = build(geography, plan)
@@ -95,7 +95,7 @@ def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
         for marginal, parts in plan.parts(which).items():
             ups = [upward(spine, part, plan.power) for part in parts]
             tops[which, marginal] = [up.variance[0].sum(axis=0) for up in ups]
-    return StateSummary(
+    return StateSpineSummary(
         blocks=len(geography),
         codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},

@@ -22,7 +22,7 @@ from tasks.lifecycle.workers import Workers, ended, lost
 from tasks.records.files import read_bytes
 from tasks.records.marks import GRF_FILE
 from tasks.records.tables import split_header
-from tasks.spine.first_pass import StateSummary, summarize_state
+from tasks.spine.first_pass import StateSpineSummary, summarize_state
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.write import SpineSummary, StateMap, write_spine
 
@@ -40,7 +40,7 @@ def optimize_spine(prepared: Prepared, map_states: StateMap = in_turn) -> SpineS
         return write_spine(prepared, summarize_states(prepared, map_states), map_states)
 
 
-def summarize_states(prepared: Prepared, map_states: StateMap) -> list[StateSummary]:
+def summarize_states(prepared: Prepared, map_states: StateMap) -> list[StateSpineSummary]:
     """Build the spines of every state; return the summaries that the root needs."""
     return list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
 

@@ -24,8 +24,8 @@ from spine.geocodes import digits, geocodes
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
-from spine.osed import Costs, costs_at_top, overlap
-from spine.variance import Part, Root, Sums, Upward, cell_variance, downward, entity_sums, upward
+from spine.osed import EntityCosts, costs_at_top, overlap
+from spine.variance import EntityVariances, Part, Root, Upward, cell_variance, downward, entity_sums, upward
 from tasks.lifecycle.files import read_object
 from tasks.records.arrow import text
 from tasks.spine.first_pass import SpinePlan, build, reported_families
@@ -48,9 +48,9 @@ class Family:
     blocks: IntArray
     population: IntArray | None
     shared: NDArray[np.bool_]
-    costs: dict[str, Costs] = field(default_factory=dict)
+    costs: dict[str, EntityCosts] = field(default_factory=dict)
     variance: dict[tuple[str, str], Any] = field(default_factory=dict)
-    sums: dict[tuple[str, str], list[Sums]] = field(default_factory=dict)
+    sums: dict[tuple[str, str], list[EntityVariances]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ def measure(
     return measured, errors
 
 
-def _rows(sums: Sums, chosen: NDArray[np.bool_]) -> Sums:
-    return Sums(*(getattr(sums, f.name)[chosen] for f in fields(sums)))
+def _rows(sums: EntityVariances, chosen: NDArray[np.bool_]) -> EntityVariances:
+    return EntityVariances(*(getattr(sums, f.name)[chosen] for f in fields(sums)))
 
 
 def _persons(geography: Geography, family: Entities) -> IntArray | None:

@@ -13,7 +13,7 @@ import pandas as pd
 from spine.entities import OUTSIDE
 from spine.osed import at_root
 from spine.variance import Part, Root, cell_variance
-from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
+from tasks.spine.first_pass import SPINES, SpinePlan, StateSpineSummary
 from tasks.spine.second_pass import Family, Roots, Written
 
 OUTSIDE_LABEL = "outside"
@@ -84,7 +84,7 @@ def entity_labels(name: str, codes: Any, outside: Any) -> Any:
 
 
 def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
-    """Add up records of arrays (`Costs`, `Sums`), each at its rows of the `number` entities."""
+    """Add up records of arrays (`EntityCosts`, `EntityVariances`), each at its rows of the `number` entities."""
     arrays = {f.name: getattr(parts[0], f.name) for f in fields(parts[0])}
     total = {name: np.zeros((number, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
     for part, row in zip(parts, rows, strict=True):
@@ -110,7 +110,7 @@ def class_table(entities: pd.DataFrame) -> pd.DataFrame:
 
 
 def level_table(
-    states: Sequence[StateSummary], plan: SpinePlan, written: Sequence[Written], root_of: Roots
+    states: Sequence[StateSpineSummary], plan: SpinePlan, written: Sequence[Written], root_of: Roots
 ) -> pd.DataFrame:
     """Return, by spine and level, the number of geounits, their share beta before any bypass, and their fan-outs.
 

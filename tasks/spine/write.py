@@ -26,7 +26,7 @@ from spine.variance import Root
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
-from tasks.spine.first_pass import SpinePlan, StateSummary
+from tasks.spine.first_pass import SpinePlan, StateSpineSummary
 from tasks.spine.prepare import Prepared
 from tasks.spine.release_tables import NO_PARENT, TABLES
 from tasks.spine.report import write_report
@@ -62,7 +62,7 @@ class SpineSummary:
         return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
-def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMap) -> SpineSummary:
+def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], map_states: StateMap) -> SpineSummary:
     """Join the states under their root, write everything, and move the result into place."""
     plan, partial = prepared.plan, prepared.partial
     root_of = roots(states, plan)
@@ -92,7 +92,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     return summary
 
 
-def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
+def roots(states: Sequence[StateSpineSummary], plan: SpinePlan) -> Roots:
     """Return the root above all states; for a rooted spine, it is the only top geounit."""
     root_of: dict[tuple[str, str], list[Root]] = {}
     for which, levels in plan.levels.items():
@@ -107,7 +107,7 @@ def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
     return root_of
 
 
-def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
+def shared_codes(states: Sequence[StateSpineSummary]) -> dict[str, Any]:
     """Return, by family, the codes of the entities in more than one state."""
     shared = {}
     for name in dict.fromkeys(name for state in states for name in state.codes):
@@ -116,7 +116,7 @@ def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
     return shared
 
 
-def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Roots) -> list[tuple[Any, ...]]:
+def _second_pass(prepared: Prepared, states: Sequence[StateSpineSummary], root_of: Roots) -> list[tuple[Any, ...]]:
     plan = prepared.plan
     counts = [state.geounits["optimized"] for state in states]
     ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]
@@ -142,7 +142,7 @@ def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
     return table.assign(decimal=[float(row.parameter) for row in noises])
 
 
-def _write_root(prepared: Prepared, states: Sequence[StateSummary], levels: pd.DataFrame) -> None:
+def _write_root(prepared: Prepared, states: Sequence[StateSpineSummary], levels: pd.DataFrame) -> None:
     """Write geounits/root.parquet, the root above several states, from the table of levels."""
     top = levels[levels["spine"] == "optimized"].iloc[0]
     like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
@@ -162,7 +162,7 @@ def _write_root(prepared: Prepared, states: Sequence[StateSummary], levels: pd.D
 
 
 def _summary(
-    prepared: Prepared, states: Sequence[StateSummary], classes: pd.DataFrame, levels: pd.DataFrame, cost: Fraction
+    prepared: Prepared, states: Sequence[StateSpineSummary], classes: pd.DataFrame, levels: pd.DataFrame, cost: Fraction
 ) -> SpineSummary:
     plan, settings = prepared.plan, prepared.plan.settings
     geounits = {

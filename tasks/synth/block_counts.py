@@ -13,7 +13,7 @@ from tasks.errors import Refused
 from tasks.geography.blocks.files import block_files
 from tasks.geography.blocks.pl94 import GQ_TYPES, has_all_segments, read_block_counts
 from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS
-from tasks.synth.blocks import Blocks
+from tasks.synth.blocks import BlockTable
 from tasks.synth.population.codes import CENRACE
 from tasks.synth.population.model import IntArray
 
@@ -45,7 +45,7 @@ def cells_in(cells: IntArray, rows: slice) -> IntArray:
     return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
 
 
-def read_counts(source: Path, blocks: Blocks) -> BlockCounts | None:
+def read_counts(source: Path, blocks: BlockTable) -> BlockCounts | None:
     """Return the counts of these blocks, None where their files are not all there.
 
     Raises Refused if the tables contradict each other about a block's persons.

@@ -30,7 +30,7 @@ GRF_COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockTable:
     """Blocks in geographic order with their populations.
 
     columns: {GRF-C name: fixed-width bytes of shape (b,)}; at least all of BLOCK_COLUMNS, PLACEFP and AIANNHCE.
@@ -48,12 +48,12 @@ class Blocks:
         """Persons in all blocks."""
         return int(self.population.sum())
 
-    def take(self, rows: np.ndarray | slice) -> Blocks:
+    def take(self, rows: np.ndarray | slice) -> BlockTable:
         """Return the blocks in `rows` (a mask, row numbers or a slice)."""
-        return Blocks({name: column[rows] for name, column in self.columns.items()}, self.population[rows])
+        return BlockTable({name: column[rows] for name, column in self.columns.items()}, self.population[rows])
 
 
-def grf_text(blocks: Blocks, *, header: bool) -> bytes:
+def grf_text(blocks: BlockTable, *, header: bool) -> bytes:
     """Return the lines of GRF-C.txt, one per block, with or without the header."""
     names = "|".join(blocks.columns).encode() + b"\n"
     return (names if header else b"") + delimited([*blocks.columns.values()], end=b"\n").tobytes()
@@ -76,7 +76,7 @@ def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -
     return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 
-def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
+def read_blocks(source: Path, *, populated: bool = True) -> BlockTable:
     """Read a geography with populations (docs/spec/files.md#block-tables). Blank codes become nines, for "none".
 
     populated: refuse a table without populations; otherwise such populations are -1. Raises Refused with one line.
@@ -91,7 +91,7 @@ def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
         for name in GRF_COLUMNS
         if all(name in part.columns for part in parts)
     }
-    blocks = Blocks(columns, np.concatenate([part.population for part in parts]))
+    blocks = BlockTable(columns, np.concatenate([part.population for part in parts]))
     codes = delimited([columns[name] for name in BLOCK_COLUMNS], end=b"")
     order = np.argsort(codes, kind="stable")
     repeated = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
@@ -103,7 +103,7 @@ def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
     return blocks.take(order)
 
 
-def _read_file(path: str, populated: bool) -> Blocks:
+def _read_file(path: str, populated: bool) -> BlockTable:
     """Return the blocks of one table, in its order."""
     file = recognize(path)
     if populated and "POP" not in file.columns:
@@ -122,10 +122,10 @@ def _read_file(path: str, populated: bool) -> Blocks:
         elif name in ("PLACEFP", "AIANNHCE"):
             columns[name] = np.full(len(table), b"9" * width)
     if "POP" not in file.columns:
-        return Blocks(columns, np.full(len(table), -1))
+        return BlockTable(columns, np.full(len(table), -1))
     persons = table["POP"].to_pandas()
     _refuse(str(file), file.columns["POP"], persons, "[0-9]{1,9}")
-    return Blocks(columns, persons.astype(np.int64).to_numpy())
+    return BlockTable(columns, persons.astype(np.int64).to_numpy())
 
 
 def _refuse(path: str, column: str, values: pd.Series, valid: str) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.geography.grf_c import NO_AREA, NO_PLACE
-from tasks.synth.blocks import Blocks, digits
+from tasks.synth.blocks import BlockTable, digits
 from tasks.synth.draws import apportion, number_within
 
 PUERTO_RICO = "72"
@@ -64,7 +64,7 @@ def tallies() -> dict[str, Tally]:
     return tally
 
 
-def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
+def state_blocks(tally: Tally, persons: int, seed: int) -> BlockTable:
     """Return the blocks of a state with `persons` in them; only the populations depend on `persons`."""
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(1, int(tally.state)))))
     county_tracts = _sizes(random, tally.counties, COUNTY_SKEW, tally.tracts)
@@ -101,7 +101,7 @@ def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
     lived_in = (random.random(tally.blocks) >= EMPTY_SHARE) & (group_code > 0)
     size = random.lognormal(0.0, BLOCK_SKEW, tally.blocks) * lived_in
     tract_size = random.lognormal(0.0, TRACT_SKEW, tally.tracts) / np.maximum(np.bincount(tract, size), 1e-9)
-    return Blocks(columns, apportion(size * tract_size[tract], persons))
+    return BlockTable(columns, apportion(size * tract_size[tract], persons))
 
 
 def _sizes(random: np.random.Generator, count: int, skew: float, total: int, least: int = 1) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tasks.errors import Refused
 from tasks.synth.block_counts import cells_in, read_counts
-from tasks.synth.blocks import Blocks
+from tasks.synth.blocks import BlockTable
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
 from tasks.synth.population import populate
@@ -43,7 +43,7 @@ class State:
     size: int
     before: int
     country: int
-    read: Callable[[], Blocks]
+    read: Callable[[], BlockTable]
     published: tuple[Quarters, IntArray] | None = None
     repairs: Counter[str] | None = None
 
@@ -68,7 +68,7 @@ class OpenState:
     """A state whose blocks are in memory. law: of its households. mafid: that of its first unit."""
 
     state: State
-    blocks: Blocks
+    blocks: BlockTable
     quarters: Quarters
     cells: IntArray | None
     law: StateLaw
@@ -117,7 +117,7 @@ class OpenState:
         )
 
 
-def table_states(blocks: Blocks, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
+def table_states(blocks: BlockTable, table: Path, seed: int, wanted: Callable[[str], bool]) -> list[State]:
     """Return the states of a table that are wanted, each a country of its own, with what its files publish of them."""
     blocks, published, states = _with_populations(blocks, seed), read_counts(table, blocks), []
     of_row = blocks.columns["TABBLKST"]
@@ -157,7 +157,7 @@ def nation_states(persons: int | None, wanted: Sequence[str], seed: int) -> list
     return [state(code) for code in tally if not wanted or code in wanted]
 
 
-def _with_populations(blocks: Blocks, seed: int) -> Blocks:
+def _with_populations(blocks: BlockTable, seed: int) -> BlockTable:
     """Return blocks with populations, drawn where the table lacks them."""
     population = blocks.population.copy()
     for state in np.unique(blocks.columns["TABBLKST"][population < 0]):
@@ -165,7 +165,7 @@ def _with_populations(blocks: Blocks, seed: int) -> Blocks:
         tract = np.char.add(blocks.columns["TABBLKCOU"][rows], blocks.columns["TABTRACTCE"][rows])
         number = np.unique(tract, return_inverse=True)[1]
         population[rows] = draw_populations(number, _random(seed, Purpose.POPULATION, state.decode()))
-    return Blocks(blocks.columns, population)
+    return BlockTable(blocks.columns, population)
 
 
 def _random(seed: int, purpose: Purpose, state: str) -> np.random.Generator:

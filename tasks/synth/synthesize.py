@@ -32,7 +32,7 @@ DRAWN = "populations of blocks; the rest is drawn"
 
 
 @dataclass(frozen=True)
-class Made:
+class MadePopulation:
     """A population that was made: its folders by system, its contents and its mark.
 
     shares: the published counts that it follows. uncounted: names of groups without a count, which get one person each.
@@ -65,7 +65,7 @@ def synthesize_blocks(
     generator: str = "das synth",
     populated: bool = True,
     wanted: Callable[[str], bool] = lambda state: True,
-) -> Made:
+) -> MadePopulation:
     """Make persons over real geography, with exactly its block populations.
 
     table: docs/spec/files.md#block-tables. populated: refuse a table without populations; otherwise draw them.
@@ -88,7 +88,7 @@ def synthesize_top_down(
     states: Sequence[int] = (),
     form: Format = "parquet",
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Made:
+) -> MadePopulation:
     """Make persons and units for the TopDown Algorithm on these blocks, or on those of some states, in `out` itself.
 
     Populations are drawn if the table lacks them; races follow the example's code list. Raises Refused, Failed.
@@ -105,7 +105,7 @@ def synthesize_top_down(
     )
 
 
-def synthesize_example(out: Path, options: Options) -> Made:
+def synthesize_example(out: Path, options: Options) -> MadePopulation:
     """Make the bundled example: a small invented geography with its own code list. Raises Refused, Failed.
 
     Two states (numbered 31 and 46, because a state filter must name real ones) with three counties, and a Puerto Rico
@@ -125,7 +125,7 @@ def synthesize_nation(
     *,
     persons: int | None = None,
     states: Sequence[str] = (),
-) -> Made:
+) -> MadePopulation:
     """Make a nation with the tallies of 2020 (tasks.synth.nation), with one state at a time in memory.
 
     params: its code list and configuration; None: those of the bundled example.
@@ -146,7 +146,7 @@ def _make(
     *,
     names: Names | None = None,
     points: Points | None = None,
-) -> Made:
+) -> MadePopulation:
     params = params or EXAMPLE / "params"
     config = read_config(params)
     followed, uncounted = match(params, published_counts(shares), shares) if shares else (None, ())
@@ -180,7 +180,7 @@ def _make(
                 POINTS.write_release(place, points, points.__contains__)
     folders = {name: out / place for name, place in options.places.items()}
     mark = replace(mark, digests=next(iter(digests.values())))
-    return Made(folders, out / "params", persons, blocks, codes, shares, uncounted, mark, counts)
+    return MadePopulation(folders, out / "params", persons, blocks, codes, shares, uncounted, mark, counts)
 
 
 def _fidelity(states: Sequence[State], law: Callable[[State], Origins]) -> dict[str, Any]:

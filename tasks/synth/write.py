@@ -27,7 +27,7 @@ from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
 from tasks.synth.states import OpenState
 from tasks.synth.writers.columns import Stretch, as_table, as_text
-from tasks.synth.writers.systems import RecordTable, System
+from tasks.synth.writers.systems import RecordTable, SystemFiles
 
 Format = Literal["text", "parquet"]
 ROW_GROUP_ROWS = 1 << 20  # the least number of rows in a row group of Parquet
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """How to make a population.
+    """The options for making a population.
 
     places: the folder of each system's files in OUT. params: whether to write parameter files too. progress: called
     with the number of persons written, and the number of all. report: whether to count the figures of report.py.
@@ -54,7 +54,7 @@ class Options:
     progress: Callable[[int, int], None] = lambda done, total: None
 
 
-def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks: int, form: Format) -> None:
+def check_room(folder: Path, systems: Iterable[SystemFiles], *, persons: int, blocks: int, form: Format) -> None:
     """Refuse a folder on a disk without room for these persons and blocks."""
     share = 1.0 if form == "text" else PARQUET_SHARE
     need = persons * share * sum(system.bytes_a_person for system in systems) + blocks * BYTES_A_BLOCK
@@ -64,7 +64,7 @@ def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks:
 
 
 def write_data(
-    places: Mapping[Path, System], states: Iterable[OpenState], options: Options, persons_in_all: int
+    places: Mapping[Path, SystemFiles], states: Iterable[OpenState], options: Options, persons_in_all: int
 ) -> tuple[dict[Path, dict[str, str]], Counts]:
     """Write the persons of all states, in order, into the new folders of these systems.
 

@@ -22,7 +22,7 @@ from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from spine.top_down.queries import QueryGroup
 from tasks.errors import Failed, Refused
-from tasks.lifecycle.authorization import Drawing, read_drawing
+from tasks.lifecycle.authorization import NoiseSource, read_drawing
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.workers import Workers
@@ -52,7 +52,7 @@ class Measuring:
     product: str
     exact: Callable[[int, int, int], TrueHistograms]
     offsets: tuple[int, ...]
-    drawing: Drawing | None
+    drawing: NoiseSource | None
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Draw the noisy answers of the geounits first ... last - 1 of a level.

@@ -143,7 +143,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...] = ((), ("SEX",))) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.declared_histogram import read_declared_histogram
-    from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
+    from tasks.bottom_up.measure import CHOICES, BottomUpPlan, calibrate_counts, measure
     from tasks.bottom_up.release import write_release
     from tasks.bottom_up.reserve_budget import claim
     from tasks.bottom_up.tabulate import tabulate
@@ -160,7 +160,7 @@ def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...
     run = RunDirectory(folder / "runs/r1")
     run.create()
     declared = read_declared_histogram(folder / "declaration.toml")
-    save_object(run / CHOICES, Design(declared, Fraction(1, 2), marginals=marginals, clip=clip))
+    save_object(run / CHOICES, BottomUpPlan(declared, Fraction(1, 2), marginals=marginals, clip=clip))
     (folder / "names.csv").write_text(
         "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
     )

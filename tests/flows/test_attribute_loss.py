@@ -15,7 +15,7 @@ import pytest
 from s_dhc_households import TAU, configuration, write_configuration
 from spine_cases import SMALL, random_allocation, random_spine
 
-from flows.reports.losses import MeasuredTable
+from flows.reports.losses import TopDownQueries
 from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.production import allocation
@@ -23,7 +23,7 @@ from spine.settings import settings_for
 from tasks.releases.manifest import write_manifest
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.release import queries_in_manifest
-from tasks.s_dhc.run import Plan
+from tasks.s_dhc.run import SDhcPlan
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
     found = []
     for stability in ("program", "unit"):
         path = phsafe_config(tmp_path / f"{stability}.json", stability=stability)
-        plan = Plan(read_configuration(path))
+        plan = SDhcPlan(read_configuration(path))
         release = tmp_path / stability
         release.mkdir()
         spent = plan.configuration.spend().as_json()
@@ -270,7 +270,7 @@ def test_a_declaration_has_the_losses_of_its_own_axes(das):
     assert list(rows(out)[0])[1:] == ["dwelling", "sex", "age", "education", "zone", "all"]
 
 
-def loss_of_path(spine: Spine, read: MeasuredTable, attributes: frozenset[str], block: int) -> Fraction:
+def loss_of_path(spine: Spine, read: TopDownQueries, attributes: frozenset[str], block: int) -> Fraction:
     """What the queries that ask an attribute cost on a block's path, by the shares of its own geounits."""
     found, total = read.allocation, Fraction(0)
     for level, name in enumerate(spine.levels):
@@ -292,7 +292,7 @@ def test_no_path_of_a_bypassed_spine_costs_more_than_the_bound(definition):
             settings_for("pl94-persons", definition=definition), levels=spine.levels, split=spine.levels[1:-1]
         )
         made = bypass(spine.with_shares(dict(found.levels)), replace(split, bypass_cutoff=None))
-        read = MeasuredTable("", "", SMALL, found, bypassed=True, root=False)
+        read = TopDownQueries("", "", SMALL, found, bypassed=True, root=False)
         for axis in SMALL.axes:
             own = frozenset({axis.name})
             most = max(loss_of_path(made, read, own, block) for block in range(spine.blocks))

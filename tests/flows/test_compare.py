@@ -17,7 +17,7 @@ from tasks.safetab.manifest import noise_facts
 from tasks.safetab.noise import LevelQueries
 from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.level_budgets import MANIFEST
-from tasks.safetab.persons.run import PERSONS, Configuration
+from tasks.safetab.persons.run import PERSONS, SafeTabPConfiguration
 from tasks.safetab.reserve_budget import planned_spend
 
 
@@ -169,7 +169,7 @@ def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
 def test_a_finished_release(das, tmp_path):
     """Those parts of a manifest that are read, made by the functions that make it."""
     params, _ = Inputs(config=configuration(privacy_budget_p_level_2_usa=0.1)).write(tmp_path)
-    parameters, _ = read_parameters(str(params), Configuration)
+    parameters, _ = read_parameters(str(params), SafeTabPConfiguration)
     config = parameters.configuration
     levels = {
         str(level): noise_facts(

@@ -76,7 +76,7 @@ def test_a_region_has_the_mean_of_its_blocks_points(tmp_path):
 
 def test_the_conic_is_that_of_the_manual():
     """Snyder, Map Projections: A Working Manual, p. 291: the sphere's example."""
-    part = projection.Part("", (0, 0, 0, 0), (29.5, 45.5), (-96, 23))
+    part = projection.NationPart("", (0, 0, 0, 0), (29.5, 45.5), (-96, 23))
     assert projection.albers(np.array([[-75.0, 35.0]]), part)[0] == pytest.approx([0.2952720, 0.2416774], abs=2e-7)
 
 

@@ -14,18 +14,18 @@ from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.releases.pages import end_of_axis
 from tasks.safetab.persons.details import AGE4, AGE9, AGE23, AGES, LAST_AGE
-from tasks.safetab.persons.pyramid import BOTTOM, YEAR, Cell, Pyramid, pyramid
+from tasks.safetab.persons.pyramid import BOTTOM, YEAR, Pyramid, PyramidCell, pyramid
 
 
 def table(counts: np.ndarray, ages: tuple[int, ...], margin: int = 0, of_sex: int = 0) -> Pyramid:
     """The pyramid of counts by sex and age group, with margins of a cell and of a sex's sum."""
     ends = [*(one - 1 for one in ages[1:]), LAST_AGE]
     cells = [
-        Cell(start, end, sex + 1, int(counts[sex, at]), margin)
+        PyramidCell(start, end, sex + 1, int(counts[sex, at]), margin)
         for at, (start, end) in enumerate(zip(ages, ends, strict=True))
         for sex in (0, 1)
     ]
-    return pyramid([*cells, *(Cell(None, None, sex + 1, int(counts[sex].sum()), of_sex) for sex in (0, 1))])
+    return pyramid([*cells, *(PyramidCell(None, None, sex + 1, int(counts[sex].sum()), of_sex) for sex in (0, 1))])
 
 
 def even(ages: tuple[int, ...], a_year: int) -> np.ndarray:

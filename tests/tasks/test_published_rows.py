@@ -10,7 +10,7 @@ import pytest
 
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
-from privacy.tables.published import Published, Row
+from privacy.tables.published import Published, PublishedRow
 from tasks.releases.published import check_rows, laws_by_margin, numbers_in, row_column, rows_of
 
 TABLE = Published(
@@ -19,7 +19,7 @@ TABLE = Published(
     "m",
     "households",
     ("CELL",),
-    (Row(("0",), "all", (0, 1)), Row(("2",), "a", (1,)), Row(("1",), "b", (0,))),
+    (PublishedRow(("0",), "all", (0, 1)), PublishedRow(("2",), "a", (1,)), PublishedRow(("1",), "b", (0,))),
     by="tenure",
 )
 KEYS = {"REGION": pa.array(["x", "y"])}

@@ -60,8 +60,8 @@ Boundaries = Annotated[
 
 
 @dataclass(frozen=True)
-class FileOptions:
-    """How a file of areas is read."""
+class AreaFileOptions:
+    """Options for reading a file of areas."""
 
     area_column: Annotated[
         str | None,
@@ -98,7 +98,7 @@ def areas(
     blocks: Blocks,
     out: Out = None,
     *,
-    reading: FileOptions,
+    reading: AreaFileOptions,
     count: Count = None,
     published: PublishedCounts = None,
     state_totals: StateTotals = None,

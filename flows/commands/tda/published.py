@@ -47,8 +47,8 @@ Geography = Annotated[
 
 
 @dataclass(frozen=True)
-class FileOptions:
-    """What may be said about the Census Bureau's noisy measurement files."""
+class MeasurementFileOptions:
+    """Options for reading the Census Bureau's noisy measurement files."""
 
     only_state: StateOption = None
     state_totals: StateTotals = None
@@ -63,7 +63,7 @@ class FileOptions:
 
     @property
     def request(self) -> FileRequest:
-        """What is asked of the files. Raises typer.BadParameter where there is no geography to check a spine of."""
+        """Return the request. Raises typer.BadParameter if a spine is to be checked without a geography."""
         from tasks.top_down.published.nmf.source import FileRequest
 
         if self.check_spine and self.geography is None:
@@ -156,7 +156,7 @@ def estimate(
     ] = None,
     declaration: DeclarationOption = None,
     *,
-    files: FileOptions,
+    files: MeasurementFileOptions,
     options: WorkOptions,
 ) -> None:
     """Estimate from published noisy measurements: no records, no secret, no account.
@@ -178,7 +178,7 @@ def estimate(
 
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
-        refuse_others(context, "count", *(field.name for field in fields(FileOptions)))
+        refuse_others(context, "count", *(field.name for field in fields(MeasurementFileOptions)))
         measured = read_measurements(declared, declaration, changes.get("estimator"))
         places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
     else:

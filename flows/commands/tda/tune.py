@@ -38,7 +38,7 @@ def _several(help: str) -> Any:
 
 @dataclass(frozen=True)
 class Search:
-    """How the shares of persons are changed, or found."""
+    """Options that change, or search for, the shares of persons."""
 
     level: Annotated[list[str] | None, _several("`LEVEL=SHARE` of the persons' budget")] = None
     query: Annotated[list[str] | None, _several("`LEVEL: QUERY=SHARE` of the level's budget")] = None

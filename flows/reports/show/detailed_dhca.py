@@ -24,7 +24,7 @@ from tasks.releases.manifest import read_law
 from tasks.releases.pages import number
 from tasks.safetab.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 from tasks.safetab.persons.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
-from tasks.safetab.persons.pyramid import Cell, Pyramid, pyramid
+from tasks.safetab.persons.pyramid import Pyramid, PyramidCell, pyramid
 
 ITERATION = "ITERATION_CODE"
 LEVELS = {str(level): level for level in ALL_LEVELS}
@@ -287,7 +287,7 @@ class DetailedDhcaPages(DhcaTables):
                     fitting.append({**query, "cells": cells})
         return max(fitting, key=lambda query: read_law(query).variance(), default=None)
 
-    def cells(self, group: Group, at: Confidence) -> list[Cell]:
+    def cells(self, group: Group, at: Confidence) -> list[PyramidCell]:
         """Return the rows of a group's table by sex and age; empty for a group with only a total."""
         kind, number, code = group.parts
         keys, region = ("AGESTART", "AGEEND", "SEX"), Region(kind, number)
@@ -304,7 +304,7 @@ class DetailedDhcaPages(DhcaTables):
                 summed = len(rows) // len(SEXES) - 1 if start == "*" else 1
                 margin = margin_of_cells([(read_law(group.noise), summed)], at)
             first, last = (None, None) if start == "*" else (int(start), int(end))
-            found.append(Cell(first, last, int(sex), row["COUNT"], margin, *estimates.get(ages, ())))
+            found.append(PyramidCell(first, last, int(sex), row["COUNT"], margin, *estimates.get(ages, ())))
         return found
 
     def _explain(self, region: Region, code: str) -> tuple[Literal["suppressed", "not tabulated"], str]:

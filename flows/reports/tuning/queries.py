@@ -34,7 +34,7 @@ ALPHAS = {"margins": Fraction(1, 20), "margins_90": Fraction(1, 10)}
 
 
 @dataclass(frozen=True)
-class Query:
+class TunedQuery:
     """A query: its noise is `law(definition, budget, stability)` in each cell.
 
     cells: the numbers of cells that its published counts sum. facts: further known facts.
@@ -48,7 +48,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Design:
+class SystemQueries:
     """The queries of a system's configuration, and the spend of a run of them, by jurisdiction if there are two.
 
     grid: the unit of a count. notes: about the spend.
@@ -57,12 +57,12 @@ class Design:
     source: str
     definition: Definition
     spent: Mapping[str, Spend]
-    queries: tuple[Query, ...]
+    queries: tuple[TunedQuery, ...]
     grid: Fraction = Fraction(1)
     notes: tuple[str, ...] = ()
 
 
-def households(source: Path | None) -> Design:
+def households(source: Path | None) -> SystemQueries:
     """Return the design of the Detailed DHC-B, a query for each level and table; by default the production's."""
     configuration, iterations = read_households(source)
     spent: dict[str, Spend] = {}
@@ -75,17 +75,17 @@ def households(source: Path | None) -> Design:
                 budget = configuration.table_budget(table.key, level)
                 facts = {"thresholds": configuration.thresholds[table.key][level]}
                 cells = tuple(table.widths.tolist())
-                queries.append(Query(f"{level.name}: {table.name.upper()}", budget, stability, cells, facts))
-    return Design(str(source or PRODUCTION), configuration.privacy_defn, spent, tuple(queries))
+                queries.append(TunedQuery(f"{level.name}: {table.name.upper()}", budget, stability, cells, facts))
+    return SystemQueries(str(source or PRODUCTION), configuration.privacy_defn, spent, tuple(queries))
 
 
-def s_dhc(source: Path, total: Fraction | None) -> Design:
+def s_dhc(source: Path, total: Fraction | None) -> SystemQueries:
     """Return the design of the Supplemental DHC, from a configuration or a release, with budgets scaled to a sum."""
     budgets = read_budgets(source)
     scale = 1 if total is None else total / sum(query.budget for query in budgets.queries)
     stated = [replace(query, budget=query.budget * scale) for query in budgets.queries]
     queries = [
-        Query(
+        TunedQuery(
             query.name.removeprefix("sdhc/"),
             query.budget,
             query.scale(budgets.definition, budgets.stability),
@@ -94,10 +94,10 @@ def s_dhc(source: Path, total: Fraction | None) -> Design:
         for query in stated
     ]
     spent = {"run": spend(budgets.definition, budgets.stability, stated)}
-    return Design(str(source), budgets.definition, spent, tuple(queries))
+    return SystemQueries(str(source), budgets.definition, spent, tuple(queries))
 
 
-def bottom_up(source: Path, epsilon: Fraction) -> Design:
+def bottom_up(source: Path, epsilon: Fraction) -> SystemQueries:
     """Return the design of a declaration: the histogram, and its marginals by up to two axes, levels or recodes."""
     declared = read_declared_histogram(source)
     mechanism = declared.mechanism(epsilon)
@@ -108,11 +108,11 @@ def bottom_up(source: Path, epsilon: Fraction) -> Design:
         if len(dict(groups.parts)) == len(groups.names)
     }
     queries = [
-        Query(name, epsilon, mechanism.sensitivity, (cells,))
+        TunedQuery(name, epsilon, mechanism.sensitivity, (cells,))
         for name, cells in {"the histogram": 1, **marginals}.items()
     ]
     spent = {"run": mechanism.spend}
-    return Design(str(source), "puredp", spent, tuple(queries), declared.grid, (_sample_note(epsilon),))
+    return SystemQueries(str(source), "puredp", spent, tuple(queries), declared.grid, (_sample_note(epsilon),))
 
 
 def _sample_note(epsilon: Fraction) -> str:
@@ -132,7 +132,7 @@ def _cells_summed(histogram: Histogram, groups: Groups) -> int:
     return prod((sizes | {axis: int(np.bincount(part).max()) for axis, part in groups.parts}).values())
 
 
-def answers(design: Design, margin: int | None, delta: Fraction) -> dict[str, Any]:
+def answers(design: SystemQueries, margin: int | None, delta: Fraction) -> dict[str, Any]:
     """Return the spend of a run and the noise of each query; with `margin` also the least budgets for it."""
     with refusing():
         queries = [_answer(design, query, margin) for query in design.queries]
@@ -145,7 +145,7 @@ def answers(design: Design, margin: int | None, delta: Fraction) -> dict[str, An
     }
 
 
-def _answer(design: Design, query: Query, margin: int | None) -> dict[str, Any]:
+def _answer(design: SystemQueries, query: TunedQuery, margin: int | None) -> dict[str, Any]:
     noise = law(design.definition, query.budget, query.stability)
     with refusing(query.name):
         check_law(noise)

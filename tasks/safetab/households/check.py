@@ -27,7 +27,7 @@ from tasks.safetab.check import (
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.estimates import ESTIMATED
 from tasks.safetab.households.manifest import level_facts, statements_of
-from tasks.safetab.households.run import Configuration
+from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.households.tables import KINDS, TABLES
 from tasks.safetab.levels import Level
 
@@ -36,7 +36,7 @@ LeftOut = Annotated[dict[str, int], Field()]
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those of every release."""
-    received, totals = Received(release, manifest, Configuration), manifest["options"]["totals"]
+    received, totals = Received(release, manifest, SafeTabHConfiguration), manifest["options"]["totals"]
     why = "the groups and their totals are of another release"
     return {
         **safetab_statements(received, totals=totals),
@@ -75,7 +75,7 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check every row of every table, and the groups and sums of estimates."""
-    received = Received(release, manifest, Configuration)
+    received = Received(release, manifest, SafeTabHConfiguration)
     yield from common_checks(received)
     yield NotChecked("levels.*.groups_published, and which groups", "they follow from the totals of another release")
     for table in TABLES.values():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.two_tables import PooledTable, changes, margin_of_row, spread
-from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
+from privacy.estimation.weighted_tables import TableInformation, least_variance, margins, pool, whole
 from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
@@ -142,7 +142,7 @@ def _weighted(
     least = least_variance(law.variance() for law in laws)
     solved = []
     for table, detail in zip(TABLES.values(), details, strict=True):
-        information = Information.none(len(groups), int(table.widths[detail]))
+        information = TableInformation.none(len(groups), int(table.widths[detail]))
         for donor, members in sources:
             if table in tables(donor):
                 _add(run, donor, table, members, detail, information, least)
@@ -160,7 +160,7 @@ def _add(
     table: TableShell,
     members: Groups,
     detail: int,
-    information: Information,
+    information: TableInformation,
     least: float,
 ) -> None:
     """Add a level's measurements: for each group the sum of its members' tables, if all members have one.

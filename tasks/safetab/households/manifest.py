@@ -18,7 +18,7 @@ from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
 from tasks.safetab.domain import Domain, load_domain
-from tasks.safetab.households.run import Configuration, HouseholdRun
+from tasks.safetab.households.run import HouseholdRun, SafeTabHConfiguration
 from tasks.safetab.households.tables import TABLES, description
 from tasks.safetab.levels import Level, named_level
 from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous, release_facts
@@ -88,7 +88,10 @@ def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str,
 
 
 def level_facts(
-    configuration: Configuration, domain: Domain, queries: LevelQueries | None, groups: Mapping[str, Sequence[int]]
+    configuration: SafeTabHConfiguration,
+    domain: Domain,
+    queries: LevelQueries | None,
+    groups: Mapping[str, Sequence[int]],
 ) -> dict[str, Any]:
     """Return the facts of a level: its domain, thresholds and noise, and the groups of each table by detail."""
     tables = configuration.tables(domain.level)

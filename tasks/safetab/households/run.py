@@ -29,7 +29,7 @@ from tasks.safetab.run import SafeTabRun
 READ = "prepared/totals/read"
 
 
-class Configuration(SafeTabConfiguration):
+class SafeTabHConfiguration(SafeTabConfiguration):
     """A valid config.json of SafeTab-H."""
 
     TABLES: ClassVar[Mapping[str, int]] = {table.key: len(table.measured) - 1 for table in TABLES.values()}
@@ -51,7 +51,7 @@ class Configuration(SafeTabConfiguration):
 
 @dataclass(frozen=True)
 class TotalsRead:
-    """Where the totals of a run came from, and how many of their groups are not in the run, by reason. Public.
+    """The source of a run's totals, and the number of their groups that the run leaves out, by reason. Public.
 
     run: of the totals' release; None for totals that the curator declared.
     """
@@ -64,11 +64,11 @@ class TotalsRead:
 class HouseholdRun(SafeTabRun):
     """A handle on a Detailed DHC-B run: only the path of its directory, so it may be shown and stored."""
 
-    KIND, CONFIGURATION = HOUSEHOLD, Configuration
+    KIND, CONFIGURATION = HOUSEHOLD, SafeTabHConfiguration
 
     @property
     def totals_read(self) -> TotalsRead:
-        """Where the totals came from."""
+        """The source of the totals."""
         return load_object(self / READ, TotalsRead)
 
     def save_totals(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.tables.published import Published, Row
+from privacy.tables.published import Published, PublishedRow
 from tasks.releases.description import Description
 from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.households.household import CELLS, TENURES, TYPES
@@ -73,13 +73,13 @@ class TableShell:
         """The tables of a release by name, each with its form by detail."""
         return {f"{self.name}/{each.name}": {detail: each} for detail, each in enumerate(self.published)}
 
-    def _rows(self, parts: Sequence[frozenset[int]]) -> tuple[Row, ...]:
+    def _rows(self, parts: Sequence[frozenset[int]]) -> tuple[PublishedRow, ...]:
         """Return the rows of a table, from the categories that each measured cell counts."""
         rows = []
         for cell, (words, whole) in sorted(self.cells.items()):
             places = tuple(place for place, part in enumerate(parts) if part <= whole)
             if frozenset().union(*(parts[place] for place in places)) == whole:
-                rows.append(Row((str(cell),), words, places))
+                rows.append(PublishedRow((str(cell),), words, places))
         return tuple(rows)
 
     def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:

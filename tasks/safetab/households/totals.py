@@ -29,7 +29,7 @@ from tasks.geography.regions import REGION_TYPES
 from tasks.records.files import digest_file, exists, read_bytes, unchanged
 from tasks.records.findings import Finding, has_errors
 from tasks.records.marks import GRF_FILE, read_mark
-from tasks.records.tables import LINE, Column, check_header, check_mask, empty, read_table
+from tasks.records.tables import LINE, EncodedColumn, check_header, check_mask, empty, read_table
 from tasks.releases.manifest import MANIFEST, read_manifest
 from tasks.releases.received import path_in
 from tasks.safetab.coterminous import ALL_TYPES
@@ -211,7 +211,7 @@ class _Domains:
         iterations, levels = self.run.parameters.iterations, self.levels
         known = {*iterations.nation_state.codes, *iterations.sub_state.codes}
         kind, region, code, count = (
-            Column(table[name]) for name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", "COUNT")
+            EncodedColumn(table[name]) for name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", "COUNT")
         )
         group = (kind.numbers.astype(np.int64) * len(region.values) + region.numbers) * len(code.values) + code.numbers
         here = kind.where(REGION_TYPES[self.jurisdiction].__contains__)
@@ -270,4 +270,4 @@ class _Domains:
         """All AIANNH areas of GRF-C, in any state."""
         path = f"{self.data.rstrip('/')}/{GRF_FILE}"
         table, _ = read_table(path, GRF_FILE, ("AIANNHCE",), more=True, dictionary=True)
-        return set() if table is None else {*Column(table["AIANNHCE"]).values} - {"9999"}
+        return set() if table is None else {*EncodedColumn(table["AIANNHCE"]).values} - {"9999"}

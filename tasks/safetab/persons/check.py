@@ -24,13 +24,13 @@ from tasks.safetab.group_tables import GroupTables
 from tasks.safetab.levels import Level
 from tasks.safetab.persons.details import DETAILS, TABLES, TOTAL, TOTAL_ONLY
 from tasks.safetab.persons.manifest import level_facts, statements_of
-from tasks.safetab.persons.run import Configuration
+from tasks.safetab.persons.run import SafeTabPConfiguration
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups, suppression_threshold
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statements of a release besides those that every release makes."""
-    received, options = Received(release, manifest, Configuration), manifest["options"]
+    received, options = Received(release, manifest, SafeTabPConfiguration), manifest["options"]
     levels = {}
     for level in received.levels:
         rows = {name: read_rows(received, level, PublishedGroups, name, keys_alone=True) for name in TABLES}
@@ -60,7 +60,7 @@ def _details(received: Received, level: Level, rows: Mapping[str, ReceivedRows])
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     """Check the groups and every row of every level."""
-    received = Received(release, manifest, Configuration)
+    received = Received(release, manifest, SafeTabPConfiguration)
     yield NotChecked("parquet/t1/*: COUNT", "a total without a table is shown once")
     if any(name.startswith("spine/") for name in manifest["files"]):
         yield NotChecked("spine/*", "the spine is public, and not made again")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.tables.published import Published, Row
+from privacy.tables.published import Published, PublishedRow
 from tasks.safetab.persons.person import AGE23_BINS, CELLS, LAST_AGE
 
 # 0 to 3 are the outcomes of step 1 (its stat level); TOTAL_ONLY is known beforehand.
@@ -42,15 +42,18 @@ def query_of(detail: int) -> str:
     return "total_only" if detail == TOTAL_ONLY else "stage_2"
 
 
-def _rows(detail: int) -> tuple[Row, ...]:
+def _rows(detail: int) -> tuple[PublishedRow, ...]:
     """Return the rows of a table of sex by age: the sum of each sex, then the cells by age and sex."""
     ages = len(AGES[detail])
     cells = [range(place * ages, (place + 1) * ages) for place in range(len(SEXES))]  # of each sex by age
-    sums = [Row(("*", "*", str(sex)), words, tuple(of)) for (sex, words), of in zip(SEXES.items(), cells, strict=True)]
+    sums = [
+        PublishedRow(("*", "*", str(sex)), words, tuple(of))
+        for (sex, words), of in zip(SEXES.items(), cells, strict=True)
+    ]
     return (
         *sums,
         *(
-            Row((str(start), str(end), str(sex)), f"{words}, {age_label(start, end)}", (of[age],))
+            PublishedRow((str(start), str(end), str(sex)), f"{words}, {age_label(start, end)}", (of[age],))
             for age, (start, end) in enumerate(AGE_RANGES[detail])
             for (sex, words), of in zip(SEXES.items(), cells, strict=True)
         ),
@@ -71,13 +74,13 @@ def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:
     return np.add.reduceat(by_sex, bins, axis=2).reshape(len(cells), 2 * len(bins))
 
 
-def _published(title: str, detail: int, columns: Sequence[str], rows: Sequence[Row]) -> Published:
+def _published(title: str, detail: int, columns: Sequence[str], rows: Sequence[PublishedRow]) -> Published:
     name = f"{title} of population groups"
     return Published(DETAILS[detail], name, query_of(detail), "persons", tuple(columns), tuple(rows), "sex and age")
 
 
 T1 = {  # by detail: the sum of all cells
-    detail: _published("Totals", detail, (), [Row((), "all persons", tuple(range(width)))])
+    detail: _published("Totals", detail, (), [PublishedRow((), "all persons", tuple(range(width)))])
     for detail, width in enumerate(WIDTHS.tolist())
 }
 T2 = {detail: _published("Sex by age", detail, ("AGESTART", "AGEEND", "SEX"), _rows(detail)) for detail in AGES}

@@ -18,7 +18,7 @@ from tasks.releases.received import NotOfRelease, read_json
 from tasks.safetab.levels import Level, named_level, one_jurisdiction
 from tasks.safetab.parameters import read_parameter_files, stability_parts
 from tasks.safetab.persons.details import BY_AGE
-from tasks.safetab.persons.run import PERSONS, Configuration
+from tasks.safetab.persons.run import PERSONS, SafeTabPConfiguration
 
 TITLE = "Detailed DHC-A by SafeTab-P"
 
@@ -49,7 +49,7 @@ def read_settings(path: Path) -> list[Setting]:
     manifest = folder / MANIFEST
     if path == manifest or (path.is_dir() and manifest.exists()):
         return [_of_release(manifest)]
-    config, iterations = read_parameter_files(path, Configuration)
+    config, iterations = read_parameter_files(path, SafeTabPConfiguration)
     if idle := [jurisdiction.upper() for jurisdiction in config.jurisdictions if not config.levels(jurisdiction)]:
         raise Refused(f"{path}: no population group level of {idle[0]} has a budget")
     return [

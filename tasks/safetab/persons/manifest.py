@@ -34,7 +34,7 @@ from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
 from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
 from tasks.safetab.persons.level_budgets import TITLE
-from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
+from tasks.safetab.persons.run import PERSONS, DetailedRun, SafeTabPConfiguration
 from tasks.safetab.persons.suppression import suppression_threshold
 from tasks.safetab.persons.tables import description
 
@@ -99,7 +99,7 @@ def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
 
 
 def level_facts(
-    configuration: Configuration, domain: Domain, queries: LevelQueries | None, groups: Sequence[int]
+    configuration: SafeTabPConfiguration, domain: Domain, queries: LevelQueries | None, groups: Sequence[int]
 ) -> dict[str, Any]:
     """Return the facts of a level: its domain, thresholds, noise, and number of published groups by detail."""
     return {

@@ -24,7 +24,7 @@ LABELS_APART = 14  # the least distance of two age labels
 
 
 @dataclass(frozen=True)
-class Cell:
+class PyramidCell:
     """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; None where it has no estimate."""
 
     start: int | None
@@ -46,11 +46,11 @@ class AgeRow:
     """A row of a sex-by-age table."""
 
     label: str
-    male: Cell
-    female: Cell
+    male: PyramidCell
+    female: PyramidCell
 
     @property
-    def sides(self) -> dict[str, Cell]:
+    def sides(self) -> dict[str, PyramidCell]:
         """The cells by sex."""
         return {"male": self.male, "female": self.female}
 
@@ -135,8 +135,8 @@ class Pyramid:
     """
 
     ages: Sequence[AgeRow]
-    male: Cell
-    female: Cell
+    male: PyramidCell
+    female: PyramidCell
     estimated: bool
 
     def rows(self) -> list[AgeRow]:
@@ -153,7 +153,7 @@ class Pyramid:
         """The margin of `total`."""
         return hypot(self.male.margin, self.female.margin)
 
-    def share(self, cell: Cell) -> Share | None:
+    def share(self, cell: PyramidCell) -> Share | None:
         """Return a cell, or a sex's sum, as a share of all persons of the table."""
         return share(cell.count, cell.margin, self.total, self.total_margin)
 
@@ -171,7 +171,7 @@ class Pyramid:
         bars = [self._bar(row, side, cell, most) for row in self.ages for side, cell in row.sides.items()]
         return PyramidDrawing(BOTTOM + 40, bars, _labels(self.ages), below, above)
 
-    def _bar(self, row: AgeRow, side: str, cell: Cell, most: float) -> Bar:
+    def _bar(self, row: AgeRow, side: str, cell: PyramidCell, most: float) -> Bar:
         zero, way = SIDES[side]
         top, height = _height(row.first + row.width), row.width * YEAR
         middle, width = top + height / 2, _length(cell.count, row.width, most)
@@ -201,10 +201,10 @@ class Pyramid:
         )
 
 
-def pyramid(cells: Iterable[Cell]) -> Pyramid:
+def pyramid(cells: Iterable[PyramidCell]) -> Pyramid:
     """Return the pyramid of a group's T2 rows."""
-    by_age: dict[tuple[int, int], dict[int, Cell]] = {}
-    sums: dict[int, Cell] = {}
+    by_age: dict[tuple[int, int], dict[int, PyramidCell]] = {}
+    sums: dict[int, PyramidCell] = {}
     for cell in cells:
         if cell.start is None or cell.end is None:
             sums[cell.sex] = cell

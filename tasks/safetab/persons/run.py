@@ -27,7 +27,7 @@ from tasks.safetab.run import SafeTabRun
 PERSONS = "p"  # its one table, of persons by sex and age
 
 
-class Configuration(SafeTabConfiguration):
+class SafeTabPConfiguration(SafeTabConfiguration):
     """A valid config.json of SafeTab-P."""
 
     TABLES: ClassVar[Mapping[str, int]] = {PERSONS: 3}
@@ -52,4 +52,4 @@ class Configuration(SafeTabConfiguration):
 class DetailedRun(SafeTabRun):
     """A handle on a Detailed DHC-A run: only the path of its directory, so it may be shown and stored."""
 
-    KIND, CONFIGURATION = PERSON, Configuration
+    KIND, CONFIGURATION = PERSON, SafeTabPConfiguration

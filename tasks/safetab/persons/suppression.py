@@ -17,7 +17,7 @@ from tasks.safetab.group_tables import GroupTables, Margins
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.persons.details import AGES, DETAILS, TABLES, TOTAL, WIDTHS
-from tasks.safetab.persons.run import PERSONS, Configuration, DetailedRun
+from tasks.safetab.persons.run import PERSONS, DetailedRun, SafeTabPConfiguration
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class EstimatedGroups(PublishedGroups):
         return numbers, np.select([draws == width, draws == width // 2], [of_total, of_sex], margin)
 
 
-def suppression_threshold(configuration: Configuration, level: Level, queries: LevelQueries | None) -> int | None:
+def suppression_threshold(
+    configuration: SafeTabPConfiguration, level: Level, queries: LevelQueries | None
+) -> int | None:
     """Return the largest noisy total that a level suppresses, or None if it suppresses nothing (paper eq. 12).
 
     Nation and state suppress nothing. For exact counts (no queries) the threshold is 0 if a zero_suppression_chance is

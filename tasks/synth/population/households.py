@@ -35,7 +35,7 @@ from tasks.synth.population.model import (
     IntArray,
     Tracts,
 )
-from tasks.synth.population.sizes import SizeLaw, draw_sizes
+from tasks.synth.population.sizes import StateSizeLaw, draw_sizes
 
 # Shares of married and cohabiting households by size, the last for all larger ones; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
@@ -67,7 +67,7 @@ ROLE_LAWS = make_laws(
 class StateLaw:
     """The law of a state's households. minor_chance: the probability that a non-householder is a minor."""
 
-    sizes: SizeLaw
+    sizes: StateSizeLaw
     minor_chance: float
 
 
@@ -178,7 +178,7 @@ def _place_members(
                     weight -= own
 
 
-def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
+def _units(tracts: Tracts, law: StateSizeLaw, draws: Draws) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
     """Return block, kind and size of every unit; the facilities of a type share its residents equally."""
     counts = tracts.facilities
     types = counts.shape[1]

@@ -34,7 +34,7 @@ def _law() -> FloatArray:
     return np.concatenate([[0, 0.276, 0.325, 0.159, 0.132, 0.065, 0.026], 0.017 * tail / tail.sum()])
 
 
-class SizeLaw(NamedTuple):
+class StateSizeLaw(NamedTuple):
     """The base law of a state.
 
     weights: (LARGEST + 1,), times 2^s, which cancels out and keeps sums within floats. sums: the weights of sums of 0
@@ -47,14 +47,14 @@ class SizeLaw(NamedTuple):
     tilts: FloatArray
 
 
-def base_law(weights: FloatArray | None = None) -> SizeLaw:
+def base_law(weights: FloatArray | None = None) -> StateSizeLaw:
     """Return a law with the tables of its sums."""
     weights = _law() * 2.0 ** np.arange(LARGEST + 1) if weights is None else weights
     sums = [np.eye(1, WIDTH)[0]]
     for _ in range(EXACT):
         sums.append(np.convolve(sums[-1], weights)[:WIDTH])
     means = LOWEST_MEAN + MEAN_STEP * np.arange(MEANS)
-    return SizeLaw(weights, np.array(sums), np.column_stack(_tilt(weights, np.maximum(means, 1 + 1e-4))))
+    return StateSizeLaw(weights, np.array(sums), np.column_stack(_tilt(weights, np.maximum(means, 1 + 1e-4))))
 
 
 def _tilted(weights: FloatArray, theta: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ def _tilt(weights: FloatArray, means: FloatArray) -> tuple[FloatArray, FloatArra
     return theta, variance
 
 
-def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
+def fit_law(occupied: IntArray, persons: IntArray) -> StateSizeLaw:
     """Return the law of blocks with these households and persons for which all sizes have the national shape.
 
     The national shape is the base law, tilted to the blocks' mean.
@@ -101,7 +101,7 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
 
 
 @compiled
-def weigh(households: int, persons: int, law: SizeLaw, chances: FloatArray) -> float:
+def weigh(households: int, persons: int, law: StateSizeLaw, chances: FloatArray) -> float:
     """Fill `chances` with weights of the next size, if 2 or more `households` share `persons`; return the sum."""
     weights, tilts, others = law.weights, law.tilts, households - 1
     most, total = min(len(weights) - 1, persons - others), 0.0
@@ -129,7 +129,7 @@ def weigh(households: int, persons: int, law: SizeLaw, chances: FloatArray) -> f
 
 
 @compiled
-def mix(households: IntArray, persons: IntArray, blocks: IntArray, law: SizeLaw) -> FloatArray:
+def mix(households: IntArray, persons: IntArray, blocks: IntArray, law: StateSizeLaw) -> FloatArray:
     """Return the share of each size in blocks with these households and persons; blocks: their numbers."""
     mixture, chances = np.zeros(len(law.weights)), np.zeros(len(law.weights))
     for row in range(len(households)):
@@ -152,7 +152,7 @@ def draw_sizes(
     persons: IntArray,
     size_draws: FloatArray,
     vacancy_draws: FloatArray,
-    law: SizeLaw,
+    law: StateSizeLaw,
     size: IntArray,
 ) -> None:
     """Fill the sizes of each block's housing units; the vacant ones, with 0, are anywhere among them.

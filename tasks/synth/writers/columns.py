@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spine.compiled import compiled
 from tasks.records.block_codes import BLOCK_COLUMNS
-from tasks.synth.blocks import Blocks, delimited, digits
+from tasks.synth.blocks import BlockTable, delimited, digits
 from tasks.synth.population.codes import Origins
 from tasks.synth.population.model import IntArray, Population
 from tasks.synth.population.recodes import Recodes, recode
@@ -22,7 +22,7 @@ from tasks.synth.population.recodes import Recodes, recode
 class Stretch:
     """Whole tracts of a state, populated. facilities: as in `Tracts`. first_mafid: MAFID of the first unit."""
 
-    blocks: Blocks
+    blocks: BlockTable
     facilities: IntArray
     population: Population
     origins: Origins
@@ -45,19 +45,21 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Columns:
+class IndexedColumns:
     """Columns that share an index. words: distinct rows of values. index: (n,), the row of `words` for each record."""
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
 
 
-def at_block(stretch: Stretch, unit: IntArray | slice) -> Columns:
+def at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
     """Return the columns with the block of these units."""
-    return Columns({name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit])
+    return IndexedColumns(
+        {name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit]
+    )
 
 
-def block_code(blocks: Blocks) -> NDArray[np.bytes_]:
+def block_code(blocks: BlockTable) -> NDArray[np.bytes_]:
     """Return the 15 digits of each block."""
     code: NDArray[np.bytes_] = blocks.columns[BLOCK_COLUMNS[0]]
     for name in BLOCK_COLUMNS[1:]:
@@ -65,12 +67,12 @@ def block_code(blocks: Blocks) -> NDArray[np.bytes_]:
     return code
 
 
-def coded(name: str, words: list[str], index: NDArray[np.integer]) -> Columns:
+def coded(name: str, words: list[str], index: NDArray[np.integer]) -> IndexedColumns:
     """Return a column with a few distinct words."""
-    return Columns({name: np.array(words, "S")}, index)
+    return IndexedColumns({name: np.array(words, "S")}, index)
 
 
-def as_text(groups: list[Columns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
+def as_text(groups: list[IndexedColumns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
     """Return the bytes of records as lines, with or without the header."""
     words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
     for number, group in enumerate(groups):
@@ -119,7 +121,7 @@ def _join_words(
     return text
 
 
-def as_table(groups: list[Columns]) -> pa.Table:
+def as_table(groups: list[IndexedColumns]) -> pa.Table:
     """Return records as text columns, as dictionaries except MAFID, with the values of the text file.
 
     Columns are declared non-null: for nullable ones a reader decodes a flag for every row, which takes half its time.

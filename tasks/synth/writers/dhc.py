@@ -8,7 +8,7 @@ from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES, OLDEST
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import HOUSEHOLDER, IntArray
-from tasks.synth.writers.columns import Columns, Stretch, at_block, block_code, coded
+from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
 
 # Detailed types of each major type of group quarters, and the first relationship code of each.
 TYPES = {1: range(101, 107), 2: range(201, 204), 3: (301,), 4: range(401, 406), 5: (501,), 6: (601, 602)}
@@ -50,7 +50,7 @@ def relationships(stretch: Stretch) -> IntArray:
     return np.where(homes.kind[homes.unit] > 0, _quarters_type(stretch)[homes.unit], role)
 
 
-def person_records(stretch: Stretch) -> list[Columns]:
+def person_records(stretch: Stretch) -> list[IndexedColumns]:
     """Return the records of persons: block, relationship, sex, age, Hispanic, race."""
     people, cell = stretch.population, np.arange(2 * SETS)
     relationship = relationships(stretch)
@@ -61,11 +61,11 @@ def person_records(stretch: Stretch) -> list[Columns]:
         coded("RELGQ", [str(code) for code in range(RELATIONSHIPS)], relationship),
         coded("QSEX", ["1", "2"], people.sex),
         coded("QAGE", [str(age) for age in range(AGES)], age),
-        Columns(words, people.cell),
+        IndexedColumns(words, people.cell),
     ]
 
 
-def facilities(stretch: Stretch) -> list[Columns]:
+def facilities(stretch: Stretch) -> list[IndexedColumns]:
     """Return the housing units and the facilities of each detailed type of the blocks that have some."""
     homes, blocks = stretch.population.homes, len(stretch.blocks)
     inside = homes.kind > 0
@@ -73,13 +73,13 @@ def facilities(stretch: Stretch) -> list[Columns]:
     counts = np.bincount(at, minlength=blocks * len(CODES)).reshape(blocks, len(CODES))
     words = {"tabblk": block_code(stretch.blocks), "hu": stretch.facilities[:, 0].astype("S")}
     words |= {f"gq{code}": counts[:, at].astype("S") for at, code in enumerate(CODES)}
-    return [Columns(words, np.flatnonzero(stretch.facilities.sum(axis=1)))]
+    return [IndexedColumns(words, np.flatnonzero(stretch.facilities.sum(axis=1)))]
 
 
-def prims(stretch: Stretch) -> list[Columns]:
+def prims(stretch: Stretch) -> list[IndexedColumns]:
     """Return the crosswalk of blocks to prims: made up, a county subdivision or a county."""
     columns = stretch.blocks.columns
     cousub = columns.get("COUSUBFP", np.full(len(stretch.blocks), b"99999"))
     code = np.char.add(np.char.add(columns["TABBLKST"], columns["TABBLKCOU"]), np.char.add(cousub, b"99999"))
     words = {"tabblk": block_code(stretch.blocks), "primgeo": code}
-    return [Columns(words, np.arange(len(stretch.blocks)))]
+    return [IndexedColumns(words, np.arange(len(stretch.blocks)))]

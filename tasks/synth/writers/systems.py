@@ -15,7 +15,7 @@ from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
 from tasks.synth.writers import dhc
-from tasks.synth.writers.columns import Columns, Stretch, at_block, block_code, coded
+from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
 
 # HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
 TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
@@ -34,14 +34,14 @@ class RecordTable:
     """A file of records. always_text: also where records are Parquet."""
 
     name: str
-    rows: Callable[[Stretch], list[Columns]]
+    rows: Callable[[Stretch], list[IndexedColumns]]
     delimiter: bytes = b"|"
     extension: str = "txt"
     always_text: bool = False
 
 
 @dataclass(frozen=True)
-class System:
+class SystemFiles:
     """A system's files. bytes_a_person: in text. geography: whether to write GRF-C. totals: file of state totals."""
 
     name: str
@@ -51,7 +51,7 @@ class System:
     totals: str | None = None
 
 
-def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[Columns]:
+def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[IndexedColumns]:
     """Return CENRACE (under the name `cenrace`), QRACE1 to QRACE8 and QSPAN of these persons."""
     codes, origins, sets = stretch.population.codes, stretch.origins, stretch.population.cell % SETS
     none, several = len(origins.race), codes.several
@@ -66,10 +66,10 @@ def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None))
     words = np.append(origins.race, b"Null")
     columns = {cenrace: digits(CENRACE[np.concatenate([of_code, sets[several]])], 2)}
     columns |= {name: words[number[:, place]] for place, name in enumerate(RACES)}
-    return [Columns(columns, index[rows]), Columns({"QSPAN": origins.span}, codes.span[rows])]
+    return [IndexedColumns(columns, index[rows]), IndexedColumns({"QSPAN": origins.span}, codes.span[rows])]
 
 
-def _person_records(stretch: Stretch) -> list[Columns]:
+def _person_records(stretch: Stretch) -> list[IndexedColumns]:
     people, cell = stretch.population, np.arange(4 * AGES)
     words = {
         "QAGE": digits(cell % AGES, 3),
@@ -77,10 +77,10 @@ def _person_records(stretch: Stretch) -> list[Columns]:
         "HOUSEHOLDER": np.array(["False", "True"], "S")[cell // (2 * AGES)],
     }
     own = people.age.astype(np.int64) + AGES * people.sex + 2 * AGES * (people.role == HOUSEHOLDER)
-    return [Columns(words, own), at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
+    return [IndexedColumns(words, own), at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
 
 
-def _household_records(stretch: Stretch) -> list[Columns]:
+def _household_records(stretch: Stretch) -> list[IndexedColumns]:
     rows, homes = stretch.households, stretch.population.homes
     return [
         at_block(stretch, rows),
@@ -90,23 +90,23 @@ def _household_records(stretch: Stretch) -> list[Columns]:
     ]
 
 
-def _identity(stretch: Stretch, unit: IntArray, rtype: list[str]) -> list[Columns]:
+def _identity(stretch: Stretch, unit: IntArray, rtype: list[str]) -> list[IndexedColumns]:
     in_quarters = (stretch.population.homes.kind > 0).astype(np.int8)[unit]
-    return [coded("RTYPE", rtype, in_quarters), Columns({"MAFID": stretch.mafid}, unit)]
+    return [coded("RTYPE", rtype, in_quarters), IndexedColumns({"MAFID": stretch.mafid}, unit)]
 
 
-def _sdhc_persons(stretch: Stretch) -> list[Columns]:
+def _sdhc_persons(stretch: Stretch) -> list[IndexedColumns]:
     people, cell = stretch.population, np.arange(2 * SETS)
     words = {"CENHISP": np.array(["1", "2"], "S")[cell // SETS], "CENRACE": digits(CENRACE[cell % SETS], 2)}
     return [
         *_identity(stretch, people.homes.unit, RTYPE_PERSON),
         coded("QAGE", [str(age) for age in range(AGES)], people.age),
-        Columns(words, people.cell),
+        IndexedColumns(words, people.cell),
         coded("RELSHIP", [str(role) for role in range(39)], people.role),
     ]
 
 
-def _sdhc_units(stretch: Stretch) -> list[Columns]:
+def _sdhc_units(stretch: Stretch) -> list[IndexedColumns]:
     homes, recodes = stretch.population.homes, stretch.recodes
     sizes, size = np.unique(homes.size, return_inverse=True)
     return [
@@ -122,17 +122,17 @@ def _sdhc_units(stretch: Stretch) -> list[Columns]:
     ]
 
 
-def _sdhc_geo(stretch: Stretch) -> list[Columns]:
+def _sdhc_geo(stretch: Stretch) -> list[IndexedColumns]:
     block, grf = stretch.population.homes.block, stretch.blocks.columns
     of_state = REGION_OF[grf["TABBLKST"][0].decode()]
     words = {name: grf[name] for name in BLOCK_COLUMNS} | {"TABBLKGRPCE": grf["TABBLK"].astype("S1")}
     words |= {"REGIONCE": np.full(len(stretch.blocks), of_state[0], "S1")}
     words |= {"DIVISIONCE": np.full(len(stretch.blocks), of_state[1], "S1")}
     words |= {name: grf[name] for name in ("PLACEFP", "AIANNHCE")}
-    return [*_identity(stretch, np.arange(len(block)), RTYPE_UNIT), Columns(words, block)]
+    return [*_identity(stretch, np.arange(len(block)), RTYPE_UNIT), IndexedColumns(words, block)]
 
 
-def _tda_persons(stretch: Stretch) -> list[Columns]:
+def _tda_persons(stretch: Stretch) -> list[IndexedColumns]:
     people, homes = stretch.population, stretch.population.homes
     kind, adult, hispanic, races = np.unravel_index(np.arange(8 * 4 * SETS), (8, 2, 2, SETS))
     words = {
@@ -143,29 +143,29 @@ def _tda_persons(stretch: Stretch) -> list[Columns]:
         "CENRACE": digits(CENRACE[races], 2),
     }
     at = homes.kind[homes.unit].astype(np.int64) * 2 + (people.age >= ADULT_AGE)
-    return [at_block(stretch, homes.unit), Columns(words, at * 2 * SETS + people.cell)]
+    return [at_block(stretch, homes.unit), IndexedColumns(words, at * 2 * SETS + people.cell)]
 
 
-def _tda_units(stretch: Stretch) -> list[Columns]:
+def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
     homes = stretch.population.homes
     status = np.where(homes.kind > 0, 2, homes.head < 0)
     words = {"RTYPE": np.array(["2", "2", RTYPE_UNIT[1]], "S"), "HH_STATUS": np.array(["1", "2", "0"], "S")}
-    return [at_block(stretch, slice(None)), Columns(words, status)]
+    return [at_block(stretch, slice(None)), IndexedColumns(words, status)]
 
 
-def _tda_quarters(stretch: Stretch) -> list[Columns]:
+def _tda_quarters(stretch: Stretch) -> list[IndexedColumns]:
     counts = stretch.facilities
     words = {"tabblk": block_code(stretch.blocks), "hu": counts[:, 0].astype("S")}
     words |= {f"gq{kind}": counts[:, kind].astype("S") for kind in range(1, counts.shape[1])}
-    return [Columns(words, np.flatnonzero(counts.sum(axis=1)))]
+    return [IndexedColumns(words, np.flatnonzero(counts.sum(axis=1)))]
 
 
 SYSTEMS = {
     system.name: system
     for system in (
-        System("detailed-dhca", (RecordTable("person-records", _person_records),), 79),
-        System("ddhcb", (RecordTable("household-records", _household_records),), 28),
-        System(
+        SystemFiles("detailed-dhca", (RecordTable("person-records", _person_records),), 79),
+        SystemFiles("ddhcb", (RecordTable("household-records", _household_records),), 28),
+        SystemFiles(
             "sdhc",
             (
                 RecordTable("persons", _sdhc_persons, b",", "csv"),
@@ -175,7 +175,7 @@ SYSTEMS = {
             58,
             geography=False,
         ),
-        System(
+        SystemFiles(
             "tda",
             (
                 RecordTable("persons", _tda_persons),
@@ -185,7 +185,7 @@ SYSTEMS = {
             44,
             totals="states.csv",
         ),
-        System(
+        SystemFiles(
             "dhc",
             (
                 RecordTable("persons", dhc.person_records),
@@ -198,7 +198,7 @@ SYSTEMS = {
 }
 
 
-def find_systems(names: Iterable[str]) -> tuple[System, ...]:
+def find_systems(names: Iterable[str]) -> tuple[SystemFiles, ...]:
     """Return the systems with these names, each once; `all` names all. Raises Refused for an unknown name."""
     wanted = list(names)
     if unknown := sorted(set(wanted) - {*SYSTEMS, "all"}):

@@ -14,7 +14,7 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.build import measured_spine
 from spine.forecast.counts import group_counts
-from spine.forecast.forecast import Family, PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.forecast import AreaFamily, PersonsForecast, StandIn, UnitsForecast
 from spine.forecast.precision import Weights, weights_of
 from spine.forecast.search import Aims, Row, best_shares
 from spine.forecast.tree import Errors
@@ -173,7 +173,7 @@ def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
     last = len(spine.levels) - 1
     histograms = from_entries(TrueHistograms, last, 0, place[counted.row], counted.cell, counted.count, spine.blocks)
     families = [
-        Family(family.family, family.of_block, len(family.codes))
+        AreaFamily(family.family, family.of_block, len(family.codes))
         for family in areas(blocks.geography, design.settings[product])
     ]
     state_of_part = np.zeros(len(spine.starts[0]), np.int64)

@@ -15,7 +15,7 @@ from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
 from spine.top_down import TrueHistograms
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import Authorization, Drawing
+from tasks.lifecycle.authorization import Authorization, NoiseSource
 from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
@@ -69,7 +69,7 @@ def top_down(
     _, declared = read_declared(fspath(declaration))
     check_estimator(declared, estimator)
     plan, true = declared.plan, _count(records, declared)
-    drawing = Drawing(RunSecret.generate(), Authorization("", "", ""))
+    drawing = NoiseSource(RunSecret.generate(), Authorization("", "", ""))
     measuring = Measuring(plan, "memory", lambda level, first, last: true[level], (0,) * len(true), drawing)
     answers = engine.OwnAnswers(plan, measuring)
     if estimator == "gls":  # the information of each geounit, which one pass up the hierarchy finds

@@ -26,7 +26,7 @@ from tasks.records.block_codes import find_blocks, short_codes
 from tasks.records.files import file_name
 from tasks.records.findings import Finding, has_errors
 from tasks.records.public_table import find_faults, whole_numbers
-from tasks.records.tables import LINE, Column, check_distinct, check_mask, check_pattern
+from tasks.records.tables import LINE, EncodedColumn, check_distinct, check_mask, check_pattern
 from tasks.top_down.blocks import Blocks
 from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 
@@ -112,7 +112,7 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
         numbers, wrong = whole_numbers(table[name], blank=-1)
         wrong |= (numbers < 0) | (numbers >= MOST)
         findings += check_mask(file, table, name, f"Invalid values found in {name}", wrong)
-    keys = Column(table[columns[0]]).numbers
+    keys = EncodedColumn(table[columns[0]]).numbers
     findings += check_distinct(file, table, columns[0], f"rows whose {columns[0]} appears twice", keys)
     return (None if has_errors(findings) else table), findings
 

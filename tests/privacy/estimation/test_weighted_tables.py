@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy.estimation.densities import density_of_sum, values
-from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
+from privacy.estimation.weighted_tables import TableInformation, least_variance, margins, pool, whole
 from privacy.noise.laws import Law, law
 from tasks.safetab.households.tables import T3, T4
 
@@ -22,7 +22,7 @@ def covariances(sources: list[Source], details: tuple[int, int]) -> list[np.ndar
     """Of the estimated cells of T3 and T4, from counts that are all 0."""
     solved = []
     for column, table in enumerate((T3, T4)):
-        information = Information.none(1, int(table.widths[details[column]]))
+        information = TableInformation.none(1, int(table.widths[details[column]]))
         for noise, *own, members in sources:
             common = min(own[column], details[column])
             draws = members * table.onto(own[column], common).sum(axis=0)[None, :].astype(float)
@@ -68,7 +68,7 @@ def test_budgets_of_any_size_leave_estimates_between_the_measurements(measured: 
     least = least_variance(variances)
     solved = []
     for column, table in enumerate((T3, T4)):
-        information = Information.none(1, len(truth[column]))
+        information = TableInformation.none(1, len(truth[column]))
         for variance, (_, *own) in zip(variances, measured, strict=True):
             sums = table.onto(len(table.widths) - 1, own[column])
             counts = (truth[column] @ sums)[None, :].astype(float)
@@ -86,7 +86,7 @@ def test_tables_of_other_details_are_those_of_a_dense_solution() -> None:
     design, weight, answers, solved = [], [], [], []
     for column, table in enumerate((T3, T4)):
         width = int(table.widths[-1])
-        information = Information.none(1, width)
+        information = TableInformation.none(1, width)
         for noise, *own in sources:
             sums = table.onto(len(table.details) - 1, own[column])
             counts = rng.integers(-50, 50, (1, sums.shape[1])).astype(float)
@@ -131,7 +131,7 @@ def test_margins_cover_simulated_errors(definition: str, details: tuple[int, int
     state, county = (law(definition, Fraction(text), 9) for text in ("1.9208", "0.142869"))  # type: ignore[arg-type]
     rng, groups, rows, solved = np.random.default_rng(5), 20_000, np.arange(20_000), []
     for column, table in enumerate((T3, T4)):
-        information = Information.none(groups, int(table.widths[details[column]]))
+        information = TableInformation.none(groups, int(table.widths[details[column]]))
         for noise, detail in ((state, details[column]), (county, 0), (county, details[column])):
             density = density_of_sum(noise, 1)
             sums = table.onto(details[column], detail)

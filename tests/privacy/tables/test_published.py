@@ -8,13 +8,13 @@ import numpy as np
 
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
-from privacy.tables.published import Published, Row
+from privacy.tables.published import Published, PublishedRow
 
 ROWS = (
-    Row(("0",), "all", (0, 1, 2)),
-    Row(("1",), "first", (0,)),
-    Row(("2",), "second", (1,)),
-    Row(("3",), "third", (2,)),
+    PublishedRow(("0",), "all", (0, 1, 2)),
+    PublishedRow(("1",), "first", (0,)),
+    PublishedRow(("2",), "second", (1,)),
+    PublishedRow(("3",), "third", (2,)),
 )
 TABLE = Published("t", "A table", "m", "households", ("CELL",), ROWS, by="tenure")
 

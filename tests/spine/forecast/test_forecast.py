@@ -12,10 +12,10 @@ from top_down_cases import small_state, units_of
 from spine.forecast import search
 from spine.forecast.block_division import BlockErrors
 from spine.forecast.division import MET, Local, positive_part
-from spine.forecast.forecast import Family, PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.forecast import AreaFamily, PersonsForecast, StandIn, UnitsForecast
 from spine.forecast.precision import precision, weights_of
 from spine.forecast.search import Aims, best_shares, least_factor, scaled
-from spine.forecast.tree import Tree
+from spine.forecast.tree import ErrorTree
 from spine.forecast.units import clipped_part
 from spine.hierarchy import Spine
 from spine.osed import overlap
@@ -71,7 +71,7 @@ def test_a_tree_and_areas_are_those_of_dense_matrices() -> None:
     sizes = [
         np.bincount(np.repeat(np.arange(len(s)), np.diff([*s, 9])), minlength=len(s)).astype(float) for s in starts
     ]
-    tree = Tree(
+    tree = ErrorTree(
         spine,
         local,
         BlockErrors(none, none, none),
@@ -96,7 +96,7 @@ def test_a_cut_block_group_gives_an_area_its_part_of_the_error_and_of_the_blocks
     blocks = BlockErrors(np.ones((3, 1)), np.array([[1.0], [-3.0], [2.0]]), np.array([[1.0], [2.0], [5.0]]))
     sizes = [np.array([10.0]), np.array([10.0]), np.array([1.0, 3.0, 6.0])]
     local = [Local(own, np.zeros((1, 1))), Local(np.zeros((1, 1)), np.zeros((1, 1)))]
-    tree = Tree(spine, local, blocks, sizes, np.zeros(1, int), with_below=False, total_is_declared=False)
+    tree = ErrorTree(spine, local, blocks, sizes, np.zeros(1, int), with_below=False, total_is_declared=False)
     found = tree.areas(overlap(spine, np.array([0, 0, 1]), 2), 2)
     assert found.variance[0, 0] == pytest.approx(3 * (1 - 3 / 8) + 0.4**2 * 4)
     assert found.bias[0, 0] == pytest.approx(-2)
@@ -107,7 +107,7 @@ def _stand_in(seed: int = 0, parts: int = 1) -> StandIn:
     spine = case.spine
     pattern = [np.tile(np.eye(5)[at], (len(starts), 1)) for at, starts in enumerate(spine.starts)]
     half = np.arange(spine.blocks) % 2
-    families = (Family("half", half, 2), Family("tracts", spine.geounit_of_block(2), len(spine.starts[2])))
+    families = (AreaFamily("half", half, 2), AreaFamily("tracts", spine.geounit_of_block(2), len(spine.starts[2])))
     return StandIn(spine, pattern, "zcdp", case.persons, case.quarters, np.zeros(parts, int), families)
 
 

@@ -36,7 +36,7 @@ from tasks.bottom_up.measure import (
     CHOICES,
     FINAL,
     QUERY,
-    Design,
+    BottomUpPlan,
     calibrate_counts,
     exact_counts,
     measure,
@@ -265,12 +265,12 @@ def test_totals_and_groups(tmp_path):
     assert totals.published == {0: 5, 5: 4}
     groups = declared.histogram.groups(totals.names)
     assert [groups.label(number) for number in (0, 5)] == [{"SEX": "1", "STATE": "44"}, {"SEX": "2", "STATE": "46"}]
-    design = Design(declared, Fraction(1), totals)
+    design = BottomUpPlan(declared, Fraction(1), totals)
     group = [3 * sex + state for state in (0, 0, 1, 2) for sex in (0, 0, 0, 1, 1, 1)]
     possible = declared.histogram.possible
     cells = np.arange(declared.histogram.cells)
     assert design.groups_of_totals(cells).tolist() == np.where(possible, group, -1).tolist()
-    assert set(Design(declared, Fraction(1)).groups_of_totals(cells).tolist()) == {-1}
+    assert set(BottomUpPlan(declared, Fraction(1)).groups_of_totals(cells).tolist()) == {-1}
 
 
 # Tabulation.
@@ -342,6 +342,20 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
             tabulate(other, HERE, str(path), declared)
     with pytest.raises(Refused, match="does not exist"):
         tabulate(other, HERE, str(tmp_path / "nowhere.csv"), declared)
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_that_is_not_read_may_appear_twice(tmp_path, run, parquet):
+    declared = read_declared_histogram(write_declaration(tmp_path))
+    columns = [*zip(*ROWS, strict=True)]
+    table = pa.table([pa.array(each) for each in (*columns, *columns[:2])], ["COUNTY", "SEX", "GQ", "NOTE", "NOTE"])
+    if parquet:
+        pq.write_table(table, path := tmp_path / "noted.parquet")
+    else:
+        lines = [",".join(row) for row in zip(*(each.to_pylist() for each in table.columns), strict=True)]
+        (path := tmp_path / "noted.csv").write_text("\n".join([",".join(table.column_names), *lines]) + "\n")
+    tabulate(run, HERE, str(path), declared)
+    assert exact_counts(run, 0, declared.histogram.cells).tolist() == wanted(declared)
 
 
 @pytest.mark.parametrize("chunk", [32, 1 << 26])
@@ -463,13 +477,13 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
 
 def planned(
     tmp_path: Path, run: RunDirectory, *, totals: str | None = None, table: str | None = None, **options
-) -> Design:
+) -> BottomUpPlan:
     declared = read_declared_histogram(write_declaration(tmp_path))
     if totals is not None:
         (tmp_path / "totals.csv").write_text(totals)
         options["totals"] = read_totals(tmp_path / "totals.csv", declared)
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
-    design = Design(declared, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
+    design = BottomUpPlan(declared, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
     save_object(run / CHOICES, design)
     tabulate(run, HERE, table or write_table(tmp_path), declared)
     return design
@@ -529,7 +543,9 @@ def least_margin(cells: int, e: float = 0.5) -> int:
     return next(m for m, tail in enumerate(beyond) if tail <= 0.05)
 
 
-def released(tmp_path: Path, run: RunDirectory, account: Charging, design: Design) -> tuple[dict, dict[str, pa.Table]]:
+def released(
+    tmp_path: Path, run: RunDirectory, account: Charging, design: BottomUpPlan
+) -> tuple[dict, dict[str, pa.Table]]:
     authorize(account, claim(run))
     measure(run, HERE)
     calibrate_counts(run, HERE)
@@ -628,7 +644,7 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     declared = read_declared_histogram(write_declaration(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
-    design = Design(declared, Fraction(1, 2), marginals=((),))
+    design = BottomUpPlan(declared, Fraction(1, 2), marginals=((),))
     save_object(run / CHOICES, design)
     tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), declared)
     manifest, tables = released(tmp_path, run, account, design)
@@ -640,7 +656,7 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     declared = read_declared_histogram(made.declaration)
-    design = Design(declared, Fraction(1), read_totals(made.totals, declared))
+    design = BottomUpPlan(declared, Fraction(1), read_totals(made.totals, declared))
     save_object(run / CHOICES, design)
     tabulate(run, HERE, str(made.table), declared)
     manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), design)
@@ -668,7 +684,7 @@ def test_a_declaration_without_states_is_charged_everywhere(tmp_path: Path, run:
     declared = read_declared_histogram(path)
     assert declared.charged == EVERYWHERE
     account = account_in(tmp_path)
-    design = Design(declared, Fraction(1, 2), marginals=((),))
+    design = BottomUpPlan(declared, Fraction(1, 2), marginals=((),))
     save_object(run / CHOICES, design)
     table = tmp_path / "persons.csv"
     table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")
@@ -784,7 +800,7 @@ def test_a_leaf_may_have_accents_and_a_column_of_another_name(
     (tmp_path / "regions.csv").write_text("región\nnorte\nsur\n", encoding="utf-8")
     own = read_declared_histogram(write_declaration(tmp_path, axes=sexes, zeros=[], states=["44"], **leaves))
     (tmp_path / "table.csv").write_text("REG,SEX\n" + "norte,1\n" * 300 + "sur,1\n" * 200)
-    design = Design(own, Fraction(1), marginals=(("región",),))
+    design = BottomUpPlan(own, Fraction(1), marginals=(("región",),))
     save_object(run / CHOICES, design)
     tabulate(run, HERE, str(tmp_path / "table.csv"), own)
     manifest, tables = released(tmp_path, run, account, design)

@@ -17,7 +17,7 @@ from tasks.records.marks import read_mark
 from tasks.s_dhc.configuration import read_configuration
 from tasks.safetab.configuration import parse_configuration
 from tasks.safetab.persons.level_budgets import read_settings
-from tasks.safetab.persons.run import Configuration
+from tasks.safetab.persons.run import SafeTabPConfiguration
 from tasks.synth.params import read_config
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -42,7 +42,7 @@ def test_deep_nesting_is_refused(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
-    configuration, (finding,) = parse_configuration(DEEP, Configuration)
+    configuration, (finding,) = parse_configuration(DEEP, SafeTabPConfiguration)
     assert configuration is None
     assert re.search(
         "is not JSON as expected: (maximum recursion depth|Stack overflow)", finding.rule
@@ -52,6 +52,6 @@ def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
 @pytest.mark.parametrize("depth", [100, 300, 600, 900])
 @pytest.mark.parametrize("key", ["thresholds_p", "state_filter_us", "max_race_codes", "unknown"])
 def test_what_the_parser_still_follows_is_a_finding_too(depth: int, key: str) -> None:
-    configuration, findings = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}', Configuration)
+    configuration, findings = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}', SafeTabPConfiguration)
     assert configuration is None
     assert findings

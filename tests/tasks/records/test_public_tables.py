@@ -17,7 +17,7 @@ import pytest
 
 from privacy.noise.exact import exact_number
 from spine.declaration.figures import whole_numbers
-from spine.declaration.form import Level
+from spine.declaration.form import DeclaredLevel
 from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.bottom_up.tabulate import open_source
 from tasks.bottom_up.totals import read_totals
@@ -321,7 +321,7 @@ def test_exact_numbers_are_read_alike_everywhere(number: str) -> None:
         except ValueError:
             return None
 
-    assert read(lambda: Level(name="a", share=number).share) == read(lambda: exact_number(number))
+    assert read(lambda: DeclaredLevel(name="a", share=number).share) == read(lambda: exact_number(number))
 
 
 # -- Parquet ----------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import Authorization, Drawing
+from tasks.lifecycle.authorization import Authorization, NoiseSource
 from tasks.lifecycle.files import open_array, remove
 from tasks.lifecycle.run_directory import STAGES
 from tasks.records import fast_records
@@ -45,7 +45,7 @@ from tasks.s_dhc.accuracy import measure_errors
 from tasks.s_dhc.check import checks, statements
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
-from tasks.s_dhc.run import EXACT, Plan, answers_of
+from tasks.s_dhc.run import EXACT, SDhcPlan, answers_of
 from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, PERSON_TABLES
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
@@ -340,12 +340,12 @@ def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before
     large = read_configuration(
         write_configuration(tmp_path / "config.json", configuration(["44"], tau=TAU | {"PH7": 101}))
     )
-    Plan(large).check()
+    SDhcPlan(large).check()
     with pytest.raises(Refused, match="--estimates needs a tau of at most 100, PH7 has 101"):
-        Plan(large, estimates=True).check()
+        SDhcPlan(large, estimates=True).check()
     weak = read_configuration(write_configuration(tmp_path / "weak.json", configuration(["44"], budget="1e-12")))
     with pytest.raises(Refused, match="too wide"):
-        Plan(weak).check()
+        SDhcPlan(weak).check()
 
 
 def test_puerto_rico_has_no_nation_and_a_run_no_infinite_budget(tmp_path: Path) -> None:
@@ -424,9 +424,9 @@ def test_noise_is_of_the_stated_law_and_no_two_cells_share_it(tmp_path: Path, ma
 def test_noise_has_an_address(tmp_path: Path, made: Country) -> None:
     """The same secret over fewer states, or drawn again in any order, gives the same noise to a state."""
     states = [f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52)]
-    drawing = Drawing(RunSecret(bytes(32)), Authorization("input", "configuration", ""))
+    drawing = NoiseSource(RunSecret(bytes(32)), Authorization("input", "configuration", ""))
     plans = [
-        Plan(read_configuration(write_configuration(tmp_path / "config.json", configuration(chosen))))
+        SDhcPlan(read_configuration(write_configuration(tmp_path / "config.json", configuration(chosen))))
         for chosen in (states, ["44"])
     ]
     zeros = {

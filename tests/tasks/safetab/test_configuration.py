@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tasks.safetab.configuration import NEVER, parse_configuration
 from tasks.safetab.levels import ALL_LEVELS, Level
-from tasks.safetab.persons.run import Configuration
+from tasks.safetab.persons.run import SafeTabPConfiguration
 
 
-def parsed(**changes: Any) -> Configuration:
-    configuration_read, faults = parse_configuration(json.dumps(configuration(**changes)), Configuration)
+def parsed(**changes: Any) -> SafeTabPConfiguration:
+    configuration_read, faults = parse_configuration(json.dumps(configuration(**changes)), SafeTabPConfiguration)
     assert not faults
     assert configuration_read is not None
     return configuration_read
@@ -27,7 +27,7 @@ def parsed(**changes: Any) -> Configuration:
 
 def faults(text: str) -> list[str]:
     """The faults of a text, each as `column: rule`."""
-    configuration_read, faults = parse_configuration(text, Configuration)
+    configuration_read, faults = parse_configuration(text, SafeTabPConfiguration)
     assert configuration_read is None
     assert faults
     assert not any(fault.warning for fault in faults)
@@ -37,7 +37,7 @@ def faults(text: str) -> list[str]:
 
 def test_the_production_file(das_data: Path) -> None:
     text = (das_data / "params-2020-production/config.json").read_text()
-    configuration_read, faults = parse_configuration(text, Configuration)
+    configuration_read, faults = parse_configuration(text, SafeTabPConfiguration)
     assert not faults
     assert configuration_read is not None
     assert configuration_read.budget(Level("TRACT", 2)) == Fraction(159, 1000)
@@ -62,7 +62,7 @@ def test_levels_stand_in_the_order_of_algorithm_4() -> None:
 @PROPERTY
 def test_budgets_are_read_from_their_text_exactly(number: Decimal) -> None:
     text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": {number},')
-    configuration_read, faults = parse_configuration(text, Configuration)
+    configuration_read, faults = parse_configuration(text, SafeTabPConfiguration)
     assert not faults
     assert configuration_read is not None
     assert configuration_read.budgets["p"][Level("USA", 1)] == Fraction(str(number))
@@ -70,7 +70,7 @@ def test_budgets_are_read_from_their_text_exactly(number: Decimal) -> None:
 
 def test_exponents_are_numbers() -> None:
     text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": 25E-2,')
-    configuration_read, _ = parse_configuration(text, Configuration)
+    configuration_read, _ = parse_configuration(text, SafeTabPConfiguration)
     assert configuration_read is not None
     assert configuration_read.budgets["p"][Level("USA", 1)] == Fraction(1, 4)
 
@@ -99,7 +99,7 @@ def test_missing_keys_are_listed_sorted() -> None:
 def test_without_a_chance_nothing_is_suppressed() -> None:
     config = configuration()
     del config["zero_suppression_chance"]
-    configuration_read, faults = parse_configuration(json.dumps(config), Configuration)
+    configuration_read, faults = parse_configuration(json.dumps(config), SafeTabPConfiguration)
     assert not faults
     assert configuration_read is not None
     assert configuration_read.zero_suppression_chance is None

@@ -19,7 +19,7 @@ from tasks.records.records import read_chunk
 from tasks.safetab import encode
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.run import Validated
+from tasks.safetab.run import ValidatedSafeTab
 from tasks.safetab.validation import RunPart, validate
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
@@ -49,7 +49,9 @@ def country(folder: Path) -> tuple[Path, Path]:
     return inputs.write(folder)
 
 
-def validated_together(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> dict[str, Validated | None]:
+def validated_together(
+    us: DetailedRun, pr: DetailedRun, params: Path, data: Path
+) -> dict[str, ValidatedSafeTab | None]:
     try:
         return validate([RunPart(us, "us"), RunPart(pr, "pr")], HERE, str(params), str(data))
     except Refused:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tasks.errors import Refused
-from tasks.synth.blocks import Blocks, delimited
+from tasks.synth.blocks import BlockTable, delimited
 from tasks.synth.nation import Tally, state_blocks, tallies
 from tasks.synth.synthesize import synthesize_nation
 from tasks.synth.write import Options
 from tasks.synth.writers.systems import SYSTEMS
 
 
-def distinct(blocks: Blocks, *names: str) -> np.ndarray:
+def distinct(blocks: BlockTable, *names: str) -> np.ndarray:
     return np.unique(delimited([blocks.columns[name] for name in names], end=b"|"))
 
 

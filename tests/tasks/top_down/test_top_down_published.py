@@ -19,7 +19,7 @@ from dhca_inputs import HERE
 from top_down_inputs import begin, country, design, estimated, finish
 
 from tasks.errors import Refused
-from tasks.lifecycle.authorization import Drawing
+from tasks.lifecycle.authorization import NoiseSource
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.check import Check
 from tasks.releases.manifest import released_files
@@ -66,7 +66,7 @@ def test_the_release_comes_out_again(
     def draws(*_: object) -> None:
         raise AssertionError("an estimate draws nothing")
 
-    monkeypatch.setattr(Drawing, "noise", draws)
+    monkeypatch.setattr(NoiseSource, "noise", draws)
     apart = (
         "manifest.json",
         "report.html",

@@ -391,7 +391,7 @@ NO_TEXT: dict[str, tuple[bytes, str]] = {
     "empty.zip": (zipped(""), "holds 0 files"),
     "cut.zip": (b"PK\x03\x04xx", "is not a zip archive"),
     "plan.xlsx": (zipped("a"), "is a workbook or an archive: save the table as CSV"),
-    "utf16.csv": (TABLE.encode("utf-16"), "is no text: save the table as CSV in UTF-8"),
+    "utf16.csv": (TABLE.encode("utf-16"), "is not text: save the table as CSV in UTF-8"),
     "cut.csv.gz": (gzip.compress(TABLE.encode())[:-9], "cannot be decompressed"),
     "plan.parquet": (b"PAR1" + bytes(9) + b"PAR1", "is not a t"),
 }

@@ -29,7 +29,7 @@ def _codes_of(_path: Path, table: pa.Table) -> list[str | None]:
 def district_shapes(paths: Sequence[Path], file: AreaFile) -> Sketch:
     """Return the shapes of a file's areas: each unit belongs to the area that has most of its blocks.
 
-    Raises Refused for files that cannot be read, that have units of several kinds, or none of an area.
+    Raises Refused for files that cannot be read, that mix kinds of units, or that lack an area.
     """
     import shapely
 

@@ -17,7 +17,7 @@ Projection = Callable[[Floats], Floats]  # from (n, 2) degrees, longitude first,
 
 
 @dataclass(frozen=True)
-class Part:
+class NationPart:
     """A part of the nation: its conic, a point of it, the place of this point, and a scale.
 
     box: west, south, east, north in degrees, west of 180; parallels, longitude and center are degrees, `place` is in
@@ -32,15 +32,15 @@ class Part:
     scale: float = 1.0
 
 
-CONTERMINOUS = Part("the other states", (-130, 23.6, -60, 50), (29.5, 45.5), (-96, 37.5))
+CONTERMINOUS = NationPart("the other states", (-130, 23.6, -60, 50), (29.5, 45.5), (-96, 37.5))
 PARTS = (
-    Part("Alaska", (-190, 50, -129, 73), (55, 65), (-153, 63), (-0.30, -0.20), 0.35),
-    Part("Hawaii", (-179, 18, -154, 29), (8, 18), (-157.5, 20.6), (-0.165, -0.215)),
-    Part("Puerto Rico", (-69, 17, -64, 19.5), (8, 18), (-66.4, 18.2), (0.27, -0.235), 1.5),
+    NationPart("Alaska", (-190, 50, -129, 73), (55, 65), (-153, 63), (-0.30, -0.20), 0.35),
+    NationPart("Hawaii", (-179, 18, -154, 29), (8, 18), (-157.5, 20.6), (-0.165, -0.215)),
+    NationPart("Puerto Rico", (-69, 17, -64, 19.5), (8, 18), (-66.4, 18.2), (0.27, -0.235), 1.5),
 )
 
 
-def albers(degrees: Floats, part: Part) -> Floats:
+def albers(degrees: Floats, part: NationPart) -> Floats:
     """Project by the conic of a part, its center at (0, 0); y up, in radii of the earth."""
     first, second = np.radians(part.parallels)
     longitude, latitude = np.radians(degrees - [part.center[0], 0]).T
@@ -60,7 +60,7 @@ def nation(degrees: Floats) -> Floats:
     return plane * [1, -1]
 
 
-def within(part: Part, degrees: Floats) -> NDArray[np.bool_]:
+def within(part: NationPart, degrees: Floats) -> NDArray[np.bool_]:
     """Return which points are in the box of a part."""
     west, south, east, north = part.box
     longitude, latitude = unwrapped(degrees).T

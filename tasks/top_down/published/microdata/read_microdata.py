@@ -23,7 +23,7 @@ from spine.redistricting import PERSONS, TYPES
 from tasks.errors import Refused
 from tasks.records.block_codes import STATE_UNIT
 from tasks.records.files import file_name, is_passed_over, members, open_file, refuse_unreadable
-from tasks.records.tables import Column
+from tasks.records.tables import EncodedColumn
 from tasks.top_down.published.microdata.layout import BLOCK, GROUP, KIND, RECORDS, REST, MicrodataLayout, recognize
 from tasks.top_down.run_plan import ProductName
 
@@ -211,7 +211,9 @@ def _of_states(layout: MicrodataLayout, batch: pa.Table, states: frozenset[int])
         return np.arange(len(batch))
     state = layout.fields[layout.block[0]]
     chosen = {None, *(code * state.factor for code in states)}
-    return np.flatnonzero(Column(batch[layout.block[0]]).where(lambda code: state.number(code.strip()) in chosen))
+    return np.flatnonzero(
+        EncodedColumn(batch[layout.block[0]]).where(lambda code: state.number(code.strip()) in chosen)
+    )
 
 
 def _numbers(name: str, layout: MicrodataLayout, batch: pa.Table, rows: IntArray, first: int) -> IntArray:
@@ -221,7 +223,7 @@ def _numbers(name: str, layout: MicrodataLayout, batch: pa.Table, rows: IntArray
     """
     numbers = np.zeros((RECORDS + 1, len(rows)), np.int64)
     for column, of_column in layout.fields.items():
-        values = Column(batch[column]).take(rows)
+        values = EncodedColumn(batch[column]).take(rows)
         counted = [of_column.number(value.strip()) for value in values.values]
         bad = np.flatnonzero(values.spread([number is None for number in counted]))
         if len(bad):

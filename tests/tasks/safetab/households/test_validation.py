@@ -35,7 +35,7 @@ from tasks.records import tables
 from tasks.records.files import digest_file
 from tasks.records.findings import Finding, load_findings
 from tasks.safetab.configuration import parse_configuration
-from tasks.safetab.households.run import Configuration
+from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.households.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
 from tasks.safetab.levels import Level
 
@@ -176,7 +176,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("fault", CONFIGURATIONS)
 def test_faults_of_the_configuration(fault: str) -> None:
     changes, rule = CONFIGURATIONS[fault]
-    parsed, findings = parse_configuration(json.dumps(configuration(**changes)), Configuration)
+    parsed, findings = parse_configuration(json.dumps(configuration(**changes)), SafeTabHConfiguration)
     assert parsed is None
     assert any(rule in finding.rule for finding in findings)
 
@@ -184,7 +184,7 @@ def test_faults_of_the_configuration(fault: str) -> None:
 def test_thresholds_are_needed_where_a_table_is_made(tmp_path: Path) -> None:
     changes = configuration(**{"privacy_budget_h_t4_level_1_aiannh": 0})
     del changes["thresholds_h_t4"]["(AIANNH, 1)"]
-    parsed, findings = parse_configuration(json.dumps(changes), Configuration)
+    parsed, findings = parse_configuration(json.dumps(changes), SafeTabHConfiguration)
     assert parsed is not None, findings
     assert [table.name for table in parsed.tables(Level("AIANNH", 1))] == ["t3"]
 

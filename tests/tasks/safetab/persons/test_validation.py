@@ -53,7 +53,7 @@ from tasks.releases.digests import file_digest
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.person import AGE23_BINS, PERSON
-from tasks.safetab.persons.run import Configuration, DetailedRun
+from tasks.safetab.persons.run import DetailedRun, SafeTabPConfiguration
 from tasks.safetab.run import PublicInput, SafeTabRun
 from tasks.safetab.validation import _input_digest, check_public
 
@@ -173,7 +173,7 @@ def test_faults_of_all_parameter_files_are_found_together(tmp_path: Path) -> Non
     (params / "config.json").write_text("{")
     (params / "race-and-ethnicity-codes.txt").unlink()
     edit(params / "race-characteristic-iterations.txt", lambda text: text.replace("|1|", "|9|"))
-    parameters, findings = read_parameters(str(params), Configuration)
+    parameters, findings = read_parameters(str(params), SafeTabPConfiguration)
     assert parameters is None
     assert {finding.file for finding in errors(findings)} == {
         "config.json",
@@ -347,7 +347,7 @@ def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
 def test_published_parameters_have_no_error(das_data: Path, name: str) -> None:
-    parameters, findings = read_parameters(str(das_data / name), Configuration)
+    parameters, findings = read_parameters(str(das_data / name), SafeTabPConfiguration)
     assert parameters is not None
     assert errors(findings) == []
 
@@ -626,7 +626,7 @@ def test_a_parameter_file_that_changes_while_it_is_read(
 
     monkeypatch.setattr("tasks.safetab.parameters._check_levels", meddle)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
-        read_parameters(str(params), Configuration)
+        read_parameters(str(params), SafeTabPConfiguration)
 
 
 # A server's answers
