@@ -16,7 +16,7 @@ from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
-from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.declared.wide import estimate
 from tasks.top_down.measure import claim
 
 

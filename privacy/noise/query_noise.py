@@ -73,7 +73,7 @@ class QueryNoise:
         noise = np.empty(len(addresses), np.int64)
         for first in range(0, len(addresses), CHUNK):
             chunk = addresses[first : first + CHUNK]
-            refine = _refine(further, lambda position, chunk=chunk: int(chunk[position]))
+            refine = _refine(further, chunk.item)
             self._sampler.sample(stream.rows(chunk, 1).reshape(-1), refine, out=noise[first : first + CHUNK])
         return noise
 

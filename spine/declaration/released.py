@@ -20,7 +20,7 @@ from spine.top_down.histogram import Estimates, Product, from_entries, summed
 
 
 @dataclass(frozen=True, eq=False)
-class Released:
+class ReleasedSums:
     """By level: the release's sums of the geounits, sparse, and (geounits, parts) declared counts; a leaf's last."""
 
     width: int
@@ -32,24 +32,26 @@ class Released:
         return self.sums[level].only(first, last).dense(self.width), self.counts[level][first:last]
 
 
-def sum_released(hierarchy: Hierarchy, counts: IntArray, leaf: IntArray, part: IntArray, number: IntArray) -> Released:
+def sum_released(
+    hierarchy: Hierarchy, counts: IntArray, leaf: IntArray, part: IntArray, number: IntArray
+) -> ReleasedSums:
     """Sum the release's counts of leaves, and the (leaves, parts) declared ones, up the spine."""
     spine, product = hierarchy.spine, hierarchy.declaration.product
     lowest = from_entries(Estimates, len(spine.levels) - 1, 0, leaf, part, number, spine.blocks)
     width = product.width(hierarchy.declaration.form.equal[0].partition)
-    return Released(
+    return ReleasedSums(
         width, summed(lowest, spine), tuple(np.add.reduceat(counts, starts, axis=0) for starts in spine.starts)
     )
 
 
-def released_bounds(spine: Spine, released: Released) -> Bounds:
+def released_bounds(spine: Spine, released: ReleasedSums) -> Bounds:
     """Return the totals of the geounits, which the release's sums add up to."""
     totals = Totals(np.arange(spine.blocks), released.sums[-1].totals())
     free = np.ones((spine.blocks, 1), np.int64)
     return sum_bounds(spine, free, np.zeros(1, np.int64), (len(spine.levels) - 1, totals))
 
 
-def released_faults(hierarchy: Hierarchy, released: Released) -> Iterator[Fault]:
+def released_faults(hierarchy: Hierarchy, released: ReleasedSums) -> Iterator[Fault]:
     """Yield where the release's sums of a leaf admit no records that meet its declared counts.
 
     Records of a sum need a part with a count. The fewest of all parts whose cells lie in some sums fit into these sums

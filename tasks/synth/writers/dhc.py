@@ -39,7 +39,8 @@ def _quarters_type(stretch: Stretch) -> IntArray:
     """Return the relationship of the residents of each unit of group quarters: its types in turn, by MAFID."""
     kind = stretch.population.homes.kind.astype(np.int64)
     first, number = (np.array([0, *values]) for values in (FIRST.values(), map(len, TYPES.values())))
-    return first[kind] + (stretch.first_mafid + np.arange(len(kind))) % np.maximum(number[kind], 1)
+    turn: IntArray = (stretch.first_mafid + np.arange(len(kind))) % np.maximum(number[kind], 1)
+    return first[kind] + turn
 
 
 def relationships(stretch: Stretch) -> IntArray:

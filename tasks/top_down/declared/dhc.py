@@ -60,7 +60,7 @@ def write_dhc_declaration(data: Path, release: Path, jurisdiction: Jurisdiction,
     if not universe.any():
         raise Refused(f"{data / QUARTERS_FILE}: no block of {GRF_FILE} has living quarters")
     major = np.array([0, *(min(int(column[2]), 7) for column in columns)])  # 8xx and 9xx are with 7xx
-    gq = gq_pattern([facilities[:, major == kind].any(axis=1) for kind in range(1, 8)])
+    gq = gq_pattern([facilities[:, major == kind].sum(axis=1) > 0 for kind in range(1, 8)])
     blocks = replace(geography, gq=gq, universe=universe).take(universe)
     part = in_aian(blocks, settings) if settings.aian_split else np.zeros(len(blocks), bool)
     spine, own = optimized(blocks, settings), block_columns(blocks.geocode)

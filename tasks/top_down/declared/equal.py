@@ -127,7 +127,9 @@ def _parts(declaration: Declaration, name: str, column: Column, read: pa.Table) 
     if place.null_count:
         unknown = values.filter(pc.is_null(place))[0].as_py()
         raise Refused(f"{name} has no value {unknown!r:.40}, which the release has")
-    return np.array([*number.values()], np.int64)[place.to_numpy()]
+    of_value: IntArray = np.array([*number.values()], np.int64)
+    part_of_row: IntArray = of_value[place.to_numpy()]
+    return part_of_row
 
 
 def _rows(read: pa.Table, codes: Sequence[str], leaves: Columns) -> IntArray:
@@ -138,4 +140,5 @@ def _rows(read: pa.Table, codes: Sequence[str], leaves: Columns) -> IntArray:
         first = pc.index(pc.is_null(place), True).as_py()
         name = "/".join(str(read[each][first].as_py()) for each in codes)
         raise Refused(f"{name} has counts there, and is not in the table of leaves")
-    return place.to_numpy().astype(np.int64)
+    row: IntArray = place.to_numpy().astype(np.int64)
+    return row

@@ -161,12 +161,12 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
     plan, widest = declared.plan, max(declared.widths.values())
     if declared.is_wide:  # a cell of a parent has a record or more
         records = [plan.bounds.totals[level] for level in range(len(plan.spine.levels) - 1)]
-        sizes = [
+        unknowns = [
             int((plan.spine.children(level) * np.minimum(own.values, plan.product.cells)).max())
             for level, own in enumerate(records)
             if own is not None
         ]
-        return WIDE_BYTES + BYTES // 2 * max(sizes)
+        return WIDE_BYTES + BYTES // 2 * max(unknowns)
     largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
     needed = BYTES * largest * int(plan.product.possible.sum()) + 8 * max(plan.rows, largest) * widest
     if estimator == "topdown" or plan.closed_form:

@@ -39,7 +39,7 @@ from tasks.top_down.declared.tables import (
     MEASUREMENTS,
     SETTINGS_FILE,
 )
-from tasks.top_down.estimate.wide import Answers, load_answers
+from tasks.top_down.declared.wide import ReadAnswers, load_answers
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
@@ -68,7 +68,10 @@ class Measurements(NamedTuple):
 
     def read(self, path: Path, workers: Workers) -> DeclaredEstimate:
         """Read the answers into a directory, and validate every one. Raises Refused."""
-        check_estimator(assemble(self.public), self.estimator)
+        declared = assemble(self.public)
+        if declared.is_wide:
+            raise Refused("a release with the answers that were read is not estimated again: das check checks it")
+        check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / PUBLIC, self.public)
         source.choose(self.estimator)
@@ -120,7 +123,7 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
     }
     sigma = np.array([variance(each) if each else np.nan for each in flat])
 
-    def table(own: Answers) -> pa.Table:
+    def table(own: ReadAnswers) -> pa.Table:
         at = (own.query * len(shares) + law_of[own.geounit]).astype(np.int32)
         words = {name: pa.array(values).dictionary_encode() for name, values in texts.items()}
         return pa.table(
@@ -135,10 +138,12 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
         )
 
     none = np.zeros(0, np.int64)
-    yield table(Answers(none, none, none, none))
+    yield table(ReadAnswers(none, none, none, none))
     for own in load_answers(run, product, level):
         order = np.lexsort((own.coordinate, own.query, own.geounit))
-        yield from (table(Answers(*(each[order[at : at + ROWS]] for each in own))) for at in range(0, len(order), ROWS))
+        yield from (
+            table(ReadAnswers(*(each[order[at : at + ROWS]] for each in own))) for at in range(0, len(order), ROWS)
+        )
 
 
 def read_measurements(folder: Path, declaration: str | None = None, estimator: Estimator | None = None) -> Measurements:

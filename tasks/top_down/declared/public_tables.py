@@ -23,7 +23,7 @@ from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
 from spine.declaration.form import Fault, Form, is_writable
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
-from spine.declaration.released import Released, released_bounds, released_faults, sum_released
+from spine.declaration.released import ReleasedSums, released_bounds, released_faults, sum_released
 from spine.geography import IntArray
 from spine.noise import distinct_shares
 from spine.top_down import Plan
@@ -97,7 +97,7 @@ class Declared:
     figures: Figures
     bounds: Bounds
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    released: Released | None = None
+    released: ReleasedSums | None = None
 
     @property
     def is_wide(self) -> bool:

@@ -9,12 +9,10 @@ from tasks.errors import Failed
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.declared.source import DeclarationSource
 from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
 from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import estimate_by_topdown
-from tasks.top_down.estimate.wide import estimate_wide
 from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
@@ -33,9 +31,6 @@ def estimate(run: MeasuredRun, workers: Workers) -> None:
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    if isinstance(source, DeclarationSource) and source.declared.is_wide:
-        estimate_wide(source, workers)
-        return
     if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
         return

@@ -33,7 +33,7 @@ from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.declared.tabulate import tabulate
-from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
 

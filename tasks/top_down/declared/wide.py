@@ -27,7 +27,8 @@ from tasks.lifecycle.files import (
     save_object,
 )
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.source import ALL, DeclarationSource
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
+from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, load_estimates
 from tasks.top_down.source import FIRST, Source, save_histograms
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
 
 
-class Answers(NamedTuple):
-    """Answers of a level: the number of their query among the level's, geounit, coordinate and answer, all (n,)."""
+class ReadAnswers(NamedTuple):
+    """ReadAnswers of a level: the number of their query among the level's, geounit, coordinate and answer, all (n,)."""
 
     query: IntArray
     geounit: IntArray
@@ -48,19 +49,27 @@ class Answers(NamedTuple):
 
 
 @dataclass
-class Reading:
+class AnswerReader:
     """Reads answers at addresses, and keeps them: all that estimation is handed of the records."""
 
     at: Callable[[str, str, IntArray, IntArray], IntArray]
     queries: Callable[[str], list[str]]
-    kept: dict[str, list[Answers]] = field(default_factory=dict)
+    kept: dict[str, list[ReadAnswers]] = field(default_factory=dict)
 
     def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
         """Return the answers, as `spine.wide.ReadAt`."""
         answers, number = self.at(level, query, geounits, coordinates), self.queries(level).index(query)
-        own = Answers(np.full(len(answers), number), geounits, coordinates, answers)
+        own = ReadAnswers(np.full(len(answers), number), geounits, coordinates, answers)
         self.kept.setdefault(level, []).append(own)
         return answers
+
+
+def estimate(run: DeclaredRun, workers: Workers) -> None:
+    """Estimate the histograms of a run: those of a wide declaration from few answers; a truth takes the exact ones."""
+    if is_truth(run) or not run.declared.is_wide:
+        estimators.estimate(run, workers)
+    else:
+        estimate_wide(run, workers)
 
 
 def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
@@ -85,7 +94,7 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
 
     declared = source.declared
     plan, levels = declared.wide_plan, declared.hierarchy.spine.levels
-    reading = Reading(source.read_at(), declared.declaration.queries)
+    reading = AnswerReader(source.read_at(), declared.declaration.queries)
     estimation = WideEstimation(plan, reading, declared.declaration.form.passes[0].rounding)
     solves = list[Any]()
     if level == levels[0]:
@@ -105,7 +114,7 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
         columns = [np.concatenate(each) for each in zip(*kept, strict=True)]
         save_arrays(
             source.estimates_folder(source.name, READ, name) / f"{first:07d}",
-            {key: narrowest(own) for key, own in zip(Answers._fields, columns, strict=True)},
+            {key: narrowest(own) for key, own in zip(ReadAnswers._fields, columns, strict=True)},
         )
     save_object(done, solves)
 
@@ -158,8 +167,8 @@ def sum_leaves(source: DeclarationSource) -> None:
         save_histograms(source.estimates_folder(source.name, ALL, level) / FIRST, own)
 
 
-def load_answers(source: Source, product: str, level: str) -> Iterator[Answers]:
+def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswers]:
     """Yield the answers of a level that estimation read, a batch at a time."""
     folder = source.estimates_folder(product, READ, level)
     for path in complete(folder) if folder.exists() else []:
-        yield Answers(*(np.asarray(open_array(path, name)).astype(np.int64) for name in Answers._fields))
+        yield ReadAnswers(*(np.asarray(open_array(path, name)).astype(np.int64) for name in ReadAnswers._fields))
