@@ -111,7 +111,7 @@ def repetitions(
 ) -> Iterator[tuple[int, Estimator]]:
     """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates exist.
 
-    estimate: the estimation of the run. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
+    estimate: of the run. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
     """
     refuse_unmarked(run)
     mark_repetition(run)

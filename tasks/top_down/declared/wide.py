@@ -19,6 +19,7 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down.histogram import Estimates, joined, summed
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import (
     complete,
     narrowest,
