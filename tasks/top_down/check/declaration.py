@@ -68,6 +68,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         **own,
         **declaration_statements(declaration, text, estimator, shares, drawn=drawn),
         **(by if estimate else {}),
+        **({} if truth or not declaration.form.is_wide else {"answers": Unshown(dict[str, dict[str, int]], SOLVED)}),
         "solved": Unshown(Parents, SOLVED),
         "failed": Unshown(Failed, SOLVED),
         "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),

@@ -43,6 +43,7 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
+from tasks.top_down.declared.wide import count_answers
 from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
@@ -219,6 +220,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
             drawn=drawn,
         ),
         **table_statements(declared, published.digests, facts),
+        **({"answers": count_answers(own)} if declared.is_wide and not truth else {}),
         "solved": solved,
         "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
@@ -302,6 +304,12 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
     ]
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])
+    if answers := manifest.get("answers"):
+        defined, read = (sum(level[name] for level in answers.values()) for name in ("defined", "read"))
+        published.append(
+            f"Of {defined:,} noisy answers {read:,} were drawn, those that the estimation read. Published are: "
+            f"{manifest['measurements']}."
+        )
     if manifest["estimator"] == "gls":
         of_counts = (
             "margins/ has an unbiased estimate of every count that was asked, with its exact standard error. Published "

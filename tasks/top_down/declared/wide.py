@@ -173,3 +173,13 @@ def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswe
     folder = source.estimates_folder(product, READ, level)
     for path in complete(folder) if folder.exists() else []:
         yield ReadAnswers(*(np.asarray(open_array(path, name)).astype(np.int64) for name in ReadAnswers._fields))
+
+
+def count_answers(source: DeclarationSource) -> dict[str, dict[str, int]]:
+    """Return by level the answers that the queries define, and those that estimation read."""
+    declared, found = source.declared, {}
+    for level, shares in zip(declared.hierarchy.spine.levels, declared.hierarchy.spine.shares, strict=True):
+        folder = source.estimates_folder(source.name, READ, level)
+        read = sum(len(open_array(path, "query")) for path in (complete(folder) if folder.exists() else []))
+        found[level] = {"defined": declared.widths[level] * int((shares > 0).sum()), "read": read}
+    return found

@@ -219,8 +219,10 @@ def test_a_changed_release_is_found(staged: Path, tmp_path: Path, change: str) -
 def test_what_was_read_is_released_and_more_on_request(
     staged: Path, run: DeclaredRun, inputs: Path, tmp_path: Path
 ) -> None:
-    answers = all_answers(run)
+    answers, stated = all_answers(run), read_manifest(staged)
     table = pd.read_parquet(staged / "measurements/tract.parquet")
+    defined = sum(own.size for (level, _), own in answers.items() if level == "tract")
+    assert (stated["measurements"], stated["answers"]["tract"]) == ("read", {"defined": defined, "read": len(table)})
     spine = run.declared.hierarchy.spine
     codes = run.declared.hierarchy.codes(spine.levels.index("tract"))
     place = {own: at for at, own in enumerate(zip(*(each.tolist() for each in codes.values()), strict=True))}
