@@ -203,9 +203,13 @@ class DeclaredSettings(RunSettings):
 
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""
-        files, declared = ", ".join(self.directory.public.digests), self.directory.declared
-        published = f"; measurements: {declared.declaration.form.measurements}" if declared.is_wide else ""
-        return f"{len(declared.hierarchy.keys):,} leaves of {self.declaration} ({files}){published}"
+        files = ", ".join(self.directory.public.digests)
+        return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
+
+    def published(self) -> str:
+        """Return which noisy answers of a wide table are published."""
+        declared = self.directory.declared
+        return f", with noisy answers: {declared.declaration.form.measurements}" if declared.is_wide else ""
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return the number of parents that the first method did not solve."""
