@@ -6,8 +6,10 @@ import copy
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,29 @@ from wide import WIDE
 
 import tasks.top_down.declared.source
 from privacy.accounting.ledger import Account, Ledger
-from spine.geography import IntArray
+from spine.build import optimized
+from spine.declaration.declaration import read_declaration
+from spine.declaration.hierarchy import make_hierarchy
+from spine.geography import IntArray, gq_pattern
+from spine.settings import settings_for
+from spine.top_down import Estimates
 from spine.top_down.queries import query_group
 from tasks.errors import Refused
+from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
+from tasks.records.block_codes import BLOCK_COLUMNS, short_codes
+from tasks.records.declarations import find_declaration, read_raw
 from tasks.records.findings import load_findings
 from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
+from tasks.synth.synthesize import synthesize_example
+from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks
+from tasks.top_down.declared import dhc_microdata
+from tasks.top_down.declared.dhc import write_dhc_declaration
+from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.release import stage_release
@@ -294,3 +309,57 @@ def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
     assert "only those that the estimation reads are drawn" in " ".join(found.remarks)
     with pytest.raises(Faulty, match="measurements"):
         read_declared(declare(inputs, "wrong", wide(measurements="some")))
+
+
+def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, tmp_path: Path) -> None:
+    """The table of leaves makes the optimized spine of the DHC; a table of facilities with faults is refused."""
+    synthesize_example(tmp_path / "made", Options(seed=4, places={"dhc": "dhc"}))
+    out = tmp_path / "declared"
+    out.mkdir()
+    path, blocks = write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
+    declaration, _ = read_declaration(read_raw(str(path)))
+    assert declaration is not None
+    leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
+    assert len(leaves) == blocks == len(leaves[leaves["state"] != "72"])
+    hierarchy, faults = make_hierarchy(declaration, {name: [*column] for name, column in leaves.items()})
+    assert hierarchy is not None, faults
+    settings = settings_for("dhc-persons")
+    geography, _ = read_geography(tmp_path / "made/dhc/GRF-C.txt", settings, extra=str(tmp_path / "made/dhc/prims.csv"))
+    code = leaves[[*BLOCK_COLUMNS]].agg("".join, axis=1).astype(int).to_numpy()
+    there = np.isin(short_codes(geography.geocode), code)
+    gq = leaves[[name for name in leaves if name.startswith("gq")]].astype(int)
+    kinds = np.array([min(int(name[2]), 7) for name in gq])
+    present = [(gq.to_numpy()[np.argsort(code)][:, kinds == kind] > 0).any(axis=1) for kind in range(1, 8)]
+    spine = optimized(replace(geography.take(there), gq=gq_pattern(present)), settings)
+    assert all(map(np.array_equal, spine.starts, hierarchy.spine.starts))
+    assert (out / "redistricting/manifest.json").exists()
+    (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
+    with pytest.raises(Refused, match=r"quarters\.csv"):
+        write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+
+
+def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
+    assert declaration is not None
+    assert has_microdata(declaration)
+    shape = declaration.product.shape
+    cells = np.ravel_multi_index(([0, 2, 18, 41], [0, 1, 1, 0], [30, 31, 40, 115], [0, 1, 0, 0], [0, 1, 62, 5]), shape)
+    blocks = Estimates(7, 0, np.array([0, 2, 4]), cells, np.array([1, 2, 3, 4]))
+    keys = np.array(["44|001|030100|1000", "44|001|030100|2001"])
+    spine = SimpleNamespace(levels=["Block"])
+    declared = SimpleNamespace(declaration=declaration, hierarchy=SimpleNamespace(keys=keys, spine=spine))
+    monkeypatch.setattr(dhc_microdata, "load_estimates", lambda *_: blocks)
+    dhc_microdata.write_microdata(SimpleNamespace(declared=declared, name="dhc-persons"), tmp_path)  # type: ignore[arg-type]
+    table = pd.read_parquet(tmp_path / "mdf/persons.parquet")
+    described = microdata_table(declaration).columns
+    assert [*table] == [column.name for column in described]
+    for column in described:
+        assert not column.codes or set(table[column.name]) <= column.codes.keys()
+    assert table["TABBLKGRPCE"].tolist() == ["1", "1", "2", "2"]
+    own = table[["RTYPE", "GQTYPE", "RELSHIP", "QSEX", "QAGE", "CENHISP", "CENRACE", "LIVE_ALONE", "COUNT"]]
+    assert own.to_numpy().tolist() == [
+        ["3", "000", "20", "1", "30", "1", "01", "1", 1],
+        ["3", "000", "21", "2", "31", "2", "02", "2", 2],
+        ["5", "101", "37", "2", "40", "1", "63", "9", 3],
+        ["5", "997", "38", "1", "115", "1", "06", "9", 4],
+    ]
