@@ -343,7 +343,7 @@ def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) ->
 
 
 def other_version(home: Home, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reservation, "NOISE_SCHEME_VERSION", 2)
+    patch.setattr(reservation, "NOISE_SCHEME_VERSION", reservation.NOISE_SCHEME_VERSION + 1)
 
 
 def other_parameters(home: Home, patch: pytest.MonkeyPatch) -> None:
