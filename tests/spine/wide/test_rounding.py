@@ -49,7 +49,7 @@ def test_carried_sums_lose_less(cases: list[Case]) -> None:
 
 
 def test_the_distance_to_the_fractions_is_the_least(cases: list[Case]) -> None:
-    for problems, x, nested, up, _, lost in [each for each in cases[2:] if len(each[2])][:3]:
+    for problems, x, nested, up, _, lost in [each for each in cases[2:] if len(each[2])][:2]:
         whole, _ = round_all(problems, x, nested, np.zeros((len(up), 0), np.int64), True, lost)
         for g in range(len(problems.first) - 1):
             parent, at = rounding.problem(problems, g, nested), slice(problems.first[g], problems.first[g + 1])
@@ -69,7 +69,8 @@ def test_the_distance_to_the_fractions_is_the_least(cases: list[Case]) -> None:
                 LinearConstraint(sp.hstack([q, sp.eye_array(m)]), q @ fraction, np.inf),
             ]
             cost = np.append(1 - 2 * fraction, np.ones(m))
-            best = milp(cost, constraints=rows, bounds=Bounds(0, np.append(parent.allowed.ravel(), [np.inf] * m)))
+            most = np.append(parent.allowed.ravel(), [np.inf] * m)
+            best = milp(cost, integrality=np.isfinite(most), bounds=Bounds(0, most), constraints=rows)
             b = (found - below).ravel()
             ours = (1 - 2 * fraction) @ b + np.abs(q @ (b - fraction)).sum()
             assert ours == pytest.approx(best.fun, abs=0.02)
