@@ -3,9 +3,9 @@
 "program": the cells and nested sums nearest to the fractions' nearest integers, as the production programs have it.
 That drifts where many fractions are small: each of a hundred problems rounds the same sum its own way.
 
-"carried": the least distance to the fractions themselves; problems by falling size, and each fraction first raised by
-KAPPA times what the sums that it lies in have lost so far in that child. Sums and zeros hold as before, and each
-problem is still one flow of least cost.
+"carried": the least distance to the fractions themselves; problems by falling size, and each fraction above 0 first
+raised by KAPPA times what the sums that it lies in have lost so far in that child. Sums and zeros hold as before, and
+each problem is still one flow of least cost.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def round_all(
         rows = slice(problems.first_row[g], problems.first_row[g + 1])
         rest = remainder(own, parent)
         if carried:
-            raise_fractions(rest.fraction, parent, up[rows], child, lost)
+            raise_fractions(rest.fraction, up[rows], child, lost)
         found, missing[g] = distributed(rest, parent, False, UNIT if carried else 1)
         whole[at] = found.reshape(found.size)
         if carried:
@@ -89,11 +89,11 @@ def round_all(
 
 
 @compiled
-def raise_fractions(fraction: FloatArray, parent: Parent, up: IntArray, child: IntArray, lost: FloatArray) -> None:
-    """Raise the fractions of open entries by what their sums have lost."""
+def raise_fractions(fraction: FloatArray, up: IntArray, child: IntArray, lost: FloatArray) -> None:
+    """Raise fractions by what their sums have lost; those that are 0 stay: they would hide the others in the sums."""
     for i in range(len(fraction)):
         for c in range(len(child)):
-            if parent.allowed[i, c]:
+            if fraction[i, c] > 0.0:
                 push = 0.0
                 for k in range(up.shape[1]):
                     if up[i, k] >= 0:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from wide import tree
+from wide import Tree, tree
 
 from spine.wide import general, least_squares
 from spine.wide.dual import Objective, Solution, accelerated, minimize
 from spine.wide.rounding import GRID
-from spine.wide.transport import Problems, start
+from spine.wide.transport import DENSE, Problems, start
 
 Case = tuple[Problems, Objective, Solution]
 
 
-@pytest.fixture(scope="module")
-def cases() -> list[Case]:
+def solved(made: Tree, sd: float) -> list[Case]:
     """The problems of the first pass of all parents of a tree, the root's first, and their solutions."""
     found: list[Case] = []
 
@@ -27,9 +26,13 @@ def cases() -> list[Case]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(least_squares, "minimize", recording)
-        made = tree(persons=2_000, blocks=24)
-        made.estimate(made.noisy(4.0))
+        made.estimate(made.noisy(sd))
     return found
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return solved(tree(persons=2_000, blocks=24), 4.0)
 
 
 def test_the_minimum_is_that_of_a_general_solver(cases: list[Case]) -> None:
@@ -52,3 +55,11 @@ def test_the_fractions_are_those_of_plain_steps_and_of_a_finer_stop(cases: list[
         assert finer.projections < 2 * solution.projections
         for other in (point.x, finer.x):
             np.testing.assert_array_equal(np.rint(solution.x * GRID), np.rint(other * GRID))
+
+
+def test_many_children_are_solved_by_conjugate_gradients() -> None:
+    *_, (problems, objective, solution) = solved(tree(persons=12_000, blocks=280), 2.0)
+    assert np.diff(problems.first_column).max() > DENSE
+    assert solution.step < 1e-6
+    reference = general.least_squares(problems, objective)
+    np.testing.assert_allclose(solution.x, reference, atol=1e-3)
