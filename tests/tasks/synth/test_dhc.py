@@ -32,7 +32,10 @@ def test_persons_are_in_cells_that_the_declaration_has(made: Path) -> None:
     declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
     assert declaration is not None
     persons, product = read(made / "dhc/persons.txt"), declaration.product
-    at = [pd.Index(axis.codes).get_indexer(persons[declaration.form.axes[axis.name].column]) for axis in product.axes]
+    at = [
+        pd.Index(axis.codes).get_indexer(persons[declaration.form.axes[axis.name].column].tolist())
+        for axis in product.axes
+    ]
     assert min(own.min() for own in at) >= 0
     assert product.possible[np.ravel_multi_index(at, product.shape)].all()
 
@@ -57,7 +60,7 @@ def test_households_have_a_householder_who_is_alone_or_not(made: Path) -> None:
 def test_types_of_quarters_have_persons_where_they_have_facilities(made: Path) -> None:
     own, facilities = read(made / "dhc/persons.txt"), read(made / "dhc/quarters.csv", ",").set_index("tabblk")
     seven = read(made / "tda/quarters.csv", ",").set_index("tabblk")
-    columns = [name for name in facilities if name.startswith("gq")]
+    columns = [name for name in facilities.columns.tolist() if name.startswith("gq")]
     counts = facilities[columns].astype(int)
     living = own[own["RELGQ"].astype(int) >= 18]
     blocks = living[BLOCK].agg("".join, axis=1)

@@ -89,7 +89,7 @@ def declare(folder: Path, name: str, raw: dict[str, Any]) -> str:
 
 
 def wide(**changes: Any) -> dict[str, Any]:
-    raw = copy.deepcopy(WIDE) | changes
+    raw: dict[str, Any] = copy.deepcopy(WIDE) | changes
     raw["equal"][0]["columns"] = {"hhgq": "hhgq", "votingage": "votingage"}
     return raw
 
@@ -207,8 +207,10 @@ def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Pa
     kind, age = own["relgq"].astype(int), own["age"].astype(int)
     own = own.assign(hhgq=np.searchsorted([3, 5], kind, side="right"), votingage=(age > 3).astype(int))
     keys = ["county", "tract", "code", "hhgq", "votingage", "race"]
-    sums = [each.astype(dict.fromkeys(keys, int)).groupby(keys)["COUNT"].sum() for each in (own, other)]
-    pd.testing.assert_series_equal(*sums)
+    released_sums, other_sums = (
+        each.astype(dict.fromkeys(keys, int)).groupby(keys)["COUNT"].sum() for each in (own, other)
+    )
+    pd.testing.assert_series_equal(released_sums, other_sums)
     assert not ((kind == 1) & (age < 3)).any()
 
 
@@ -222,7 +224,7 @@ def test_a_changed_release_is_found(staged: Path, tmp_path: Path, change: str) -
     elif change == "another law":
         table["variance_numerator"] = "1"
     elif change == "another count":
-        table.loc[0, "COUNT"] += 1
+        table["COUNT"] += table.index == 0
     else:
         table = table.assign(
             **{name: table[name].where(table.index > 0, to) for name, to in (("relgq", "1"), ("age", "0"))}
@@ -241,8 +243,9 @@ def test_what_was_read_is_released_and_more_on_request(
     spine = run.declared.hierarchy.spine
     codes = run.declared.hierarchy.codes(spine.levels.index("tract"))
     place = {own: at for at, own in enumerate(zip(*(each.tolist() for each in codes.values()), strict=True))}
-    for row in table.itertuples():
-        assert answers["tract", row.query][place[row.county, row.tract], row.coordinate] == row.value
+    columns = [table[name].tolist() for name in ("county", "tract", "query", "coordinate", "value")]
+    for county, tract, query, coordinate, value in zip(*columns, strict=True):
+        assert answers["tract", query][place[county, tract], coordinate] == value
     more = measured(inputs, "wide-above", declare(inputs, "above", wide(measurements="above county")))
     out = released(more, tmp_path)
     assert read_manifest(out)["measurements"] == "above county"
@@ -321,15 +324,16 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     assert declaration is not None
     leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
     assert len(leaves) == blocks == len(leaves[leaves["state"] != "72"])
-    hierarchy, faults = make_hierarchy(declaration, {name: [*column] for name, column in leaves.items()})
+    hierarchy, faults = make_hierarchy(declaration, {name: leaves[name].tolist() for name in leaves.columns.tolist()})
     assert hierarchy is not None, faults
     settings = settings_for("dhc-persons")
     geography, _ = read_geography(tmp_path / "made/dhc/GRF-C.txt", settings, extra=str(tmp_path / "made/dhc/prims.csv"))
     code = leaves[[*BLOCK_COLUMNS]].agg("".join, axis=1).astype(int).to_numpy()
     there = np.isin(short_codes(geography.geocode), code)
-    gq = leaves[[name for name in leaves if name.startswith("gq")]].astype(int)
-    kinds = np.array([min(int(name[2]), 7) for name in gq])
-    present = [(gq.to_numpy()[np.argsort(code)][:, kinds == kind] > 0).any(axis=1) for kind in range(1, 8)]
+    types = [name for name in leaves.columns.tolist() if name.startswith("gq")]
+    facilities = leaves[types].astype(int).to_numpy()[np.argsort(code)]
+    kinds = np.array([min(int(name[2]), 7) for name in types])
+    present = [facilities[:, kinds == kind].sum(axis=1) > 0 for kind in range(1, 8)]
     spine = optimized(replace(geography.take(there), gq=gq_pattern(present)), settings)
     assert all(map(np.array_equal, spine.starts, hierarchy.spine.starts))
     assert (out / "redistricting/manifest.json").exists()
