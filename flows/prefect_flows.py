@@ -48,7 +48,7 @@ def bottom_up(settings: BottomUpSettings) -> Any:
     return carry_out(settings)
 
 
-@flow(name=DeclaredSettings.SYSTEM, **flow_options(1))
+@flow(name=DeclaredSettings.SYSTEM, **flow_options(2))
 def declared(settings: DeclaredSettings) -> Any:
     """Release the histograms of a declaration by the TopDown Algorithm; returns the release's path."""
     return carry_out(settings)

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,7 @@ def test_the_page_of_tables_has_every_column_of_what_das_demo_releases(tmp_path:
     for title, release in tables.SYSTEMS.items():
         section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
         package = json.loads((demo / release / "datapackage.json").read_text("utf-8"))
+        columns = re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)  # of a spine some are patterns: se_*
         for resource in package["resources"]:
             for field in resource.get("schema", {}).get("fields", []):
-                assert f"| `{field['name']}` |" in section, (title, resource["name"])
+                assert any(fnmatchcase(field["name"], column) for column in columns), (title, resource["name"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import find_published
+from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, ProductName, Tables
-from tasks.top_down.source import Source
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 
@@ -129,7 +130,7 @@ def estimated(
     totals: Path | None = None,
     geography: Path | None = None,
     workers: Workers = HERE,
-    write: Callable[[Source, Workers, Path], None] = write_estimate,
+    write: Callable[[Any, Workers, Path], None] = partial(write_estimate, write=write_release),
     asked: Mapping[str, Any] | None = None,
     **changes: object,
 ) -> list[Path]:

@@ -165,9 +165,8 @@ def _kernels_version() -> str:
 
     Computed once per process, because every piece of work needs it.
     """
-    sources = {
-        path: path.read_text("utf-8") for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]
-    }
+    places = ("spine/**/*.py", "tasks/**/compiled_*.py", "tasks/synth/**/*.py")
+    sources = {path: path.read_text("utf-8") for place in places for path in HOME.glob(place)}
     kernels = {path: source for path, source in sources.items() if KERNELS in source}
     modules = {"spine.compiled"}.union(*map(CONSTANTS.findall, kernels.values()))
     constants = (HOME / f"{module.replace('.', '/')}.py" for module in modules)

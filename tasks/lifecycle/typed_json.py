@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.noise.exact import parse_exact
 from tasks.lifecycle.annotations import resolve_alias
 
 Arrays = list[NDArray[Any]]
@@ -83,6 +84,10 @@ def _refuse(kind: Any, value: Any) -> NoReturn:
     raise BadValue(f"no {_name(kind)}: {type(value).__name__}")
 
 
+def _refuse_word(known: Sequence[Any]) -> NoReturn:
+    raise BadValue(f"not one of {', '.join(map(str, known))}")
+
+
 @cache
 def _decoder(kind: Any) -> Decoder:
     """Return what decodes values of a type. Raises TypeError for a type that no value is kept of."""
@@ -92,7 +97,7 @@ def _decoder(kind: Any) -> Decoder:
         return lambda value, _: value
     if origin is Literal:
         allowed = {(type(each), each) for each in of}
-        return lambda value, _: value if (type(value), value) in allowed else _refuse(kind, value)
+        return lambda value, _: value if (type(value), value) in allowed else _refuse_word(of)
     if origin in (Union, UnionType):
         return _first_of(kind, of)
     if origin in PLAIN:
@@ -110,8 +115,10 @@ def _decoder(kind: Any) -> Decoder:
         return lambda value, arrays: arrays[value] if type(value) is int and value >= 0 else _refuse(kind, value)
     if origin is slice:
         return lambda value, _: slice(*value)
-    if origin in (Fraction, Path):
-        return lambda value, _: origin(value) if type(value) is str else _refuse(kind, value)
+    if origin is Fraction:
+        return lambda value, _: -parse_exact(value[1:]) if value.startswith("-") else parse_exact(value)
+    if origin is Path:
+        return lambda value, _: Path(value) if type(value) is str else _refuse(kind, value)
     return _record(origin, dict(zip(getattr(origin, "__parameters__", ()), of, strict=False)))
 
 
@@ -177,6 +184,12 @@ def _record(kind: Any, given: Mapping[Any, Any]) -> Decoder:
     def record(value: Any, arrays: Arrays) -> Any:
         if type(value) is not dict or value.keys() != decoders.keys():
             _refuse(kind, value)
-        return make(**{name: decoders[name](each, arrays) for name, each in value.items()})
+        decoded = {}
+        for name, each in value.items():
+            try:
+                decoded[name] = decoders[name](each, arrays)
+            except FAULTS as fault:
+                raise BadValue(f"{name}: {fault}") from None
+        return make(**decoded)
 
     return record

@@ -172,15 +172,18 @@ def estimate(
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
     from tasks.top_down.declared.measurements import read_measurements
-    from tasks.top_down.declared.release import write_estimate as write_declared
+    from tasks.top_down.declared.release import write_release as write_declared
     from tasks.top_down.published.estimate import write_estimate
     from tasks.top_down.published.open_published import find_published, release_of
+    from tasks.top_down.release.stage_release import write_release
 
     out = Path(changes.pop("out"))
+    readers: Mapping[str, Callable[..., Any]]
+    write: Callable[..., None]
     if (declared := release_of(measurements)) is not None:
         refuse_others(context, "count", *(field.name for field in fields(MeasurementFileOptions)))
         measured = read_measurements(declared, declaration, changes.get("estimator"))
-        places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
+        readers, write = {"declared": measured.read}, write_declared
     else:
         if declaration is not None:
             raise Refused(f"{measurements} holds no measurements of a declaration")
@@ -188,8 +191,8 @@ def estimate(
             raise Refused("--count is about margins of error, which only --estimator gls makes")
         changes |= {"pl94": True} if count else {}
         published = find_published(measurements, files.request, files.only_state or ())
-        readers = {str(each.jurisdiction): partial(each.read, changes=changes) for each in published}
-        places = write_published(options, "Estimate", readers, out, write_estimate)
+        readers, write = {each.jurisdiction: partial(each.read, changes=changes) for each in published}, write_release
+    places = write_published(options, "Estimate", readers, out, partial(write_estimate, write=write))
     named = [{"release": place, "report": place / "report.html"} for place in places]
     show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
 

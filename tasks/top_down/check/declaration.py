@@ -29,13 +29,14 @@ from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
-from tasks.top_down.declared.release import declaration_statements, is_full, names_text, table_statements
+from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tables import (
     COUNT,
     MEASUREMENTS,
     declaration_of,
     geounit_columns,
+    is_full,
     names_file,
     released_levels,
 )
@@ -107,18 +108,24 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
 
 
 def check_levels(database: ReleaseDatabase, release: Path, declaration: Declaration) -> Check:
-    """Check that counts are positive, and that those of every level are the sums of the level below."""
-    levels, faults = released_levels(declaration), []
+    """Check that counts are positive, of cells that a record may be in, and sums of those of the level below."""
+    levels, faults, product = released_levels(declaration), list[str](), declaration.product
     files = {level: database.parquet(path_in(release, f"parquet/{level}.parquet")) for level in levels}
     for level, rows in files.items():
         wrong = database.execute(f"SELECT count(*) FROM {rows} WHERE {COUNT} <= 0").fetchall()[0][0]
         faults += [f"{level}: {wrong:,} counts are not positive"] * bool(wrong)
     for level, below in pairwise(levels):
-        names = [column.name for column in geounit_columns(declaration, level)]
-        names += [axis.name for axis in declaration.product.axes]
+        names = [*(column.name for column in geounit_columns(declaration, level)), *product.names]
         sums = f"SELECT {', '.join(identifier(name, names) for name in names)}, sum({COUNT})::BIGINT AS number"
         if wrong := differing(database, *(f"{sums} FROM {files[each]} GROUP BY ALL" for each in (level, below))):
             faults.append(f"{wrong:,} counts of level {level} are not sums of level {below}")
+    at = product.coordinates_of(np.flatnonzero(product.possible))
+    codes = {axis.name: pa.array(axis.codes).take(pa.array(at[axis.name])) for axis in product.axes}
+    database.register("possible", pa.table(codes))
+    texts = ", ".join(f"{name}::VARCHAR AS {name}" for name in (identifier(name, codes) for name in codes))
+    others = f"SELECT count(*) FROM (SELECT {texts} FROM {files[levels[-1]]}) NATURAL ANTI JOIN possible"
+    if wrong := database.execute(others).fetchall()[0][0]:
+        faults.append(f"{levels[-1]}: {wrong:,} counts are of cells that no record can be in")
     return Check("counts over the levels", f"{len(levels)} levels", tuple(faults))
 
 
@@ -146,10 +153,8 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
 
 
 def _other_counts(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[str]:
-    """Yield where counts of the leaves are in cells that are zeros, or are not those of a release that they equal."""
-    product, form, leaves = declared.declaration.product, declared.declaration.form, declared.hierarchy.spine.blocks
-    if wrong := int((~product.possible[cell]).sum()):
-        yield f"{wrong:,} counts are of cells that no record can be in"
+    """Yield where counts of the leaves are not those of a release that they equal."""
+    product, form = declared.declaration.product, declared.declaration.form
     for at, each in enumerate(form.equal):
         group = query_group(product, each.partition)
         key, number = np.unique(leaf * group.width + group.coordinate[cell], return_inverse=True)
@@ -160,8 +165,10 @@ def _other_counts(declared: Declared, leaf: IntArray, cell: IntArray, count: Int
         else:
             dense = declared.figures.equal[at].ravel()
             other = np.flatnonzero(dense), dense[dense > 0]
-        if not all(map(np.array_equal, own, other)):
-            yield f"counts of {each.partition} in the {leaves:,} leaves are not those of the release that they equal"
+        keys = np.union1d(own[0], other[0])
+        first, second = (np.bincount(np.searchsorted(keys, at), n, len(keys)) for at, n in (own, other))
+        if wrong := len(np.unique(keys[first != second] // group.width)):
+            yield f"{wrong:,} geounits have other counts by {each.partition} than {each.release}"
 
 
 def _check_names(release: Path, declared: Declared, level: str) -> Check:

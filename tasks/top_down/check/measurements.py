@@ -53,12 +53,17 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
 
 
 def check_answers(what: str, files: Iterable[Answers]) -> Check:
-    """Check that the geounits of levels have the answers of their queries, each once and of the law of their shares."""
+    """Check that the geounits of levels have the answers of their queries, each once and of the law of their shares.
+
+    An answer is whole numbers that a possible count and noise of this law can explain. Which of them was drawn, no file
+    shows; and the estimates, which follow from all answers, are made again by `das tda estimate`, not here: their
+    arithmetic is floating-point, so another machine may round them otherwise.
+    """
     geounits, faults = 0, []
     for path, plan, level, names in files:
         geounits += len(plan.spine.starts[level])
         try:
-            for _ in read_answers(plan, level, path, names, laws_alone=True):
+            for _ in read_answers(plan, level, path, names):
                 pass
         except Refused as fault:
             faults.append(str(fault))

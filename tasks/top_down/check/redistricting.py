@@ -166,16 +166,8 @@ def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[C
             same = content.getvalue().to_pybytes() == read_in(release, file)
             yield Check(file, f"{len(table)} rows", () if same else ("it is not the list of the product's cells",))
     if has_measurements(manifest):
-        validated = Validated(
-            "",
-            (),
-            mark_of(manifest),
-            tuple(manifest["states"]),
-            manifest["spine"]["us_level"],
-            manifest["public_files"],
-        )
-        content_of = described_measurements(
-            manifest["run"], design, validated, manifest["spine"]["digest"], manifest["state_totals"]
-        )
+        facts = mark_of(manifest), tuple(manifest["states"]), manifest["spine"]["us_level"], manifest["public_files"]
+        made = manifest["spine"]["digest"], manifest["state_totals"]
+        content_of = described_measurements(manifest["run"], design, Validated("", (), *facts), *made)
         stated = read_json(release, f"{FOLDER}/{SETTINGS_FILE}")
         yield check_same(f"{FOLDER}/{SETTINGS_FILE}", "the manifest", json.loads(json.dumps(content_of)), stated)

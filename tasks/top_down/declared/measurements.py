@@ -38,12 +38,14 @@ from tasks.top_down.declared.tables import (
     LEAVES_FILE,
     MEASUREMENTS,
     SETTINGS_FILE,
+    is_full,
 )
 from tasks.top_down.declared.wide import ReadAnswers, load_answers
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
+from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Origin, Validated
 
@@ -84,8 +86,10 @@ class Measurements(NamedTuple):
         return source
 
 
-def write_public(run: DeclaredRun, staged: Path) -> None:
-    """Write what describes the measurements of a run."""
+def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> None:
+    """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
+    full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
+    workers.map("measure", run, write_level, [(*each, staged) for each in full])
     content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")

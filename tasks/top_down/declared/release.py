@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import open_staging, release_file, write_tables
+from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
@@ -33,25 +34,23 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import has_microdata
 from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measurements import DeclaredEstimate, write_public, write_read
+from tasks.top_down.declared.measurements import write_read
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, names_of
+from tasks.top_down.declared.source import ALL, DeclarationSource, names_of
 from tasks.top_down.declared.tables import (
     COUNT,
     MARGINS,
     description,
+    is_full,
     names_file,
     released_levels,
 )
 from tasks.top_down.declared.wide import count_answers
-from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
-from tasks.top_down.estimate.gls.tree import load_information
+from tasks.top_down.estimate.gls.tree import blue_below
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.manifest import describe_solves, manifest_of, measured
-from tasks.top_down.release.measurements import write_level as write_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
-from tasks.top_down.source import StateAnswers
 
 ROWS = 1 << 12  # geounits that are written at once
 TITLE = "Tables of a declaration by the TopDown Algorithm"  # `release` in manifests
@@ -69,31 +68,14 @@ OF_GLS = {
 }
 
 
-def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
-    """Write the release into its staging folder."""
-    staged = open_staging(run, out, run.folder)
-    if not is_truth(run):
-        full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
-        read = [each for each in run.product_levels if each not in full]
-        workers.map("release", run, write_answers, [(*each, staged) for each in full])
-        workers.map("release", run, write_read, [(*each, staged) for each in read])
-        write_public(run, staged)
-    write_release(run, workers, staged)
-
-
-def is_full(declaration: Declaration, level: str) -> bool:
-    """Return whether all noisy answers of a level are released."""
-    return not declaration.form.is_wide or level in declaration.form.full_levels
-
-
-def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
-    """Write the release of an estimate from measurements: histograms, manifest and report."""
-    estimate_from(source, workers)
-    write_release(source, workers, staged)
-
-
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
-    """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
+    """Write the histograms of the levels that are released, the estimates of gls, then manifest and report.
+
+    Of a wide table also the answers that estimation has read.
+    """
+    if own.declared.is_wide and not is_truth(own):
+        read = [each for each in own.product_levels if not is_full(own.declared.declaration, each[2])]
+        workers.map("release", own, write_read, [(*each, staged) for each in read])
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
     if has_microdata(own.declared.declaration):
         workers.map("release", own, write_microdata, [(staged,)])
@@ -132,14 +114,14 @@ def write_margins(own: DeclarationSource, staged: Path) -> None:
     They are made of noisy answers and declared figures alone, so they cost no budget, and follow from the information
     that was passed up for an estimate, from the top down.
     """
-    answers = own.answers(own.name, ALL)
-    plan = answers.plan
+    plan = own.plan(own.name, ALL)
     above: Blue | None = None
     for level in plan.spine.levels:
         parts: list[Blue] = []
 
         def tables(level: str = level, above: Blue | None = above, parts: list[Blue] = parts) -> Iterator[pa.Table]:
-            for found in _blues(own, answers, level, above):
+            for parents in [None] if above is None else starmap(above.only, plan.batches(above.level, 0, len(above))):
+                found = blue_below(own, own.name, ALL, parents)
                 released = load_estimates(own, own.name, ALL, level, found.first, found.first + len(found))
                 parts += [] if plan.is_leaf(found.level) else [found]
                 yield _margins_table(own.declared, level, found, released)
@@ -148,25 +130,6 @@ def write_margins(own: DeclarationSource, staged: Path) -> None:
         if parts:
             x, variance = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "variance"))
             above = Blue(parts[0].level, 0, x, variance)
-
-
-def _blues(own: DeclarationSource, answers: StateAnswers, level: str, above: Blue | None) -> Iterator[Blue]:
-    """Yield the estimates of the geounits of a level, some at a time; above: those of the level above."""
-    plan = answers.plan
-    from spine.gls.blue import blue_level  # imports numba
-    from spine.gls.upward import measured
-
-    if above is None:
-        yield blue_level(plan, load_information(own, own.name, ALL, level, 0, len(plan.spine.starts[0])))
-        return
-    number = above.level + 1
-    for batch in plan.batches(above.level, 0, len(above)):
-        children = plan.children_of(above.level, *batch)
-        if plan.is_leaf(number):
-            information = measured(plan, answers, number, *children)
-        else:
-            information = load_information(own, own.name, ALL, level, *children)
-        yield blue_level(plan, information, above.only(*batch))
 
 
 def _margins_table(declared: Declared, level: str, found: Blue, released: Estimates) -> pa.Table:

@@ -50,6 +50,11 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def is_full(declaration: Declaration, level: str) -> bool:
+    """Return whether all noisy answers of a level are released."""
+    return not declaration.form.is_wide or level in declaration.form.full_levels
+
+
 def released_levels(declaration: Declaration) -> list[str]:
     """Return the levels whose histograms are released: all of them, unless the declaration names some."""
     return [each.name for each in declaration.levels if each.name in (declaration.form.histograms or (each.name,))]

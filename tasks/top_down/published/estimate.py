@@ -11,18 +11,16 @@ from tasks.lifecycle.files import fsync_tree
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.estimators import estimate_from
-from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
 
 S = TypeVar("S", bound=Source)
 
 
-def write_estimate(source: BlockSource, workers: Workers, staged: Path) -> None:
-    """Write the release of an estimate: histograms, microdata, margins, manifest and report."""
+def write_estimate(source: S, workers: Workers, staged: Path, *, write: Callable[[S, Workers, Path], None]) -> None:
+    """Write the release of an estimate. write: writes that of the estimates of its kind of source."""
     estimate_from(source, workers)
-    write_release(source, workers, staged)
+    write(source, workers, staged)
 
 
 def write_sources(
@@ -30,7 +28,7 @@ def write_sources(
 ) -> list[Path]:
     """Write OUT/us and OUT/pr of published measurements, only after all of them are complete.
 
-    write: `write_estimate`, or `write_own_layout` for an import. Raises Refused if OUT is not empty.
+    write: `write_estimate` with its `write`, or `write_own_layout` for an import. Raises Refused if OUT is not empty.
     """
     places = {source: out / source.folder for source in sources}
     for source, place in places.items():

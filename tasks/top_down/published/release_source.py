@@ -163,12 +163,8 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
-def read_answers(
-    plan: Plan, level: int, path: Path, names: Names, *, laws_alone: bool = False
-) -> Iterator[tuple[str, IntArray, IntArray]]:
+def read_answers(plan: Plan, level: int, path: Path, names: Names) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with geounits, by number, and their (geounits, n) answers.
-
-    laws_alone: whether the values are not read, which takes most of the time; n is 0 then.
 
     Raises Refused for another file, for a missing or repeated answer, for an answer with another law than its geounit's
     share gives, and for an answer that noise cannot explain.
@@ -178,7 +174,7 @@ def read_answers(
     codes = joined_codes([*own.values()], len(expected))
     answered = np.zeros((len(queries), len(expected)), np.int64)
     try:
-        for query, geounit, answers in _answers(plan, level, path, [*own], codes, laws_alone=laws_alone):
+        for query, geounit, answers in _answers(plan, level, path, [*own], codes):
             np.add.at(answered[queries.index(query)], geounit, 1)
             yield query, geounit, answers
     except UNREADABLE as error:
@@ -237,18 +233,14 @@ def read_addresses(
 
 
 def _answers(
-    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array, *, laws_alone: bool
+    plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
     file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
-    read = [] if laws_alone else ["value"]
-    for query, geounit, table, rows in _lawful(plan, level, path, file, named, codes, read):
-        if laws_alone:
-            yield query, geounit, np.zeros((len(rows), 0), np.int64)
-            continue
+    for query, geounit, table, rows in _lawful(plan, level, path, file, named, codes, ["value"]):
         answers = table["value"].combine_chunks().take(pa.array(rows))
         if answers.null_count or answers.flatten().null_count:
             raise Refused(f"{path}: an answer is missing in the column value")

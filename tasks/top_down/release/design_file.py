@@ -13,26 +13,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_PR, STATES_US
-from privacy.noise.exact import parse_exact
-from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
-from spine.settings import Definition, Jurisdiction, SpineSettings, settings_for
+from spine.settings import settings_for
 from tasks.errors import Refused
 from tasks.lifecycle.staging import release_file, write_table
+from tasks.lifecycle.typed_json import BadValue, decode
 from tasks.records.arrow import text
 from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
 from tasks.releases.received import NotOfRelease, path_in, read_json
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.run_plan import ESTIMATORS, PRODUCTS, SCHEMAS, SPINES, Design, ProductName, check_allocation
+from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, check_allocation
 from tasks.top_down.source import Origin, Validated
 
 FOLDER = "measurements"
@@ -43,13 +42,8 @@ UNREADABLE = (  # what reading a file of another kind or make may raise
     pa.ArrowException,
 )
 STATES = {"us": STATES_US, "pr": STATES_PR}
-CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may hold
-    "region": tuple(STATES),
-    "kind": SPINES,
-    "estimator": ESTIMATORS,
-    "microdata": ("parquet", "text"),
-    "us_level": (True, False),
-}
+FIELDS = {"region": "jurisdiction", "mechanism": "definition"}  # of settings and allocations, by their names in files
+FOLLOWING = ("product", "jurisdiction", "variant", "levels")  # fields of settings that follow from other facts
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,7 @@ def read_description(folder: Path) -> Description:
     totals = {int(state): int(total) for state, total in content["state_totals"].items()}
     if not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a total that no state has")
-    facts = dict(content.get("source", {}))
+    facts, states = dict(content.get("source", {})), tuple(map(str, content["states"]))
     run = facts.get("measured_by", "") if facts else str(content["run"])
     if run == "" or not isinstance(run, str | None):
         raise NotOfRelease(f"{SETTINGS_FILE} does not say who measured: source.measured_by is a run, or null")
@@ -131,14 +125,7 @@ def read_description(folder: Path) -> Description:
         design=_read_design(content),
         totals=totals,
         spine_digest=str(content["spine_digest"]),
-        validated=Validated(
-            input_digest="",
-            records_digests=(),
-            mark=mark_in(content),
-            states=tuple(map(str, content["states"])),
-            nation=bool(content["us_level"]),
-            digests=dict(content["public_files"]),
-        ),
+        validated=Validated("", (), mark_in(content), states, bool(content["us_level"]), dict(content["public_files"])),
         widths={product: tuple(map(int, widths)) for product, widths in content.get("widths", {}).items()},
     )
 
@@ -165,71 +152,40 @@ def read_design(manifest: Mapping[str, Any]) -> Design:
 
 
 def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Design:
-    products: tuple[ProductName, ...] = tuple(content["products"])
-    for name, choices in CHOICES.items():
-        if content[name] not in choices:
-            raise Refused(f"{file}: {name} is {content[name]!r}, not one of {', '.join(map(str, choices))}")
-    if not products or set(products) - set(PRODUCTS) or len(set(products)) < len(products):
-        raise Refused(f"{file}: products are {', '.join(map(str, products))}, not {' and '.join(PRODUCTS)}")
-    jurisdiction, states = content["region"], content["states"]
-    if content["us_level"] and jurisdiction == "pr":
+    """Return the design that a received file describes. Raises Refused, or one of UNREADABLE."""
+    stated = {name: content[name] for name in ("products", "kind", "estimator", "microdata")}
+    stated |= {"jurisdiction": content["region"], "states": content["asked_states"], "nation": content["us_level"]}
+    for part in ("settings", "allocations"):
+        own = content[part].items()
+        stated[part] = {product: {FIELDS.get(name, name): each[name] for name in each} for product, each in own}
+    try:
+        design: Design = decode(Design, {**stated, "measurements": "parquet", "pl94": False}, [])
+    except BadValue as fault:
+        raise Refused(f"{file}: {fault}") from None
+    jurisdiction, products, states = design.jurisdiction, design.products, content["states"]
+    if not products or any(sorted(part) != sorted(products) for part in (design.settings, design.allocations)):
+        raise Refused(f"{file}: products are {', '.join(products)}, each once with its settings and allocation")
+    if design.nation and jurisdiction == "pr":
         raise Refused(f"{file}: Puerto Rico has no US level")
     if states != [state for state in STATES[jurisdiction] if state in states]:
         raise Refused(f"{file}: states are {states}, not sorted codes of jurisdiction {jurisdiction}")
-    settings = {name: _read_settings(content["settings"][name], name, jurisdiction) for name in products}
-    allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
     for name in products:
+        settings, allocation, product = design.settings[name], design.allocations[name], SCHEMAS[name].name
+        free = {field: value for field, value in vars(settings).items() if field not in FOLLOWING}
+        if settings != settings_for(product, jurisdiction, settings.variant, **free):
+            raise Refused(f"{file}: the settings of {name} are of another product, jurisdiction or levels")
         if "widths" not in content:  # of published files no level is missed, and no query
-            check_allocation(name, allocations[name], settings[name])
-    geocodes = geocode_form(settings[products[0]], content["kind"])
+            check_allocation(name, allocation, settings)
+    geocodes = geocode_form(design.settings[products[0]], design.kind)
     if content.get("geocodes") != geocodes:
         raise Refused(
             f"{file}: geocodes of the form {content.get('geocodes')!r}, and this version reads {geocodes!r}: "
             "use the version of das-flows that made the release"
         )
-    definitions = {part.definition for name in products for part in (settings[name], allocations[name])}
+    definitions = {part.definition for name in products for part in (design.settings[name], design.allocations[name])}
     if len(definitions) > 1:
         raise Refused(f"{file}: the definitions {' and '.join(sorted(definitions))} in one run")
-    return Design(
-        jurisdiction,
-        content["kind"],
-        products,
-        settings,
-        allocations,
-        tuple(content["asked_states"]),
-        bool(content["us_level"]),
-        **{name: content[name] for name in ("estimator", "microdata")},
-    )
-
-
-def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdiction: Jurisdiction) -> SpineSettings:
-    """Return the settings of a product's spine. Raises Refused, ValueError, KeyError."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-    }
-    if (values.pop("product"), values.pop("region")) != (SCHEMAS[product].name, jurisdiction):
-        raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
-    values["tract_group_share"] = parse_exact(values["tract_group_share"])
-    values["definition"] = _definition(values.pop("mechanism"))
-    del values["levels"]  # they follow from the others
-    return settings_for(SCHEMAS[product].name, jurisdiction, values.pop("variant"), **values)
-
-
-def _definition(word: str) -> Definition:
-    """Return the privacy definition that a received file names. Raises Refused for another word."""
-    if word not in get_args(Definition):
-        raise Refused(f"mechanism is {word!r:.50}, not one of {', '.join(get_args(Definition))}")
-    return cast(Definition, word)
-
-
-def _read_allocation(content: Mapping[str, Any]) -> Allocation:
-    levels = {level: parse_exact(share) for level, share in content["levels"].items()}
-    queries = {
-        level: {query: parse_exact(alpha) for query, alpha in alphas.items()}
-        for level, alphas in content["queries"].items()
-    }
-    definition = _definition(content["mechanism"])
-    return Allocation(definition, parse_exact(content["budget"]), levels, queries, content["source"])
+    return design
 
 
 def write_blocks(source: BlockSource, state: str, staged: Path) -> None:

@@ -6,16 +6,17 @@ A file for each level of a part of a hierarchy, a row for each geounit and query
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from spine.geography import IntArray
 from spine.top_down.queries import query_group
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import ROWS, BlockSource, TopDownRun
@@ -26,11 +27,19 @@ from tasks.top_down.source import Names, Source, StateAnswers
 
 MOST_ANSWERS = 1 << 26  # that are held
 
+S = TypeVar("S", bound=Source)
 
-def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
-    """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
-    staged, layout = open_staging(run, out, run.folder), run.design.measurements
-    if layout != "none":
+
+def write_measurements(run: S, workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]) -> None:
+    """Write the noisy measurements of a run into a staging folder that holds nothing else; a truth has none."""
+    staged = open_staging(run, out, run.folder)
+    if not is_truth(run):
+        write(run, workers, staged)
+
+
+def write_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+    """Write the noisy measurements of every level, state by state, in the layout of the design."""
+    if (layout := run.design.measurements) != "none":
         write = write_own_layout if layout == "parquet" else write_measurement_files
         write(run, workers, staged)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_tab
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.blocks import BlockSource, TopDownRun, geounits
+from tasks.top_down.blocks import BlockSource, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.public_input import QUARTERS
@@ -30,13 +32,15 @@ from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
+from tasks.top_down.source import Source
 
+S = TypeVar("S", bound=Source)
 assert (VACANT, OCCUPIED) == (0, 1)
 
 
-def stage_release(run: TopDownRun, workers: Workers, out: Path) -> None:
-    """Write the whole release into its staging folder, next to the measurements."""
-    write_release(run, workers, open_staging(run, out, run.folder, except_for=(FOLDER, BUREAU_FOLDER)))
+def stage_release(run: S, workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]) -> None:
+    """Write the whole release of a run's estimates into its staging folder, next to the measurements."""
+    write(run, workers, open_staging(run, out, run.folder, except_for=(FOLDER, BUREAU_FOLDER)))
 
 
 def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:

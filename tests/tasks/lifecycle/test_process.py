@@ -49,7 +49,7 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
 
 STAGES = """
 import sys
-import flows.bottom_up, flows.declared, flows.detailed_dhca, flows.detailed_dhcb, flows.s_dhc, flows.top_down
+import flows.bottom_up, flows.detailed_dhca, flows.detailed_dhcb, flows.s_dhc, flows.top_down
 import tasks.top_down.declared.explain, tasks.top_down.declared.in_memory, tasks.top_down.declared.synth
 print("spine.compiled" in sys.modules)
 """
@@ -81,6 +81,15 @@ def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.M
             (tmp_path / name).write_text(start + source)
             seen.add(process.keep_kernels(tmp_path))
         assert len(seen) - before == versions
+
+
+def test_every_file_with_kernels_enters_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that numba made of an older source raises where a type of its arguments has another name now."""
+    entered: set[Path] = set()
+    monkeypatch.setattr(process, "_digest", lambda paths: entered.update(paths) or "")
+    process._kernels_version.__wrapped__()
+    files = (path for room in ("flows", "privacy", "spine", "tasks") for path in process.HOME.glob(f"{room}/**/*.py"))
+    assert {path for path in files if f"\n{process.KERNELS} compiled" in path.read_text("utf-8")} <= entered
 
 
 def test_too_late_is_said(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from declarations import (
@@ -41,9 +42,10 @@ from hypothesis import strategies as st
 
 import das_flows
 from flows.commands.show import open_release
-from flows.declared import check
+from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
+from flows.top_down import check_declared
 from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
@@ -54,8 +56,6 @@ from spine.settings import Jurisdiction
 from spine.top_down import Passes, query_group
 from spine.top_down.histogram import Product
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize
-from tasks.lifecycle.staging import staging
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
@@ -69,14 +69,13 @@ from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
-from tasks.top_down.declared.release import stage_release, write_estimate
+from tasks.top_down.declared.release import write_release
 from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
 from tasks.top_down.declared.tabulate import open_data, tabulate
-from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.measure import claim
+from tasks.top_down.published.estimate import write_estimate
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -109,17 +108,23 @@ def find_faults(declaration: str) -> tuple[Finding, ...]:
 
 def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "topdown") -> tuple[DeclaredRun, Path]:
     """Run a declaration in this process; return its directory and its staged release."""
-    run = DeclaredRun(folder / "runs/r1")
-    run.create()
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
-    public, _ = read_declared(declaration)
-    tabulate(run, HERE, data, public, estimator)
-    authorize(Charging("census", ledger), claim(run, HERE))
-    estimate(run, HERE)
-    stage_release(run, HERE, folder)
-    return run, staging(run, folder, "declared")
+    settings = DeclaredSettings(
+        data=data,
+        declaration=declaration,
+        estimator=estimator,
+        out=str(folder),
+        account="census",
+        runs_folder=str(folder),
+        ledger=str(ledger),
+        run_id="r1",
+    )
+    runner = InProcess(settings, HERE, before="commit")
+    runner.directory.create()
+    runner.run()
+    return settings.directory, runner.staged
 
 
 def truth_of(rows: list[Row], columns: list[str]) -> dict[tuple[str, ...], int]:
@@ -172,6 +177,37 @@ def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_check
         assert (by_zone.get(codes, 0) > 0) == (number > 0)
     assert not inside["age"].isin(["0", "1"]).any()
     assert released(staged, "zone") != truth_of(persons(), COLUMNS["zone"])  # there is noise
+
+
+@pytest.mark.parametrize(
+    ("forged", "fault"),
+    [
+        (lambda value: [*value[1:], None], "an answer is missing"),
+        (lambda value: value[1:], "of another length than it has coordinates"),
+        (lambda value: [*value[1:], 2**40], "a value more than 40 standard deviations"),
+    ],
+)
+def test_answers_that_nobody_can_have_drawn_are_found(
+    copied: Path, forged: Callable[[list[int]], list[int | None]], fault: str
+) -> None:
+    path = copied / "measurements/zone.parquet"
+    table = pq.read_table(path)
+    first, *others = table["value"].to_pylist()
+    values = pa.array([forged(first), *others], table.schema.field("value").type)
+    pq.write_table(table.set_column(table.column_names.index("value"), "value", values), path)
+    (found,) = (each for each in checks(copied, read_manifest(copied)) if each.faults)
+    assert fault in found.faults[0]
+
+
+def test_counts_of_cells_that_are_declared_zeros_are_found(copied: Path) -> None:
+    """All levels have them, so they add up."""
+    for level in COLUMNS:
+        path = copied / f"parquet/{level}.parquet"
+        table = pq.read_table(path)
+        ages = ["0" if row["dwelling"] == "2" else row["age"] for row in table.select(["dwelling", "age"]).to_pylist()]
+        pq.write_table(table.set_column(table.column_names.index("age"), "age", pa.array(ages)), path)
+    (found,) = (each for each in checks(copied, read_manifest(copied)) if each.faults)
+    assert "counts are of cells that no record can be in" in found.faults[0]
 
 
 @pytest.mark.parametrize(
@@ -433,7 +469,7 @@ def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are
     declaration, _ = write(tmp_path, changed(wide))
     settings = DeclaredSettings.new(data="none.csv", declaration=declaration, out="out", cluster={"workers": 1000})
     with pytest.raises(Refused, match=r"needs [0-9,]+ MiB of memory in a worker, and each has"):
-        check(settings)
+        check_declared(settings)
 
 
 def test_least_squares_over_the_tree_needs_the_information_of_a_level_as_well(tmp_path: Path) -> None:
@@ -600,7 +636,7 @@ def estimate_again(
     """Estimate from the measurements of a release; returns the release."""
     folder.mkdir()
     source = read_measurements(staged, declaration, estimator).read(folder / "runs/again", HERE)
-    write_estimate(source, HERE, folder / "again")
+    write_estimate(source, HERE, folder / "again", write=write_release)
     return folder / "again"
 
 
@@ -813,7 +849,7 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
         runs_folder=str(tmp_path / "state"),
     ).model_copy(update={"run_id": "run"})
     with pytest.raises(Refused, match=r"the recodes young and odd of age cross; topdown takes any"):
-        check(settings)
+        check_declared(settings)
     _, staged = run_at(tmp_path, declaration, data)
     with pytest.raises(Refused, match="the recodes young and odd of age cross"):
         estimate_again(tmp_path / "estimate", staged, None, "gls")
@@ -1046,6 +1082,11 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     assert counts[0].equals(counts[1])
     assert not pd.read_parquet(staged / "parquet/zone.parquet").equals(pd.read_parquet(again / "parquet/zone.parquet"))
     assert "first" in read_manifest(again)["public_files"]
+    assert [each for each in checks(again, read_manifest(again)) if each.faults] == []
+    path, whole = again / "measurements/equal.parquet", pq.read_table(again / "measurements/equal.parquet")
+    pq.write_table(whole.set_column(3, "NUMBER", pc.add(whole["NUMBER"], 1)), path)
+    (found,) = (each for each in checks(again, read_manifest(again)) if each.faults)
+    assert "5 geounits have other counts by dwelling than first" in found.faults[0]
     manifest = json.loads((first / "manifest.json").read_text())
     (first / "manifest.json").write_text(json.dumps(manifest | {"NOT_PRIVATE": "exact"}))
     findings = find_faults(declaration)
@@ -1146,7 +1187,7 @@ def test_a_run_goes_on_when_its_public_files_are_gone_and_not_when_they_are_chan
         read_declared(declaration)
     assert read_declared(declaration, run)[0] == public
     assert settings.configuration_digest() == digest
-    assert check(settings)
+    assert check_declared(settings)
     zones = (folder / "zones.csv").read_text()
     (folder / "zones.csv").write_text(zones.replace("a1", "a0"))
     with pytest.raises(Refused, match=r"equal\.0\.release"):

@@ -44,13 +44,16 @@ from tasks.top_down.declared import dhc_microdata
 from tasks.top_down.declared.dhc import write_dhc_declaration
 from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
 from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import Faulty, read_declared
-from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.release import write_release
 from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.declared.tabulate import tabulate
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
+from tasks.top_down.release.measurements import write_measurements
+from tasks.top_down.release.stage_release import stage_release
 
 AXES = {
     "hhgq": {"column": "HHGQ", "values": "0-2", "labels": ["0 to 2", "3 to 4", "5 to 6"]},
@@ -108,7 +111,12 @@ def measured(folder: Path, name: str, declaration: str) -> DeclaredRun:
 
 def released(run: DeclaredRun, folder: Path) -> Path:
     estimate(run, HERE)
-    stage_release(run, HERE, folder)
+    return stage(run, folder)
+
+
+def stage(run: DeclaredRun, folder: Path) -> Path:
+    write_measurements(run, HERE, folder, write_declared_layout)
+    stage_release(run, HERE, folder, write_release)
     return staging(run, folder, "declared")
 
 
@@ -132,8 +140,7 @@ def run(inputs: Path) -> DeclaredRun:
 
 @pytest.fixture(scope="module")
 def staged(run: DeclaredRun, inputs: Path) -> Path:
-    stage_release(run, HERE, inputs / "out")
-    return staging(run, inputs / "out", "declared")
+    return stage(run, inputs / "out")
 
 
 def histograms(run: DeclaredRun) -> list[tuple[bytes, bytes, bytes]]:

@@ -211,28 +211,33 @@ BAD = {
     "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
     "without a declared total of at least its facilities": described(lambda told: told.update(state_totals={"46": 1})),
-    "estimator is 'other', not one of topdown, gls": described(lambda told: told.update(estimator="other")),
-    r"products are houses, not persons and units": described(lambda told: told.update(products=["houses"])),
+    "design.json: estimator: not one of topdown, gls": described(lambda told: told.update(estimator="other")),
+    r"products: not one of persons, units": described(lambda told: told.update(products=["houses"])),
     "not sorted codes of jurisdiction pr": described(lambda told: told.update(region="pr")),
-    "another product or jurisdiction": described(lambda told: told["settings"]["units"].update(region="pr")),
+    "another product, jurisdiction or levels": described(lambda told: told["settings"]["units"].update(region="pr")),
+    "units are of another product, jurisdiction": described(lambda t: t["settings"]["units"].update(levels=["US"])),
+    "products are units, units, each once": described(lambda told: told.update(products=["units", "units"])),
+    "settings: fanout_cutoff: no int": described(lambda told: told["settings"]["units"].update(fanout_cutoff="12")),
     "is not for the levels": described(
         lambda told: told["allocations"]["units"].update(levels={"US": "1/2", "State": "1/2"})
     ),
     "must ask the query detailed": described(lambda told: asks(told, {"total": "1"})),
     "the axes are h1": described(lambda told: asks(told, {"detailed": "1/2", "age": "1/2"})),
-    "mechanism is 'pure', not one of zcdp, puredp": described(
+    "settings: definition: not one of zcdp, puredp": described(
         lambda told: told["settings"]["units"].update(mechanism="pure")
     ),
-    "mechanism is 'none', not one of": described(lambda told: told["allocations"]["units"].update(mechanism="none")),
+    "allocations: definition: not one of": described(
+        lambda told: told["allocations"]["units"].update(mechanism="none")
+    ),
     "puredp and zcdp in one run": described(lambda told: told["allocations"]["units"].update(mechanism="puredp")),
     "a block has no living quarters": with_blocks("hu", lambda old: pa.array([0] * len(old))),
     "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),
     "unknown AIANNH code": with_blocks("aiannh", lambda old: pa.array([9999] * (len(old) - 1) + [4990])),
-    "region is '../../elsewhere', not one of us": described(lambda told: told.update(region="../../elsewhere")),
+    "jurisdiction: not one of us, pr": described(lambda told: told.update(region="../../elsewhere")),
     "not sorted codes of jurisdiction us": described(lambda told: told.update(states=["../46"])),
-    r"products are ../units": described(lambda told: told.update(products=["../units"])),
-    r"a TopDown release \(ValueError in design": described(
+    r"design.json: products: not one of": described(lambda told: told.update(products=["../units"])),
+    "allocations: budget: '1e999999999' is not a number": described(
         lambda told: told["allocations"]["units"].update(budget="1e999999999")
     ),
     r"a TopDown release \(OverflowError in design": described(lambda told: told.update(state_totals={"46": 1e999})),

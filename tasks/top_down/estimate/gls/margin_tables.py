@@ -36,13 +36,12 @@ from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.blocks import BlockSource, geounits
-from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, keep_whole, load_information, tree_folder
+from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, blue_below, keep_whole, load_information, tree_folder
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 from tasks.top_down.source import FIRST
 
 if TYPE_CHECKING:
     from spine.gls.columns import Columns
-    from spine.top_down import Plan
 
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
@@ -95,43 +94,34 @@ def of_states(source: BlockSource, product: ProductName) -> None:
         keep_whole(tree_folder(source, state) / product, states.only(row, row + 1), IN_NATION)
 
 
-def _parts_and_counties(source: BlockSource, product: ProductName, state: str, plan: Plan) -> tuple[Blue, Blue]:
-    """Return the estimates of a state's parts and counties."""
-    from spine.gls.blue import blue_children, blue_roots
+def _parts(source: BlockSource, product: ProductName, state: str) -> Blue:
+    """Return the estimates of a state's parts."""
+    plan = source.plan(product, state)  # before importing numba
+    from spine.gls.blue import blue_roots
 
-    of_parts, of_counties = (
-        load_information(source, product, state, level, 0, len(starts))
-        for level, starts in zip(plan.spine.levels[:2], plan.spine.starts[:2], strict=True)
-    )
-    parts = blue_roots(plan, of_parts, Tree(tree_folder(source, state) / product, ()).whole)
-    return parts, blue_children(plan, parts, of_counties)
+    own = load_information(source, product, state, "State", 0, len(plan.spine.starts[0]))
+    return blue_roots(plan, own, Tree(tree_folder(source, state) / product, ()).whole)
 
 
 def below_tracts(source: BlockSource, product: ProductName, state: str, first: int, last: int) -> None:
     """Save the margins of the tracts first ... last - 1 and of their block groups."""
     if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
         return
-    plan = source.plan(product, state)  # before importing numba
-    from spine.gls.blue import blue_children
-
-    tract = plan.spine.levels.index("Tract")
-    _, counties = _parts_and_counties(source, product, state, plan)
-    county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
-    tracts_of_counties = plan.spine.first_child[tract - 1][county]
-    of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
-    tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
-    of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
+    spine = source.spine(product, state)
+    county = spine.parents[spine.levels.index("Tract")][[first, last - 1]] + (0, 1)
+    counties = blue_below(source, product, state, _parts(source, product, state)).only(*county.tolist())
+    tracts = blue_below(source, product, state, counties).only(first, last)
     save_level(source, product, state, "Tract", tracts)
-    save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
+    save_level(source, product, state, "Block_Group", blue_below(source, product, state, tracts), first)
 
 
 def above_tracts(source: BlockSource, product: ProductName, state: str) -> None:
     """Save the margins of a state's parts and counties."""
     if (margins_folder(source, product, state, "County") / FIRST).exists():
         return
-    parts, counties = _parts_and_counties(source, product, state, source.plan(product, state))
+    parts = _parts(source, product, state)
     save_level(source, product, state, "State", parts)
-    save_level(source, product, state, "County", counties)
+    save_level(source, product, state, "County", blue_below(source, product, state, parts))
 
 
 def of_areas(source: BlockSource, product: ProductName, state: str, family: str) -> None:

@@ -179,3 +179,20 @@ def load_information(source: Source, product: str, state: str, level: str, first
             index = int(open_array(path, "at")[0])
             parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
     return information.information_joined(parts)
+
+
+def blue_below(source: Source, product: str, state: str, above: Blue | None = None) -> Blue:
+    """Return the best linear unbiased estimates of the children of some geounits, or of the top level.
+
+    They follow from the information that was passed up. above: the parents' estimates; None for the top level.
+    """
+    plan = source.plan(product, state)  # before importing numba
+    from spine.gls.blue import blue_level
+    from spine.gls.upward import measured
+
+    level, ends = 0, (0, len(plan.spine.starts[0]))
+    if above is not None:
+        level, ends = above.level + 1, plan.children_of(above.level, above.first, above.first + len(above))
+    if plan.is_leaf(level):  # whose information is not kept
+        return blue_level(plan, measured(plan, source.answers(product, state), level, *ends), above)
+    return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
