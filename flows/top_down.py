@@ -20,6 +20,7 @@ from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import write_release as write_declared
 from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
+from tasks.top_down.declared.wide import estimate as estimate_declared
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_public, validate
@@ -44,7 +45,7 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    return _estimate(run, validated, write_layout, write_release)
+    return _estimate(run, validated, estimate, write_layout, write_release)
 
 
 def check_declared(settings: DeclaredSettings) -> bool:
@@ -67,10 +68,16 @@ def declared_stages(run: Runner[DeclaredSettings]) -> Path:
     public, _ = read_declared(settings.declaration, settings.directory)
     chosen = {"data": settings.data, "public": public, "estimator": settings.estimator}
     tabulated = run.do("tabulate", tabulate, workers=run.workers, **chosen)
-    return _estimate(run, tabulated, write_declared_layout, write_declared)
+    return _estimate(run, tabulated, estimate_declared, write_declared_layout, write_declared)
 
 
-def _estimate(run: Runner[Any], counted: Validated, layout: Callable[..., None], writer: Callable[..., None]) -> Path:
+def _estimate(
+    run: Runner[Any],
+    counted: Validated,
+    estimate: Callable[..., None],
+    layout: Callable[..., None],
+    writer: Callable[..., None],
+) -> Path:
     """Charge the run, measure and estimate what was counted, and release it. layout: writes the noisy measurements.
 
     They are written while parents are estimated, from the root down: both draw the same noise.

@@ -30,7 +30,7 @@ FORMS = {  # forms of the command, with the options that apply to each
 }
 
 # An enumeration, because typer does not take a repeated option of a literal type.
-SystemName = StrEnum("SystemName", ["detailed-dhca", "ddhcb", "sdhc", "tda", "all"])
+SystemName = StrEnum("SystemName", ["detailed-dhca", "ddhcb", "sdhc", "tda", "dhc", "all"])
 Words = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[BLOCKS PARAMS | nation] OUT", help="What to populate, and the new directory for it."),

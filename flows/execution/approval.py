@@ -91,7 +91,7 @@ def question(settings: RunSettings, claim: Claim) -> str:
         "states": listed(claim.states),
         f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has "
         f"{rounded_down(remaining)} left, and {rounded_down(remaining - amount)} after this run",
-        "release": f"{settings.out}/{settings.folder}",
+        "release": f"{settings.out}/{settings.folder}{settings.published()}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())
 

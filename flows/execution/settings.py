@@ -214,6 +214,10 @@ class RunSettings(BaseModel, ABC):
         """Return the states that the run charges: all by default; empty if its data decides."""
         return EVERYWHERE
 
+    def published(self) -> str:
+        """Return what is published besides, for an approval; empty without a choice."""
+        return ""
+
     def geography_read(self) -> str:
         """Return the public geography that a run has read, in words; empty without any. It never counts records."""
         return ""

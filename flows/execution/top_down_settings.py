@@ -215,6 +215,11 @@ class DeclaredSettings(RunSettings):
         files = ", ".join(self.directory.public.digests)
         return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
 
+    def published(self) -> str:
+        """Return which noisy answers of a wide table are published."""
+        declared = self.directory.declared
+        return f", with noisy answers: {declared.declaration.form.measurements}" if declared.is_wide else ""
+
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return the number of parents that the first method did not solve; how to get margins."""
         failed = len(manifest["failed"])

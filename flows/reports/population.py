@@ -16,6 +16,7 @@ NEXT = {  # the next command for the data of each system
     "ddhcb": "das ddhcb validate {0} {1}",
     "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
     "tda": "das tda validate {1}",
+    "dhc": "das tda declare {1} DECLARED --redistricting RELEASE",
 }
 
 

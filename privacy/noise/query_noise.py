@@ -61,6 +61,22 @@ class QueryNoise:
                 part *= wanted
         return noise
 
+    def draw_at(self, rows: NDArray[np.int64], cells: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+        """Return noise int64[n] of cell cells[i] of row rows[i], of rows with `width` cells: equal to `draw` there.
+
+        Costs a block of the cipher for each address, whatever the width. Raises ValueError for a cell beyond the width.
+        """
+        if len(cells) and not 0 <= int(cells.min()) <= int(cells.max()) < width:
+            raise ValueError(f"a row has cells 0 to {width - 1}")
+        addresses = rows * width + cells
+        stream, further = self._streams(width)
+        noise = np.empty(len(addresses), np.int64)
+        for first in range(0, len(addresses), CHUNK):
+            chunk = addresses[first : first + CHUNK]
+            refine = _refine(further, chunk.item)
+            self._sampler.sample(stream.rows(chunk, 1).reshape(-1), refine, out=noise[first : first + CHUNK])
+        return noise
+
     def _streams(self, width: int) -> tuple[Keystream, Callable[[int], Keystream]]:
         """Return the query's words at this width, and a function from an address to its refinement words.
 

@@ -82,6 +82,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += _counts(form, product)
     chain = _chain(form, product, queries[form.levels[-1].name], faults)
     faults += _then_faults(form, product, chain)
+    faults += _wide_faults(form, product, chain, queries)
     first, earlier = _passes(form, queries, faults)
     given = form.passes or (PassForm(levels=("",)),)
     if len({each.band for each in given}) > 1 or not 0 < given[0].band < Fraction(1, 2):
@@ -191,7 +192,7 @@ def _totals(form: Form) -> Iterator[Fault]:
         if (wrong := next((name for name in total.of if name not in leaf_columns), None)) is not None:
             text = f"{wrong} is neither a level nor a column of one: the levels are {', '.join(names)}"
             yield Fault(f"totals.{at}.of", text)
-    if not form.totals and not form.counts_are_totals and form.levels[0].columns:
+    if not form.totals and not form.totals_are_known and form.levels[0].columns:
         yield Fault("totals", f"{form.levels[0].name} has several geounits and none above: declare a total of each")
 
 
@@ -227,6 +228,8 @@ def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Faul
     if len(given) > 1:
         faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
     bounded = form.binding
+    if form.is_wide:
+        return next(iter(given), ())
     if not form.one_partition:
         if first_crossing(product, bounded):
             return ()  # refused by `_counts`
@@ -315,10 +318,10 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # of which more follows
     for name in sorted(first, key=names.index):
         known = (total.of[0] in names[names.index(name) :] for total in form.totals)  # or sums of declared ones
-        if TOTAL not in queries[name] and not (wrong_totals or form.counts_are_totals or any(known)):
+        if TOTAL not in queries[name] and not (wrong_totals or form.totals_are_known or any(known)):
             text = f"no total of {name} is declared, so it is estimated first: give `total` a share here, too"
             faults.append(Fault(f"queries.{name}", text))
-    if not form.totals and not form.counts_are_totals and names[0] not in first:
+    if not form.totals and not form.totals_are_known and names[0] not in first:
         text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
         faults.append(Fault("passes", f"{names[0]}: {text}"))
     return first, {name: own for name, own in earlier.items() if own}
@@ -347,11 +350,50 @@ def _then_faults(form: Form, product: Product, chain: tuple[str, ...]) -> Iterat
     if len({each.then[0].round for each in own.values()}) > 1:
         yield Fault("passes.then.round", "levels have one chain: give the same in every pass")
     for key, each in own.items():
-        if not chain or not form.one_partition:
+        if not chain or not (form.one_partition or form.is_wide):
             yield Fault(key, "it keeps what was rounded: round sums before, of counts of one partition without limits")
         if not any(name not in (TOTAL, DETAILED) for own in each.least_squares for name in own):
             yield Fault(key, "the passes before it ask no sums")
         yield from _not_refined(product, f"{key}.round", (*chain[-1:], *each.then[0].round))
+
+
+def _wide_faults(
+    form: Form, product: Product, chain: tuple[str, ...], queries: Mapping[str, Mapping[str, Fraction]]
+) -> Iterator[Fault]:
+    """Yield what keeps a release's sums from dividing every parent into transportation problems."""
+    choices = ["read", "all", *(f"above {level.name}" for level in form.levels)]
+    if form.measurements not in choices:
+        yield Fault("measurements", f"it is one of {', '.join(choices)}, not {form.measurements!r:.50}")
+    if not form.is_wide and form.model_fields_set & {"measurements"}:
+        yield Fault("measurements", "only passes with `then` next to `equal` read few answers; others publish all")
+    for at, each in enumerate(form.counts):
+        if each.repair and not form.is_wide:
+            yield Fault(f"counts.{at}.repair", "records switch inside the sums of `equal`, after passes with `then`")
+        elif each.repair and (each.most or not chain or not product.refines(chain[-1], each.partition)):
+            text = "it is of counts without `most`, of a partition that the last of `round` refines"
+            yield Fault(f"counts.{at}.repair", text)
+    if not form.is_wide:
+        return
+    if len(form.equal) > 1 or form.kept_counts or form.totals:
+        text = 'next to passes with `then`, it is alone: give other counts repair = "switch", and no totals'
+        yield Fault("equal", text)
+    if {name for each in form.passes if each.then for name in each.levels} != {*queries} or len(form.passes) > 1:
+        yield Fault("passes.levels", "next to `equal`, passes with `then` are those of all levels")
+    elif len(form.passes[0].least_squares) > 1 or len(form.passes[0].then[0].least_squares) > 1:
+        yield Fault("passes.least_squares", "next to `equal`, there is one pass before `then` and one in it")
+    if form.mechanism != "zcdp":
+        yield Fault("mechanism", "next to `equal`, passes with `then` need zcdp, whose answers have the same weights")
+    if len({frozenset(own) for own in queries.values()}) > 1 or (
+        chain and any(chain[-1] not in queries[name] for name in queries)
+    ):
+        yield Fault("queries", "next to `equal` and `then`, all levels ask the same, with the last of `round`")
+    if chain:
+        yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
+        later = {name for each in form.passes for then in each.then for own in then.least_squares for name in own}
+        for level, name in ((level, name) for level, own in queries.items() for name in own):
+            if name not in (DETAILED, *later) and not product.refines(chain[-1], name):
+                text = f"{name} is not a sum of {chain[-1]}, the last of `round`: ask it in `then`"
+                yield Fault(f"queries.{level}.{name}", text)
 
 
 def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]) -> Iterator[Fault]:

@@ -150,13 +150,15 @@ class CountForm(_Section):
     """Declared counts of the parts of a partition, by leaf: no record is where the count is 0.
 
     columns: of the leaves, in the partition's order; "" where nothing is declared of a part. least, most: records for
-    each counted, by default 0 and no limit.
+    each counted, by default 0 and no limit. repair: the counts are met after the leaves are estimated, by records that
+    switch between parts inside the sums that `equal` fixes.
     """
 
     partition: Partition
     columns: Texts
     least: tuple[Factor, ...] = ()
     most: tuple[Factor | Literal[""], ...] = ()
+    repair: Literal["switch"] | None = None
 
     @property
     def is_total(self) -> bool:
@@ -167,13 +169,15 @@ class CountForm(_Section):
 class EqualForm(_Section):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
 
-    table: its name in the release's description, where several tables have such counts. The estimates have these
-    counts, whatever the records have: the release is public, and read instead of them.
+    table: its name in the release's description, where several tables have such counts. columns: by recode, the
+    release's column with its parts, which have the recode's labels there. The estimates have these counts, whatever the
+    records have: the release is public, and read instead of them.
     """
 
     partition: Partition
     release: str
     table: str = ""
+    columns: dict[str, str] = {}
 
 
 class ThenForm(_Section):
@@ -184,7 +188,10 @@ class ThenForm(_Section):
 
 
 class PassForm(_Section):
-    """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells."""
+    """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells.
+
+    rounding: of a wide table, as the programs do, or carried: what a sum has lost in rounding is made up for later.
+    """
 
     levels: Texts = Field(min_length=1)
     least_squares: tuple[Texts, ...] = (("total",), ("rest",))
@@ -192,6 +199,7 @@ class PassForm(_Section):
     round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
     cells: int = Field(default=1, ge=1, le=100)
     then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
+    rounding: Literal["program", "carried"] = "program"
 
 
 class Weight(_Section):
@@ -232,7 +240,11 @@ class TableForm(_Section):
 
 
 class Form(TableForm):
-    """The keys of a declaration that das tda reads."""
+    """The keys of a declaration that das tda reads.
+
+    measurements: which noisy answers of a wide table are published: those that were `read`, `all`, or `above LEVEL` all
+    of the levels down to this one.
+    """
 
     name: Annotated[str, StringConstraints(pattern=SMALL)]
     records: Annotated[str, StringConstraints(pattern=RECORDS)]
@@ -247,6 +259,14 @@ class Form(TableForm):
     equal: tuple[EqualForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
+    measurements: str = "read"
+
+    @property
+    def full_levels(self) -> list[str]:
+        """Return the levels of a wide table of which all noisy answers are published."""
+        names = [level.name for level in self.levels]
+        _, above, lowest = self.measurements.rpartition("above ")
+        return names if self.measurements == "all" else names[: names.index(lowest) + 1] if above else []
 
     @property
     def counts_are_totals(self) -> bool:
@@ -254,15 +274,32 @@ class Form(TableForm):
         return any(count.is_total for count in self.counts)
 
     @property
+    def totals_are_known(self) -> bool:
+        """Return whether the totals of the leaves are declared: as counts, or as sums of a release's."""
+        return self.counts_are_totals or bool(self.equal)
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether a release's sums divide the table, and what `round` made of them is kept (`spine.wide`)."""
+        return bool(self.equal) and any(each.then for each in self.passes)
+
+    @property
+    def kept_counts(self) -> tuple[CountForm, ...]:
+        """Return the declared counts that every estimate meets, without those that a repair meets."""
+        return tuple(each for each in self.counts if not each.repair)
+
+    @property
     def partitions(self) -> list[str]:
-        """Return the partitions that have declared counts."""
-        return list(dict.fromkeys([each.partition for each in self.counts] + [each.partition for each in self.equal]))
+        """Return the partitions whose counts every estimate meets."""
+        return list(
+            dict.fromkeys([*(each.partition for each in self.kept_counts), *(each.partition for each in self.equal)])
+        )
 
     @property
     def binding(self) -> list[str]:
         """Return the partitions whose counts do more than close the parts that count 0."""
         bound = [
-            each.partition for each in self.counts if any(each.least) or any(isinstance(n, int) for n in each.most)
+            each.partition for each in self.kept_counts if any(each.least) or any(isinstance(n, int) for n in each.most)
         ]
         return list(dict.fromkeys([*bound, *(each.partition for each in self.equal)]))
 

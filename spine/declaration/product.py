@@ -103,7 +103,11 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
         histogram.zeros,
         name=form.name,
         counts=(Count("total", f"{form.records}s"),),
-        bounded=(form.partitions or [TOTAL])[0] if form.one_partition else tuple(form.partitions),
+        bounded=TOTAL
+        if form.is_wide
+        else (form.partitions or [TOTAL])[0]
+        if form.one_partition
+        else tuple(form.partitions),
     )
     if not product.possible.any():
         return None, [Fault("zeros", "every cell is a zero: no record could be in any")]

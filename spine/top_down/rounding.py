@@ -48,13 +48,25 @@ def one_arc(arcs: Network, at: int, tail: int, head: int, capacity: int, cost: i
 
 @compiled
 def convex_arcs(
-    arcs: Network, at: int, tail: int, head: int, lower_bound: int, target: float, most: int, weight: int, reward: int
+    arcs: Network,
+    at: int,
+    tail: int,
+    head: int,
+    lower_bound: int,
+    target: float,
+    most: int,
+    weight: int,
+    reward: int,
+    unit: int,
 ) -> int:
     """Add arcs whose flow u costs weight |u - target|, less `reward` for each of the first `lower_bound` units.
 
-    The target is first rounded half to even. Returns the next place.
+    The target is first rounded, half to even: to whole numbers, and with a larger `unit` to parts of it, in which costs
+    are counted. Returns the next place.
     """
-    low = int(np.rint(target))
+    low = int(np.rint(target)) if unit == 1 else int(np.floor(target))
+    middle = weight * (unit - 2 * int(np.rint((target - low) * unit))) if unit > 1 else weight
+    weight *= unit
     done = 0
     for part in range(4):  # up to `lower_bound`, up to the target, one unit more, beyond
         if part == 0:
@@ -62,7 +74,7 @@ def convex_arcs(
         elif part == 1:
             end, slope = low, -weight
         elif part == 2:
-            end, slope = low + 1, weight
+            end, slope = low + 1, middle
         else:
             end, slope = most, weight
         end = min(end, most)
@@ -153,10 +165,14 @@ def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
 
 
 class Costs(NamedTuple):
-    """Costs of a unit: `total`, of a child's total off its target; `reward`, the discount below a lower bound."""
+    """Costs of one record: `total`, of a child's total off its target; `reward`, the discount below a lower bound.
+
+    unit: what a distance of 1 costs; targets are rounded to 1 / unit.
+    """
 
     total: int
     reward: int
+    unit: int
 
 
 @compiled
@@ -177,7 +193,7 @@ def child_arcs(arcs: Network, parent: Parent, rest: Remainder, nodes: Nodes, cos
             target += rest.fraction[i, c]
             most += rest.live[i] >= 0 and parent.allowed[parent.quarters_type[i], c]
         above = 1 + state[c] if len(state_totals) else 0
-        at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward)
+        at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward, costs.unit)
     return at
 
 
@@ -221,12 +237,12 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
                         upper = min(upper, int(parent.high_of[s, c]) - held[len(allowed) + s, c])
                     here = nodes.first[g] + k * children + c
                     lower_bound, upper = max(0, lower_bound), max(0, upper)
-                    at = convex_arcs(arcs, at, above, here, lower_bound, target[k], upper, 1, costs.reward)
+                    at = convex_arcs(arcs, at, above, here, lower_bound, target[k], upper, 1, costs.reward, costs.unit)
     return at
 
 
 @compiled
-def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes) -> int:
+def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes, unit: int) -> int:
     """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return the number of arcs."""
     allowed, quarters_type, groups = parent.allowed, parent.quarters_type, len(nodes.sums)
     cells, children = rest.whole.shape
@@ -238,6 +254,8 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
                     if groups:
                         above = nodes.first[groups - 1] + nodes.number[groups - 1, i] * children + c
                     cost = -parent.cell_weight if rest.fraction[i, c] > 0.5 else parent.cell_weight
+                    if unit > 1:
+                        cost = parent.cell_weight * (unit - 2 * int(np.rint(rest.fraction[i, c] * unit)))
                     at = one_arc(arcs, at, above, nodes.first[groups] + rest.live[i], 1, cost)
     for i in range(cells):
         if rest.live[i] >= 0:
@@ -252,11 +270,16 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
     Returns (cells, children) integers, and the number of units without a path (0 if x is feasible). total_first: a
     child's total outweighs all other costs.
     """
-    rest = remainder(x, parent)
+    return distributed(remainder(x, parent), parent, total_first, 1)
+
+
+@compiled
+def distributed(rest: Remainder, parent: Parent, total_first: bool, unit: int) -> tuple[IntArray, int]:
+    """Distribute the remaining units of `rounded`; unit: as in `Costs`, 1 for the program's costs."""
     if rest.amount <= 0:
         return rest.whole, -rest.amount
     nodes = numbered_nodes(parent, rest)
-    (cells, children), groups = x.shape, len(nodes.sums)
+    (cells, children), groups = rest.whole.shape, len(nodes.sums)
     most_arcs = len(parent.state_totals) + rest.live_cells + children * (rest.live_cells + 5)
     for g in range(groups):
         most_arcs += 5 * children * nodes.sums[g]
@@ -268,10 +291,10 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
         nodes.sink + 1,
     )
     total_weight = 1 + 2 * (groups + parent.cell_weight) * rest.amount if total_first else 1
-    costs = Costs(total_weight, (total_weight + groups + parent.cell_weight + 1) * 1000)
+    costs = Costs(total_weight, (total_weight + groups + parent.cell_weight + 1) * 1000 * unit, unit)
     at = child_arcs(arcs, parent, rest, nodes, costs)
     cells_from = sum_arcs(arcs, at, parent, rest, nodes, costs)
-    end = cell_arcs(arcs, cells_from, parent, rest, nodes)
+    end = cell_arcs(arcs, cells_from, parent, rest, nodes, unit)
     network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
     flow, shipped, _ = cheapest_flow(network, rest.amount)
     at, whole = cells_from, rest.whole

@@ -7,7 +7,7 @@ measurements draw the same numbers, and nothing stores them in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from privacy.accounting.composition import Spend
+from privacy.noise.query_noise import QueryNoise
 from spine.geography import IntArray
 from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
+from spine.top_down.queries import QueryGroup
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import NoiseSource, read_drawing
 from tasks.lifecycle.files import load_object, save_object
@@ -39,6 +41,8 @@ RECORDS = "prepared/{}"  # by histogram
 class Measuring:
     """The measurements of a state, of the nation and the states' parts (US), or of a declaration's hierarchy.
 
+    Called, it draws all answers of geounits; `at` draws those at addresses, which are the same.
+
     product: its name in the noise's address. exact: returns the exact histograms of the geounits first ... last - 1 of
     a level: confidential. offsets: geounits that are before the first in the run, by level. drawing: None for a truth,
     which may not draw and whose answers are exact.
@@ -58,17 +62,49 @@ class Measuring:
         """
         plan, exact, answers = self.plan, self.exact(level, first, last), {}
         name, shares = plan.spine.levels[level], plan.spine.shares[level][first:last]
-        for query, alpha in plan.allocation.queries[name].items():
+        for query in plan.allocation.queries[name]:
             answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
-            for share in np.unique(shares).tolist():
-                at = np.flatnonzero(shares == share)
-                if not share:
-                    answer[at] = 0
-                elif self.drawing is not None:
-                    of_share = law(plan.allocation, Fraction(share, plan.spine.denominator), alpha)
-                    noise = self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
+            for at, noise in self._noise(level, query, shares):
+                if noise is not None:
                     answer[at] += noise.draw(first + self.offsets[level] + at, answer.shape[1])
+            answer[shares == 0] = 0
         return NoisyAnswers(first, last, answers)
+
+    def at(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        """Draw noisy answers at addresses, both (n,): numbers of geounits of a level, coordinates of a query.
+
+        These are `spine.wide.ReadAt`. An answer is the same whenever and with whichever others it is asked.
+        """
+        number, group = self.plan.spine.levels.index(level), query_group(self.plan.product, query)
+        answers, shares = self._exact_at(number, group, geounits, coordinates), self.plan.spine.shares[number][geounits]
+        for at, noise in self._noise(number, query, shares):
+            if noise is not None:
+                rows = geounits[at] + self.offsets[number]
+                answers[at] += noise.draw_at(rows, coordinates[at], group.width)
+        answers[shares == 0] = 0
+        return answers
+
+    def _exact_at(self, level: int, group: QueryGroup, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        """Return exact answers at addresses, from the sums of the geounits' cells that are not 0: confidential."""
+        if not len(geounits):
+            return np.zeros(0, np.int64)
+        first = int(geounits.min())
+        own = self.exact(level, first, int(geounits.max()) + 1)
+        sums, entry = np.unique(own.row * group.width + group.coordinate[own.cell], return_inverse=True)
+        number = np.bincount(entry, own.count, len(sums) + 1).astype(np.int64)  # the last is of no address
+        asked = (geounits - first) * group.width + coordinates
+        place = np.searchsorted(sums, asked)
+        return np.where(np.append(sums, -1)[place] == asked, number[place], 0)
+
+    def _noise(self, level: int, query: str, shares: IntArray) -> Iterator[tuple[IntArray, QueryNoise | None]]:
+        """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has none."""
+        plan, name = self.plan, self.plan.spine.levels[level]
+        for share in np.unique(shares[shares > 0]).tolist():
+            of_share = law(
+                plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
+            )
+            noise = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
+            yield np.flatnonzero(shares == share), noise
 
 
 class Asked(NamedTuple):

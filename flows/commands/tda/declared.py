@@ -68,24 +68,36 @@ def declare(
     geography: Annotated[str | None, option_of(TopDownSettings, "geography")] = None,
     jurisdiction: Annotated[Jurisdiction, option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
+    redistricting: Annotated[
+        Path | None, typer.Option(help="Declare the DHC's persons of DATA, with the counts of this release.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write declarations to change: of the redistricting data, or a first draft from a table of places.
+    """Write declarations to change: of the redistricting data, the DHC's persons, or a draft from a table of places.
 
     Of DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
     declared populations. Unchanged, they estimate what `das tda run --us-level` does. With --from, OUT gets a draft
     with comments, and of the table the columns of its levels and its key. Give a public table: one with a column named
     like an axis, or without a column that has another code in every row, is refused; other records are not recognized.
 
+    With --redistricting, DATA is of `das synth --for dhc`: OUT gets the declaration of the DHC's persons, a table of
+    the blocks on the DHC's spine with their facilities, and the release, whose counts are those of every estimate.
+
     **Example:** `das tda declare ri/ mine/`
+
+    **Example:** `das tda declare data/dhc mine/ --redistricting out/us`
 
     **Example:** `das tda declare --from leaves.csv --axis "sex=1,2" --axis "age=0-99,[100-120]" mine/`
     """
     *data, place = places
     if len(data) != (leaves is None):
         raise typer.BadParameter("give DATA and OUT, or --from LEAVES and OUT")
+    if redistricting is not None and (leaves or axis or geography or only_state):
+        raise typer.BadParameter("--redistricting goes with DATA, OUT and --jurisdiction alone")
     check_empty(place)
-    if leaves is not None:
+    if redistricting is not None:
+        _dhc(data[0], place, redistricting, jurisdiction, as_json=as_json)
+    elif leaves is not None:
         _draft(leaves, axis or [], place, as_json=as_json)
     else:
         _redistricting(str(data[0]), place, geography, jurisdiction, tuple(only_state or ()), as_json=as_json)
@@ -151,6 +163,17 @@ def _redistricting(
     number, paths = len(blocks.geography), [place / name for name in names]
     told = "".join(f"\nnext: das tda explain {path}" for path in paths)
     show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}", as_json=as_json)
+
+
+def _dhc(data: Path, place: Path, release: Path, jurisdiction: Jurisdiction, *, as_json: bool) -> None:
+    from tasks.top_down.declared.dhc import write_dhc_declaration
+
+    with new_folder(place) as folder:
+        path, blocks = write_dhc_declaration(data, release, jurisdiction, folder)
+    path = place / path.name
+    records = next((each for each in sorted(data.glob("persons.*"))), data / "persons.txt")
+    next_ = f"{blocks:,} blocks\nnext: das tda run {records} out/ --declaration {path}"
+    show({"blocks": blocks, "declarations": [path]}, lambda: next_, as_json=as_json)
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:

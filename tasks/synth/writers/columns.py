@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
+from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.synth.blocks import BlockTable, delimited, digits
 from tasks.synth.population.codes import Origins
 from tasks.synth.population.model import IntArray, Population
@@ -49,6 +50,21 @@ class IndexedColumns:
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
+
+
+def at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
+    """Return the columns with the block of these units."""
+    return IndexedColumns(
+        {name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit]
+    )
+
+
+def block_code(blocks: BlockTable) -> NDArray[np.bytes_]:
+    """Return the 15 digits of each block."""
+    code: NDArray[np.bytes_] = blocks.columns[BLOCK_COLUMNS[0]]
+    for name in BLOCK_COLUMNS[1:]:
+        code = np.char.add(code, blocks.columns[name])
+    return code
 
 
 def coded(name: str, words: list[str], index: NDArray[np.integer]) -> IndexedColumns:

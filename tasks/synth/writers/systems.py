@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tasks.errors import Refused
 from tasks.records.block_codes import BLOCK_COLUMNS
@@ -15,7 +14,8 @@ from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
-from tasks.synth.writers.columns import IndexedColumns, Stretch, coded
+from tasks.synth.writers import dhc
+from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
 
 # HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
 TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
@@ -51,13 +51,6 @@ class SystemFiles:
     totals: str | None = None
 
 
-def _at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
-    """Return the columns with the block of these units."""
-    return IndexedColumns(
-        {name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit]
-    )
-
-
 def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[IndexedColumns]:
     """Return CENRACE (under the name `cenrace`), QRACE1 to QRACE8 and QSPAN of these persons."""
     codes, origins, sets = stretch.population.codes, stretch.origins, stretch.population.cell % SETS
@@ -84,13 +77,13 @@ def _person_records(stretch: Stretch) -> list[IndexedColumns]:
         "HOUSEHOLDER": np.array(["False", "True"], "S")[cell // (2 * AGES)],
     }
     own = people.age.astype(np.int64) + AGES * people.sex + 2 * AGES * (people.role == HOUSEHOLDER)
-    return [IndexedColumns(words, own), _at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
+    return [IndexedColumns(words, own), at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
 
 
 def _household_records(stretch: Stretch) -> list[IndexedColumns]:
     rows, homes = stretch.households, stretch.population.homes
     return [
-        _at_block(stretch, rows),
+        at_block(stretch, rows),
         *_races(stretch, "HHRACE", homes.head[rows]),
         coded("HOUSEHOLD_TYPE", TYPE_OF_HHT, stretch.recodes.hht[rows]),
         coded("TEN", list("01234"), stretch.population.tenure[rows]),
@@ -150,22 +143,19 @@ def _tda_persons(stretch: Stretch) -> list[IndexedColumns]:
         "CENRACE": digits(CENRACE[races], 2),
     }
     at = homes.kind[homes.unit].astype(np.int64) * 2 + (people.age >= ADULT_AGE)
-    return [_at_block(stretch, homes.unit), IndexedColumns(words, at * 2 * SETS + people.cell)]
+    return [at_block(stretch, homes.unit), IndexedColumns(words, at * 2 * SETS + people.cell)]
 
 
 def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
     homes = stretch.population.homes
     status = np.where(homes.kind > 0, 2, homes.head < 0)
     words = {"RTYPE": np.array(["2", "2", RTYPE_UNIT[1]], "S"), "HH_STATUS": np.array(["1", "2", "0"], "S")}
-    return [_at_block(stretch, slice(None)), IndexedColumns(words, status)]
+    return [at_block(stretch, slice(None)), IndexedColumns(words, status)]
 
 
 def _tda_quarters(stretch: Stretch) -> list[IndexedColumns]:
-    counts, grf = stretch.facilities, stretch.blocks.columns
-    code: NDArray[np.bytes_] = grf[BLOCK_COLUMNS[0]]
-    for name in BLOCK_COLUMNS[1:]:
-        code = np.char.add(code, grf[name])
-    words = {"tabblk": code, "hu": counts[:, 0].astype("S")}
+    counts = stretch.facilities
+    words = {"tabblk": block_code(stretch.blocks), "hu": counts[:, 0].astype("S")}
     words |= {f"gq{kind}": counts[:, kind].astype("S") for kind in range(1, counts.shape[1])}
     return [IndexedColumns(words, np.flatnonzero(counts.sum(axis=1)))]
 
@@ -194,6 +184,15 @@ SYSTEMS = {
             ),
             44,
             totals="states.csv",
+        ),
+        SystemFiles(
+            "dhc",
+            (
+                RecordTable("persons", dhc.person_records),
+                RecordTable("quarters", dhc.facilities, b",", "csv", always_text=True),
+                RecordTable("prims", dhc.prims, b",", "csv", always_text=True),
+            ),
+            34,
         ),
     )
 }

@@ -15,15 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
+from spine.geography import IntArray
 from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
-from spine.top_down.queries import group_sums, query_group
+from spine.top_down.queries import query_group
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.check.measurements import check_answers
+from tasks.top_down.check.measurements import check_addresses, check_answers
 from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.explain import explain
@@ -36,6 +37,7 @@ from tasks.top_down.declared.tables import (
     MEASUREMENTS,
     declaration_of,
     geounit_columns,
+    is_full,
     names_file,
     released_levels,
 )
@@ -69,6 +71,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         **own,
         **declaration_statements(declaration, text, estimator, shares, drawn=drawn, later=later),
         **(by if estimate else {}),
+        **({} if truth or not declaration.form.is_wide else {"answers": Unshown(dict[str, dict[str, int]], SOLVED)}),
         "solved": Unshown(Parents, SOLVED),
         "failed": Unshown(Failed, SOLVED),
         "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),
@@ -94,7 +97,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         _, declared = _read_public(release, manifest)
         for number, level in enumerate(declared.hierarchy.spine.levels):
             path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
-            yield check_answers(f"answers of {level}", [(path, declared.plan, number, names_of(declared, level))])
+            what, found = f"answers of {level}", (path, declared.plan, number, names_of(declared, level))
+            yield check_answers(what, [found]) if is_full(declaration, level) else check_addresses(what, *found)
         yield _check_figures(release, declared)
         yield from (_check_names(release, declared, level) for level in declared.names)
     else:
@@ -144,13 +148,29 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
     faults = [f"{unknown:,} rows are of no {level} that is declared, or of no cell"] * bool(unknown)
     if not unknown:
         leaf, *at = (place.to_numpy().astype(np.int64) for place in places)
-        entries = leaf, np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
-        faults = [finding.rule for finding in contradictions(declared, *entries)]
-        for equal, counts in zip(declaration.form.equal, declared.figures.equal, strict=True):
-            sums = group_sums(query_group(product, equal.partition), geounits, *entries)
-            if wrong := int((sums != counts).any(axis=1).sum()):
-                faults.append(f"{wrong:,} geounits have other counts by {equal.partition} than {equal.release}")
+        cell, count = np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
+        faults = [finding.rule for finding in contradictions(declared, leaf, cell, count)]
+        faults += _other_counts(declared, leaf, cell, count)
     return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
+
+
+def _other_counts(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[str]:
+    """Yield where counts of the leaves are not those of a release that they equal."""
+    product, form = declared.declaration.product, declared.declaration.form
+    for at, each in enumerate(form.equal):
+        group = query_group(product, each.partition)
+        key, number = np.unique(leaf * group.width + group.coordinate[cell], return_inverse=True)
+        own = key, np.bincount(number, count, len(key)).astype(np.int64)
+        if declared.released is not None:
+            released = declared.released.sums[-1]
+            other = released.row * group.width + released.cell, released.count
+        else:
+            dense = declared.figures.equal[at].ravel()
+            other = np.flatnonzero(dense), dense[dense > 0]
+        keys = np.union1d(own[0], other[0])
+        first, second = (np.bincount(np.searchsorted(keys, at), n, len(keys)) for at, n in (own, other))
+        if wrong := len(np.unique(keys[first != second] // group.width)):
+            yield f"{wrong:,} geounits have other counts by {each.partition} than {each.release}"
 
 
 def _check_names(release: Path, declared: Declared, level: str) -> Check:

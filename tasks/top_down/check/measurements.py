@@ -28,7 +28,7 @@ from tasks.releases.check import Check, check_same
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.published.release_source import BlockRelease, read_answers, save_description
+from tasks.top_down.published.release_source import BlockRelease, read_addresses, read_answers, save_description
 from tasks.top_down.release.design_file import FOLDER, read_description
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
@@ -68,6 +68,17 @@ def check_answers(what: str, files: Iterable[Answers]) -> Check:
         except Refused as fault:
             faults.append(str(fault))
     return Check(what, f"{geounits:,} geounits", tuple(faults))
+
+
+def check_addresses(what: str, path: Path, plan: Plan, level: int, names: Names) -> Check:
+    """Check that the answers of a wide table that were read have addresses of their own and the law of their shares."""
+    answers, faults = 0, []
+    try:
+        for _, geounit, _, _ in read_addresses(plan, level, path, names):
+            answers += len(geounit)
+    except Refused as fault:
+        faults.append(str(fault))
+    return Check(what, f"{answers:,} answers", tuple(faults))
 
 
 def check_own_layout(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:

@@ -8,21 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import fspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
+from spine.declaration.form import EqualForm
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
-from spine.top_down.queries import query_group
 from tasks.errors import Refused
 from tasks.records.files import unchanged
 from tasks.releases.datapackage import Resource, read_package
+from tasks.releases.description import Column
 from tasks.releases.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in
+from tasks.top_down.published.release_source import joined_codes
 
 Columns = Mapping[str, Sequence[str]]
 Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records
@@ -31,8 +35,9 @@ Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordin
 def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) -> tuple[Counts, str]:
     """Return the counts that a release has of the leaves, and the release's digest.
 
-    leaves: columns of the table of leaves. The release's table has the columns of all levels, the axes of the
-    partition by their names or columns, and a count; other columns are summed over. Its files stay unchanged meanwhile.
+    leaves: columns of the table of leaves. The release's table has the columns of all levels, or those of a leaf's key;
+    the axes of the partition by their names or columns, or the parts of a recode in the column that the declaration
+    names; and a count. Other columns are summed over. Its files stay unchanged meanwhile.
 
     Raises Refused where it is no whole release with such a table, or the table has other leaves or values.
     """
@@ -45,57 +50,95 @@ def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) 
 
 
 def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> Counts:
-    equal, manifest = declaration.form.equal[at], read_manifest(release)
+    equal, manifest, product = declaration.form.equal[at], read_manifest(release), declaration.product
     if "NOT_PRIVATE" in manifest:
         raise Refused(f"{equal.release} holds exact counts of records: no figure of them is declared")
     if not is_whole(release):
         raise Refused(f"{equal.release} is not whole: a file is missing or changed")
-    codes = [name for level in declaration.levels for name in level.columns]
-    fit: dict[str, tuple[Resource, dict[str, str], str]] = {}
-    for table in read_package(release, [*manifest["files"], MANIFEST]):
-        names = {column.name for column in table.columns}
-        counts = [column.name for column in table.columns if column.role == "count"]
-        forms = {axis: declaration.form.axes[axis].column for axis in declaration.product.asked(equal.partition)}
-        axes = {axis: axis if axis in names else column for axis, column in forms.items()}
-        whole = len(counts) == 1 and not (table.is_text or table.is_tidy) and len(table.paths) == 1
-        if whole and names.issuperset([*codes, *axes.values()]) and equal.table in ("", table.name):
-            fit[table.name] = table, axes, counts[0]
-    if len(fit) != 1:
-        needed = ", ".join([*codes, *declaration.product.asked(equal.partition)])
-        found = f"several: say which, as table = {', '.join(fit)}" if fit else f"no such table {equal.table}".rstrip()
-        raise Refused(f"a table of one count by {needed} is read, and {equal.release} has {found}")
-    ((table, axes, count),) = fit.values()
-    read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes.values(), count])
-    number = read[count]
-    whole = not number.null_count and pa.types.is_integer(number.type)
-    records = number.to_numpy() if whole else np.array([-1])
+    table, codes, axes, count = _find_table(declaration, equal, release, [*manifest["files"], MANIFEST])
+    read = pa.concat_tables(
+        pq.read_table(path_in(release, path), columns=[*codes, *(column.name for column in axes.values()), count])
+        for path in table.paths
+    )
+    valid = not read[count].null_count and pa.types.is_integer(read[count].type)
+    records = read[count].to_numpy() if valid else np.array([-1])
     if (records < 0).any() or (records > LARGEST_COUNT).any() or records.sum() > LARGEST_COUNT:
         raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
-    named = {name: name for name in codes} | axes
-    columns = {name: [str(value) for value in read[column].to_pylist()] for name, column in named.items()}
-    return _counted(declaration, at, leaves, columns, records)
+    stated, number = _number_of_leaves(manifest), len(next(iter(leaves.values())))
+    if stated not in (None, number):
+        raise Refused(f"{equal.release} is of {stated:,} leaves, and the table of leaves has {number:,}: give its own")
+    asked = product.asked(equal.partition)
+    names = {axis: asked[axis] for axis in product.names if axis in asked}  # in the order of coordinates
+    parts = tuple(_parts(declaration, name, axes[axis], read) for axis, name in names.items())
+    row, width = _rows(read, codes, leaves), product.width(equal.partition)
+    coordinate = np.ravel_multi_index(parts, tuple(map(product.width, names.values()))) if parts else 0
+    pairs, inverse = np.unique(row * width + coordinate, return_inverse=True)
+    sums = np.bincount(inverse, records, len(pairs)).astype(np.int64)
+    return tuple(zip(*(each.tolist() for each in (*np.divmod(pairs, width), sums)), strict=True))
 
 
-def _counted(declaration: Declaration, at: int, leaves: Columns, columns: Columns, count: IntArray) -> Counts:
-    """Return the counts of a table by row of the table of leaves and coordinate; columns: its codes and its axes."""
-    form, product, equal = declaration.form, declaration.product, declaration.form.equal[at]
-    codes = [name for level in declaration.levels for name in level.columns]
-    row_of = {own: row for row, own in enumerate(zip(*(leaves[name] for name in codes), strict=True))}
-    at_cell = [np.zeros(len(count), np.int64) for _ in product.axes]
-    for own, axis in zip(at_cell, product.axes, strict=True):
-        if axis.name not in columns:
-            continue
-        given = columns[axis.name]
-        number = coordinates(form.axes[axis.name])
-        number |= {code: cell for cell, code in enumerate(axis.codes)}
-        if (unknown := next((value for value in given if value not in number), None)) is not None:
-            raise Refused(f"{axis.name} has no value {unknown!r:.40}, which the release has")
-        own[:] = [number[value] for value in given]
-    coordinate = query_group(product, equal.partition).coordinate[np.ravel_multi_index(tuple(at_cell), product.shape)]
-    rows = [row_of.get(own, -1) for own in zip(*(columns[name] for name in codes), strict=True)]
-    if -1 in rows:
-        name = "/".join(columns[each][rows.index(-1)] for each in codes)
+def _find_table(
+    declaration: Declaration, equal: EqualForm, release: Path, files: Sequence[str]
+) -> tuple[Resource, Sequence[str], dict[str, Column], str]:
+    """Return the table with such counts, the columns of a leaf's codes, that of each axis, and that of the count."""
+    levels = [name for level in declaration.levels for name in level.columns]
+    asked, fit = declaration.product.asked(equal.partition), {}
+    for table in read_package(release, files):
+        columns = {column.name: column for column in table.columns}
+        counts = [column.name for column in table.columns if column.role == "count"]
+        forms = {axis: declaration.form.axes[axis].column for axis in asked}
+        axes = {
+            axis: next((own for own in (equal.columns.get(name), axis) if own in columns), forms[axis])
+            for axis, name in asked.items()
+        }
+        codes = next((own for own in (levels, declaration.form.leaves.key) if columns.keys() >= {*own}), None)
+        whole = len(counts) == 1 and not (table.is_text or table.is_tidy)
+        if whole and codes and columns.keys() >= {*axes.values()} and equal.table in ("", table.name):
+            fit[table.name] = table, codes, {axis: columns[own] for axis, own in axes.items()}, counts[0]
+    if len(fit) != 1:
+        needed = ", ".join([*levels, *asked])
+        found = f"several: say which, as table = {', '.join(fit)}" if fit else f"no such table {equal.table}".rstrip()
+        raise Refused(f"a table of one count by {needed} is read, and {equal.release} has {found}")
+    return next(iter(fit.values()))
+
+
+def _number_of_leaves(manifest: Mapping[str, Any]) -> int | None:
+    """Return the number of leaves that a release of the TopDown Algorithm states."""
+    parts = [manifest, *manifest.get("products", {}).values()]
+    return next(([*part["geounits"].values()][-1] for part in parts if part.get("geounits")), None)
+
+
+def _parts(declaration: Declaration, name: str, column: Column, read: pa.Table) -> IntArray:
+    """Return the part of each row on an axis, asked as itself or by a recode.
+
+    A column with the parts of the recode has their labels in the release's description.
+    """
+    product = declaration.product
+    ((axis, part),) = product.groups((name,)).parts
+    if column.name in (axis, declaration.form.axes[axis].column):
+        cells = coordinates(declaration.form.axes[axis])
+        cells |= {code: cell for cell, code in enumerate(product.axis(axis).codes)}
+        number = {value: int(part[cell]) for value, cell in cells.items()}
+    else:
+        labels = next(each for each in product.recodes if each.name == name).labels
+        number = {code: labels.index(label) for code, label in column.codes.items() if label in labels}
+    values = pc.cast(read[column.name], pa.string())
+    place = pc.index_in(values, pa.array([*number]))
+    if place.null_count:
+        unknown = values.filter(pc.is_null(place))[0].as_py()
+        raise Refused(f"{name} has no value {unknown!r:.40}, which the release has")
+    of_value: IntArray = np.array([*number.values()], np.int64)
+    part_of_row: IntArray = of_value[place.to_numpy()]
+    return part_of_row
+
+
+def _rows(read: pa.Table, codes: Sequence[str], leaves: Columns) -> IntArray:
+    """Return the row of the table of leaves of each row of a release. Raises Refused for an unknown leaf."""
+    own = joined_codes([pc.cast(read[name], pa.string()) for name in codes], len(read))
+    place = pc.index_in(own, joined_codes([pa.array(leaves[name]) for name in codes], len(leaves[codes[0]])))
+    if place.null_count:
+        first = pc.index(pc.is_null(place), True).as_py()
+        name = "/".join(str(read[each][first].as_py()) for each in codes)
         raise Refused(f"{name} has counts there, and is not in the table of leaves")
-    pairs, inverse = np.unique(np.array([rows, coordinate.tolist()]), axis=1, return_inverse=True)
-    sums = np.bincount(inverse.reshape(-1), count, pairs.shape[1]).astype(np.int64)
-    return tuple(zip(pairs[0].tolist(), pairs[1].tolist(), sums.tolist(), strict=True))
+    row: IntArray = place.to_numpy().astype(np.int64)
+    return row

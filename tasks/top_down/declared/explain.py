@@ -26,6 +26,7 @@ from tasks.top_down.run_plan import law
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
 BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
+READ, WIDE_BYTES = 3, 256 << 20  # answers read for an unknown of a wide table; memory of its queries
 GLS_COPIES = 5  # of the information of a level, which least squares over the tree holds at once at the most
 
 
@@ -126,7 +127,8 @@ def explain(declared: Declared) -> Explanation:
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]
     answers = sum(widths[name] * number for name, number in zip(plan.spine.levels, measured, strict=True))
     unknowns = sum(_unknowns(declared, number) for number in range(len(levels)))
-    each = [(LEAST_SQUARES[end] + ROUNDING[end]) * 1e-6 * unknowns + 2 * answers / DRAWS[1 - end] for end in (0, 1)]
+    drawn = READ * unknowns if declared.is_wide else 2 * answers
+    each = [(LEAST_SQUARES[end] + ROUNDING[end]) * 1e-6 * unknowns + drawn / DRAWS[1 - end] for end in (0, 1)]
     return Explanation(
         name=declaration.form.name,
         records=declaration.records,
@@ -145,7 +147,7 @@ def explain(declared: Declared) -> Explanation:
         if declaration.form.totals or plan.bounds.totals[0] is not None
         else "none: the total of the top is estimated first, and kept",
         gls=f"not possible, for {why}"
-        if (why := hindrance(plan))
+        if (why := "it reads few answers" if declared.is_wide else hindrance(plan))
         else f"possible, with {memory(declared, 'gls') >> 20:,} MiB a process",
         remarks=[*_remarks(declared, answers)],
     )
@@ -157,6 +159,14 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
     By `gls` also for the information of a whole level above the leaves.
     """
     plan, widest = declared.plan, max(declared.widths.values())
+    if declared.is_wide:  # a cell of a parent has a record or more
+        records = [plan.bounds.totals[level] for level in range(len(plan.spine.levels) - 1)]
+        unknowns = [
+            int((plan.spine.children(level) * np.minimum(own.values, plan.product.cells)).max())
+            for level, own in enumerate(records)
+            if own is not None
+        ]
+        return WIDE_BYTES + BYTES // 2 * max(unknowns)
     largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
     needed = BYTES * largest * int(plan.product.possible.sum()) + 8 * max(plan.rows, largest) * widest
     if estimator == "topdown" or plan.closed_form:
@@ -209,6 +219,8 @@ def _solver(declared: Declared, level: str) -> str:
     plan = declared.plan
     if plan.closed_form:
         return "closed form"
+    if declared.is_wide:
+        return "transportation problems, minimum-cost flow"
     earlier = plan.passes.earlier.get(level, ())
     passes = f" in {len(earlier) + 1} passes" if earlier else ""
     twice = " twice" if level in plan.passes.kept else ""
@@ -243,6 +255,8 @@ def _even_records(declared: Declared, level: int) -> FloatArray | None:
 def _feasibility(declared: Declared) -> str:
     """Return why a parent's whole numbers always divide among its children."""
     bounds = declared.plan.bounds
+    if declared.is_wide:
+        return "inherited: each count of the release divides by itself"
     known = max((level for level, totals in enumerate(bounds.totals) if totals is not None), default=0)
     if not declared.declaration.form.counts and bounds.sets is None:
         return "only totals are declared, and each is the sum of those below it"
@@ -266,5 +280,7 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
                 f"queries: the counts of {', '.join(useless)} are declared in {level.name}, so their share buys "
                 f"nothing there: give {level.name} shares of its own without them, as [queries.{level.name}]"
             )
-    if declaration.product.cells > 1 << 16 or answers > 10**9:
+    if declared.is_wide:
+        yield f"{answers:,} answers are defined; only those that the estimation reads are drawn"
+    elif declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"

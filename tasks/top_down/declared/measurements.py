@@ -8,8 +8,9 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.run_directory import VALIDATED
-from tasks.lifecycle.staging import release_file, write_table
+from tasks.lifecycle.staging import release_file, write_table, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import mark_facts, mark_in
@@ -30,22 +31,26 @@ from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.equal import Counts
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator, names_of
 from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
     LEAVES_FILE,
     MEASUREMENTS,
     SETTINGS_FILE,
+    is_full,
 )
+from tasks.top_down.declared.wide import ReadAnswers, load_answers
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.release.measurements import write_level
+from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Origin, Validated
 
 T = TypeVar("T")
+ROWS = 1 << 18  # of a table of answers that were read
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
 
 
@@ -65,7 +70,10 @@ class Measurements(NamedTuple):
 
     def read(self, path: Path, workers: Workers) -> DeclaredEstimate:
         """Read the answers into a directory, and validate every one. Raises Refused."""
-        check_estimator(assemble(self.public), self.estimator)
+        declared = assemble(self.public)
+        if declared.is_wide:
+            raise Refused("a release with the answers that were read is not estimated again: das check checks it")
+        check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / PUBLIC, self.public)
         source.choose(self.estimator)
@@ -80,7 +88,8 @@ class Measurements(NamedTuple):
 
 def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
-    workers.map("measure", run, write_level, [(*each, staged) for each in run.product_levels])
+    full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
+    workers.map("measure", run, write_level, [(*each, staged) for each in full])
     content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")
@@ -91,6 +100,54 @@ def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> N
         rows = [(at, *row) for at, counts in enumerate(equal) for row in counts]
         columns = zip(EQUAL_COLUMNS, np.array(rows, np.int64).reshape(-1, len(EQUAL_COLUMNS)).T, strict=True)
         write_table(staged, EQUAL_FILE, pa.table(dict(columns)))
+
+
+def write_read(run: DeclaredRun, product: str, _state: str, level: str, staged: Path) -> None:
+    """Write the noisy answers of a level of a wide table that estimation read: a row each."""
+    write_tables(staged, _tables_read(run, product, level), f"{MEASUREMENTS}/{level}.parquet")
+
+
+def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Table]:
+    """Yield the answers that were read with geounit, query, coordinate and law, by geounit; a table at the least."""
+    declared, spine = run.declared, run.declared.hierarchy.spine
+    number, allocation = spine.levels.index(level), declared.declaration.allocation
+    geounits, queries = np.arange(len(spine.starts[number])), declared.declaration.queries(level)
+    names = {name: column.dictionary_encode() for name, column in names_of(declared, level)(0, 0, geounits).items()}
+    distinct, law_of = np.unique(spine.shares[number], return_inverse=True)
+    shares = [Fraction(share, spine.denominator) for share in distinct.tolist()]
+    laws = [
+        [law(allocation, share, alpha) if share else None for share in shares]
+        for alpha in allocation.queries[level].values()
+    ]
+    flat = [each for own in laws for each in own]
+    texts = {
+        "share": [str(share) for _ in queries for share in shares],
+        "variance_numerator": [str(each.parameter.numerator) if each else "" for each in flat],
+        "variance_denominator": [str(each.parameter.denominator) if each else "" for each in flat],
+    }
+    sigma = np.array([variance(each) if each else np.nan for each in flat])
+
+    def table(own: ReadAnswers) -> pa.Table:
+        at = (own.query * len(shares) + law_of[own.geounit]).astype(np.int32)
+        words = {name: pa.array(values).dictionary_encode() for name, values in texts.items()}
+        return pa.table(
+            {name: column.take(pa.array(own.geounit)) for name, column in names.items()}
+            | {
+                "query": pa.DictionaryArray.from_arrays(pa.array(own.query.astype(np.int32)), pa.array(queries)),
+                "coordinate": own.coordinate.astype(np.int32),
+                "value": own.answer,
+            }
+            | {name: column.take(pa.array(at)) for name, column in words.items()}
+            | {"variance": sigma[at]}
+        )
+
+    none = np.zeros(0, np.int64)
+    yield table(ReadAnswers(none, none, none, none))
+    for own in load_answers(run, product, level):
+        order = np.lexsort((own.coordinate, own.query, own.geounit))
+        yield from (
+            table(ReadAnswers(*(each[order[at : at + ROWS]] for each in own))) for at in range(0, len(order), ROWS)
+        )
 
 
 def read_measurements(folder: Path, declaration: str | None = None, estimator: Estimator | None = None) -> Measurements:

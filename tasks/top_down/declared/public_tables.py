@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
 from spine.declaration.form import Fault, Form, is_writable
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
+from spine.declaration.released import ReleasedSums, released_bounds, released_faults, sum_released
 from spine.geography import IntArray
 from spine.noise import distinct_shares
 from spine.top_down import Plan
@@ -40,6 +41,9 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.spend import declared_spend
+
+if TYPE_CHECKING:
+    from spine.wide.plan import WidePlan
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
@@ -84,7 +88,8 @@ class PublicTables:
 class Declared:
     """A declaration with its tables, all without faults.
 
-    figures: as declared, in spine order. names: of the geounits of each level that has some.
+    figures: as declared, in spine order. names: of the geounits of each level that has some. released: of a wide
+    declaration, what its geounits have of the release.
     """
 
     declaration: Declaration
@@ -92,6 +97,19 @@ class Declared:
     figures: Figures
     bounds: Bounds
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    released: ReleasedSums | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether it is estimated by `spine.wide`, from few answers."""
+        return self.declaration.form.is_wide
+
+    @cached_property
+    def wide_plan(self) -> WidePlan:
+        """Return the plan of estimating a wide declaration."""
+        from spine.wide.plan import WidePlan  # imports numba
+
+        return WidePlan(self.declaration, self.hierarchy.spine)
 
     @cached_property
     def plan(self) -> Plan:
@@ -278,6 +296,8 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
         raise faulty(path, faults)
+    if declaration.form.is_wide:
+        return _wide(declaration, hierarchy, counts, public.equal[0], names, path)
     equal = []
     for at, (each, found) in enumerate(zip(declaration.form.equal, public.equal, strict=True)):
         own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
@@ -288,10 +308,7 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
         equal.append(own[order])
     figures = Figures(tuple(counts), tuple(totals), tuple(equal))
     bounds, faults = read_bounds(hierarchy, figures)
-    undrawn = undrawable(declaration.allocation, distinct_shares(hierarchy.spine))
-    faults += [
-        Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {why}") for level, query, why in undrawn
-    ]
+    faults += _undrawable(hierarchy)
     if bounds is None or faults:
         raise faulty(path, faults)
     declared = Declared(declaration, hierarchy, figures, bounds, names)
@@ -303,6 +320,34 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     except ValueError as error:
         raise faulty(path, [Fault("", str(error))]) from None
     return declared
+
+
+def _undrawable(hierarchy: Hierarchy) -> Iterator[Fault]:
+    """Yield the noise that the sampler cannot draw."""
+    for level, query, why in undrawable(hierarchy.declaration.allocation, distinct_shares(hierarchy.spine)):
+        yield Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {why}")
+
+
+def _wide(
+    declaration: Declaration,
+    hierarchy: Hierarchy,
+    counts: Sequence[IntArray],
+    equal: Counts,
+    names: Mapping[str, Sequence[str]],
+    path: str,
+) -> Declared:
+    """Return a wide declaration with its hierarchy; the release's counts stay sparse. Raises Faulty."""
+    rows, parts, numbers = np.array(equal, np.int64).reshape(-1, 3).T
+    leaves, place = len(hierarchy.keys), np.argsort(hierarchy.spine.order)
+    width = declaration.product.width(declaration.form.equal[0].partition)
+    if len(rows) and not (max(rows) < leaves and max(parts) < width):
+        raise faulty(path, [Fault("equal.0.release", "a count is of no leaf or part")])
+    own = counts[0] if counts else np.zeros((leaves, 1), np.int64)
+    released = sum_released(hierarchy, own, place[rows], parts, numbers)
+    if faults := [*released_faults(hierarchy, released), *_undrawable(hierarchy)]:
+        raise faulty(path, faults)
+    bounds = released_bounds(hierarchy.spine, released)
+    return Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released)
 
 
 def _names(

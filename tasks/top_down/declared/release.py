@@ -32,7 +32,10 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.dhc_fields import has_microdata
+from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
+from tasks.top_down.declared.measurements import write_read
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource, names_of
 from tasks.top_down.declared.tables import (
@@ -40,10 +43,12 @@ from tasks.top_down.declared.tables import (
     ESTIMATE_MARGIN,
     MARGINS,
     description,
+    is_full,
     names_file,
     query_title,
     released_levels,
 )
+from tasks.top_down.declared.wide import count_answers
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import blue_below
 from tasks.top_down.estimate.topdown import load_estimates
@@ -68,8 +73,16 @@ OF_GLS = (
 
 
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
-    """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
+    """Write the histograms of the levels that are released, the estimates of gls, then manifest and report.
+
+    Of a wide table also the answers that estimation has read.
+    """
+    if own.declared.is_wide and not is_truth(own):
+        read = [each for each in own.product_levels if not is_full(own.declared.declaration, each[2])]
+        workers.map("release", own, write_read, [(*each, staged) for each in read])
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    if has_microdata(own.declared.declaration):
+        workers.map("release", own, write_microdata, [(staged,)])
     if own.estimator == "gls" and not is_truth(own):
         workers.map("margins", own, write_margins, [(staged,)])
     workers.map("release", own, describe, [(staged,)])
@@ -176,6 +189,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
             later=drawn and not hindrance(declared.plan),
         ),
         **table_statements(declared, published.digests, facts),
+        **({"answers": count_answers(own)} if declared.is_wide and not truth else {}),
         "solved": solved,
         "failed": [row for _, row in failed],
         "configuration_digest": own.public.release_digest(own.estimator),
@@ -220,7 +234,7 @@ def declaration_statements(
         "declaration": text,
         "estimator": estimator,
         "cells": declaration.product.cells,
-        "measurements": drawn,
+        "measurements": declaration.form.measurements if drawn and declaration.form.is_wide else drawn,
         **measured(declaration.allocation, declaration.allocation.levels, shares),
         "statements": {} if estimator is None else STATEMENTS | of_estimator,
     }
@@ -266,6 +280,12 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
     ]
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])
+    if answers := manifest.get("answers"):
+        defined, read = (sum(level[name] for level in answers.values()) for name in ("defined", "read"))
+        published.append(
+            f"Of {defined:,} noisy answers {read:,} were drawn, those that the estimation read. Published are: "
+            f"{manifest['measurements']}."
+        )
     if manifest["estimator"] == "gls":
         of_counts = (
             "margins/ has an unbiased estimate of every count that was asked, with its exact standard error. Published "

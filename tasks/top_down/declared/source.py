@@ -6,7 +6,7 @@ geounit on the level.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from privacy.accounting.states import EVERYWHERE
+from spine.geography import IntArray
 from spine.gls.grid import hindrance
 from spine.top_down import Plan
 from tasks.errors import Refused
@@ -79,6 +80,10 @@ class DeclarationSource(Source):
         """Return the plan of the estimation."""
         return self.declared.plan
 
+    def read_at(self) -> Callable[[str, str, IntArray, IntArray], IntArray]:
+        """Return noisy answers at addresses, for a wide declaration: `spine.wide.ReadAt`."""
+        raise NotImplementedError
+
     def released(self, _product: Any, _state: str, level: str) -> tuple[str, Names]:
         """Return the file of a level's answers in a release's measurements, and what names its geounits there."""
         return f"{level}.parquet", names_of(self.declared, level)
@@ -92,6 +97,10 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
         """Return what the run asks to be charged."""
         spend = self.declared.spend
         return Asked(spend, EVERYWHERE, {self.name: spend.charged}, self.public.digest())
+
+    def read_at(self) -> Callable[[str, str, IntArray, IntArray], IntArray]:
+        """Return noisy answers at addresses, drawn as they are asked. Raises Failed where the run may not draw."""
+        return self.answers(self.name, ALL).at
 
     def offsets(self, _product: Any, _state: str) -> tuple[int, ...]:
         """Return that the hierarchy is all that is measured."""
@@ -107,5 +116,5 @@ def names_of(declared: Declared, level: str) -> Names:
 
 def check_estimator(declared: Declared, estimator: Estimator) -> None:
     """Refuse least squares over the tree where a declaration has none."""
-    if estimator == "gls" and (why := hindrance(declared.plan)):
+    if estimator == "gls" and (why := "it reads few answers" if declared.is_wide else hindrance(declared.plan)):
         raise Refused(f"estimator gls: {why}; topdown takes any declaration")

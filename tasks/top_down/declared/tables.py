@@ -14,6 +14,7 @@ from spine.top_down.queries import query_group
 from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
+from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
 MEASUREMENTS = "measurements"
@@ -51,6 +52,11 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def is_full(declaration: Declaration, level: str) -> bool:
+    """Return whether all noisy answers of a level are released."""
+    return not declaration.form.is_wide or level in declaration.form.full_levels
+
+
 def released_levels(declaration: Declaration) -> list[str]:
     """Return the levels whose histograms are released: all of them, unless the declaration names some."""
     return [each.name for each in declaration.levels if each.name in (declaration.form.histograms or (each.name,))]
@@ -83,12 +89,18 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 ),
             )
         )
+    tables += [microdata_table(declaration)] if has_microdata(declaration) else []
     named = [level.name for level in declaration.levels if level.names]
     tables += [_names(declaration, level) for level in named]
     if gls:
         tables += [_margins(declaration, each.name) for each in declaration.levels]
     if manifest["measurements"]:
-        tables += [_measurements(declaration, each.name) for each in declaration.levels]
+        read = [each.name for each in declaration.levels if declaration.form.is_wide]
+        read = [level for level in read if level not in declaration.form.full_levels]
+        tables += [
+            (_answers_read if each.name in read else _measurements)(declaration, each.name)
+            for each in declaration.levels
+        ]
         tables.append(
             Table(
                 "Leaves, as declared",
@@ -169,7 +181,11 @@ def _asked(declaration: Declaration, query: str) -> dict[str, tuple[Column, str,
 
 
 def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Tidy]:
-    """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released."""
+    """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released.
+
+    Of a wide table without the widest, which are nearly its cells, and with the sums whose counts are declared.
+    """
+    wide = declaration.form.is_wide
     levels = [each.name for each in declaration.levels]
     first = max(
         (
@@ -181,7 +197,10 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
     )
     for level in levels[first : levels.index(released) + 1]:
         geounit = geounit_columns(declaration, level)
-        for query in declaration.queries(level):
+        queries = [*declaration.queries(level), *(each.partition for each in declaration.form.counts if wide)]
+        for query in dict.fromkeys(queries):
+            if wide and declaration.product.width(query) > MOST_PARTS:
+                continue
             if query != DETAILED or level != released:  # else they are its cells
                 asked = _asked(declaration, query)
                 columns = (*geounit, *(column for column, _, _ in asked.values()))
@@ -246,4 +265,24 @@ def _measurements(declaration: Declaration, level: str) -> Table:
         (*geounit, *(replace(each, unit=each.unit.replace("persons or units", records)) for each in MEASURED)),
         parquet=f"{MEASUREMENTS}/{level}.parquet",
         key=(*(column.name for column in geounit), "query"),
+    )
+
+
+def _answers_read(declaration: Declaration, level: str) -> Table:
+    """Return the table of the answers of a wide table that were read."""
+    geounit, records = geounit_columns(declaration, level), declaration.records
+    law = {column.name: column for column in MEASURED}
+    columns = (
+        *geounit,
+        law["query"],
+        integer("coordinate", "number", "which sum, from 0: axes as in the cells, the last varies fastest"),
+        integer("value", records, "its noisy answer"),
+        *(law[name] for name in ("share", "variance_numerator", "variance_denominator")),
+        replace(law["variance"], unit=f"{records}, squared"),
+    )
+    return Table(
+        f"Noisy measurements that were read, by {level}",
+        columns,
+        parquet=f"{MEASUREMENTS}/{level}.parquet",
+        key=(*(column.name for column in geounit), "query", "coordinate"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import isclose
 from pathlib import Path
 from typing import NamedTuple
@@ -200,23 +201,74 @@ def _largest_count(bounds: Bounds) -> int:
     return LARGEST_NATION if totals is None else int(totals.values.sum())
 
 
+def read_addresses(
+    plan: Plan, level: int, path: Path, names: Names
+) -> Iterator[tuple[str, IntArray, IntArray, IntArray]]:
+    """Validate the answers of a wide table that were read; yield query, geounits, coordinates and answers, all (n,).
+
+    Raises Refused as `read_answers` does; a wide table has any answers, each at most once.
+    """
+    own = names(0, len(plan.spine.starts[level]), np.arange(len(plan.spine.starts[level])))
+    codes, queries = joined_codes([*own.values()], len(plan.spine.starts[level])), plan.allocation.queries
+    number = {query: at for at, query in enumerate(queries[plan.spine.levels[level]])}
+    addresses = [np.zeros(0, np.int64)]
+    try:
+        file = pq.ParquetFile(path)
+        for query, geounit, table, rows in _lawful(plan, level, path, file, [*own], codes, ["coordinate", "value"]):
+            picked, width = table.take(pa.array(rows)), query_group(plan.product, query).width
+            columns = [picked[name] for name in ("coordinate", "value")]
+            if any(each.null_count or not pa.types.is_integer(each.type) for each in columns):
+                raise Refused(f"{path}: an answer is missing, or no whole number")
+            coordinate, value = (each.to_numpy().astype(np.int64) for each in columns)
+            if len(rows) and not 0 <= coordinate.min() <= coordinate.max() < width:
+                raise Refused(f"{path}: answers to {query} beyond its coordinates")
+            _refuse_far(plan, level, path, query, geounit, value[:, None], codes)
+            addresses.append((geounit * len(number) + number[query]) * plan.product.cells + coordinate)
+            yield query, geounit, coordinate, value
+    except UNREADABLE as error:
+        raise Refused(f"{path}: not the measurements of a TopDown release ({type(error).__name__})") from None
+    every = np.sort(np.concatenate(addresses))
+    if (every[1:] == every[:-1]).any():
+        raise Refused(f"{path}: a coordinate has two answers")
+
+
 def _answers(
     plan: Plan, level: int, path: Path, named: Sequence[str], codes: pa.Array
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
-    alphas = plan.allocation.queries[plan.spine.levels[level]]
     file = pq.ParquetFile(path)
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
+    for query, geounit, table, rows in _lawful(plan, level, path, file, named, codes, ["value"]):
+        answers = table["value"].combine_chunks().take(pa.array(rows))
+        if answers.null_count or answers.flatten().null_count:
+            raise Refused(f"{path}: an answer is missing in the column value")
+        if (np.asarray(pa.compute.list_value_length(answers)) != query_group(plan.product, query).width).any():
+            raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
+        taken = answers.flatten().to_numpy().reshape(len(rows), -1)
+        _refuse_far(plan, level, path, query, geounit, taken, codes)
+        yield query, geounit, taken
+
+
+def _lawful(
+    plan: Plan,
+    level: int,
+    path: Path,
+    file: pq.ParquetFile,
+    named: Sequence[str],
+    codes: pa.Array,
+    columns: Sequence[str],
+) -> Iterator[tuple[str, IntArray, pa.Table, IntArray]]:
+    """Yield query, geounits, and the rows of a table with their answers; refuse a law that is not of their share."""
+    alphas = plan.allocation.queries[plan.spine.levels[level]]
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=[*named, *LAW, "value"])
+        table = file.read_row_group(group, columns=[*named, *LAW, *columns])
         place = pa.compute.index_in(joined_codes([table[name] for name in named], len(table)), codes)
         if place.null_count:
             raise ValueError("an unknown geounit")
         geounit = place.to_numpy().astype(np.int64)
         shares = plan.spine.shares[level][geounit]
-        values = table["value"].combine_chunks()
         for (query, *numbers), rows in _by_law(table):
             if query not in alphas:
                 raise Refused(f"{path}: answers to {query}, which this level does not ask")
@@ -227,17 +279,24 @@ def _answers(
             own = law(plan.allocation, share, alphas[query])
             if numerator / denominator != own.parameter or not isclose(stated_variance, variance(own)):
                 raise Refused(f"{path}: answers to {query} with another variance than their share gives")
-            answers = values.take(pa.array(rows))
-            if answers.null_count or answers.flatten().null_count:
-                raise Refused(f"{path}: an answer is missing in the column value")
-            if (np.asarray(pa.compute.list_value_length(answers)) != query_group(plan.product, query).width).any():
-                raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
-            taken, most = answers.flatten().to_numpy().reshape(len(rows), -1), _largest_count(plan.bounds)
-            far = is_far(taken, variance(own), most)
-            if far.any():
-                code = codes[int(geounit[rows][far.argmax()])].as_py() or US
-                raise Refused(f"{path}: answers to {query} with {TOO_FAR.format(most)}: geounit {code}")
-            yield query, geounit[rows], taken
+            yield query, geounit[rows], table, rows
+
+
+def _refuse_far(
+    plan: Plan, level: int, path: Path, query: str, geounit: IntArray, answers: IntArray, codes: pa.Array
+) -> None:
+    """Refuse (geounits, n) answers, of one share, that noise cannot explain."""
+    if not len(geounit):
+        return
+    share = Fraction(int(plan.spine.shares[level][geounit[0]]), plan.spine.denominator)
+    own, most = (
+        law(plan.allocation, share, plan.allocation.queries[plan.spine.levels[level]][query]),
+        _largest_count(plan.bounds),
+    )
+    far = is_far(answers, variance(own), most)
+    if far.any():
+        code = codes[int(geounit[far.argmax()])].as_py() or US
+        raise Refused(f"{path}: answers to {query} with {TOO_FAR.format(most)}: geounit {code}")
 
 
 def _by_law(table: pa.Table) -> Iterator[tuple[list[str], IntArray]]:

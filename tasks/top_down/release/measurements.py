@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spine.geography import IntArray
+from spine.top_down.queries import query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
@@ -23,6 +24,8 @@ from tasks.top_down.release.design_file import FOLDER, write_blocks, write_descr
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Names, Source, StateAnswers
+
+MOST_ANSWERS = 1 << 26  # that are held
 
 S = TypeVar("S", bound=Source)
 
@@ -63,8 +66,10 @@ def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: 
     kind: of the answers.
     """
     plan = measuring.plan
-    for first in range(0, len(plan.spine.starts[level]), ROWS):
-        last = min(first + ROWS, len(plan.spine.starts[level]))
+    width = sum(query_group(plan.product, query).width for query in plan.allocation.queries[plan.spine.levels[level]])
+    rows = max(1, min(ROWS, MOST_ANSWERS // width))
+    for first in range(0, len(plan.spine.starts[level]), rows):
+        last = min(first + rows, len(plan.spine.starts[level]))
         shares = plan.spine.shares[level][first:last]
         measured = np.flatnonzero(shares)
         answers = measuring(level, first, last).answers

@@ -51,6 +51,21 @@ def test_a_run_of_rows_is_the_same_noise(start, stop):
     np.testing.assert_array_equal(run, noise().draw(np.arange(start, stop))[:, 0])
 
 
+@pytest.mark.parametrize("width", [1, 12, 252_001, 423_360, 1_227_744])
+def test_noise_at_addresses_is_that_of_whole_rows(width):
+    random = np.random.default_rng(3)
+    rows = np.array([0, 5, 22_288])
+    whole = noise().draw(rows, width)
+    place, cells = random.integers(0, 3, CHUNK + 9), random.integers(0, width, CHUNK + 9)
+    np.testing.assert_array_equal(noise().draw_at(rows[place], cells, width), whole[place, cells])
+    last = noise().draw_at(np.array([22_288, 0]), np.array([width - 1, 0]), width)
+    np.testing.assert_array_equal(last, [whole[2, -1], whole[0, 0]])
+    assert noise().draw_at(rows[:0], rows[:0], width).dtype == np.int64
+    for beyond in (-1, width):  # it would be the noise of another row's cell
+        with pytest.raises(ValueError, match=f"cells 0 to {width - 1}"):
+            noise().draw_at(np.array([3]), np.array([beyond]), width)
+
+
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (7, 8), (5, 2 * CHUNK + 4)])
 @pytest.mark.parametrize("share", [0, 0.001, 0.3, 0.99, 1])
 def test_of_a_run_only_what_is_asked_has_noise(start, stop, share):
@@ -107,6 +122,8 @@ def test_every_ambiguous_word_has_further_words_of_its_own(law, monkeypatch):
     ]
     monkeypatch.setattr(privacy.noise.query_noise, "Keystream", Forged)
     np.testing.assert_array_equal(noise(law=law).draw(rows, 3), expected)
+    at = noise(law=law).draw_at(np.array([1, 5, 9]), np.array([2, 0, 1]), 3)
+    np.testing.assert_array_equal(at, [expected[1][2], expected[2][0], expected[0][1]])
 
     key = query_key(SECRET, **DIGESTS, query="USA 1 totals", purpose="refinement")
     expected = [settle(law, 0, lambda round, i=i: int(Keystream(key, i).words(round, 1)[0])) for i in (4, 5)]

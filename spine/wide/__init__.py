@@ -1,0 +1,10 @@
+"""The TopDown Algorithm of wide tables, with more cells than answers that anybody reads: the persons of the DHC.
+
+`spine.top_down` holds all answers of a geounit; here a run asks for those at the cells that its parent has. A release's
+counts divide every parent into transportation problems (`transport`), which is why the least squares is solved by the
+dual in its few small sums (`dual`), and why its integers are found one problem at a time (`rounding`).
+
+    plan            the passes of a declaration        least_squares       one pass of one parent: what it reads
+    estimate        from the top of the spine down     transport, dual     its kernels
+    switches        counts that cross the known sums   general             if the kernels do not converge
+"""

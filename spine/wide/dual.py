@@ -1,0 +1,296 @@
+"""The least squares of one parent by the dual in its sums: semismooth Newton in a metric of theirs.
+
+    min over x:  sum over children s_c [ sum over cells m/2 (x_ic - y_ic)^2 + sum over sums w_j/2 (A_j x_c - y_jc)^2 ]
+    subject to the transportation problems of `transport`: the parent's cells, and the children's known sums.
+
+A sum j is a coordinate of a query that several cells share. With a multiplier u for each of them,
+
+    x(u) = the projection of y - A'u / (s m) onto the transportation problems in the metric s m,
+
+and the dual is concave with the gradient A x(u) - y - u / (w s). Its curvature is at most that of the metric
+B = 1 / w + A (1 / m) A', over s: the matrix of all dense sums, inverted once for all children, and the diagonal of the
+other sums, of which there are many. A cell that lies in r kinds of the latter counts r + 1 times (Cauchy-Schwarz).
+
+Some accelerated steps u + B^-1 gradient (FISTA with restart) find the faces; Newton then solves the curvature on them,
+1 / (w s) + A J A' with J the projection onto the face, by conjugate gradients in the same metric.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spine.compiled import compiled
+from spine.geography import FloatArray, IntArray
+from spine.wide.transport import Face, Point, Problems, face_of, factor, onto_face, project, solve_factored, start
+
+STEP = 1e-6  # records; a Newton step that changes no entry by more is the last
+LOOSE = 1e-9  # records; of a projection's column sums
+FIRST_STEPS = 20  # accelerated ones
+NEWTON_STEPS = 60
+CONJUGATE_STEPS = 150
+CONJUGATE = 1e-2  # of the gradient's norm in the metric
+OVERSHOT = -0.3  # of the first slope; a longer step is shortened
+
+
+class Objective(NamedTuple):
+    """The misfit of one parent's children.
+
+    up: (rows, k) the sums that a row of the problems lies in, -1 for none. weight: (sums,). y: (sums, children)
+    answers. scale: (children,) s_c. target: (entries,) y of the cells. inverse: (dense, dense) inverse of B of the
+    dense sums, which are the first. diagonal: (sums,) B of the others.
+    """
+
+    up: IntArray
+    weight: FloatArray
+    y: FloatArray
+    scale: FloatArray
+    target: FloatArray
+    inverse: FloatArray
+    diagonal: FloatArray
+
+
+@compiled
+def metric(up: IntArray, weight: FloatArray, inverse_cell: FloatArray, dense: int) -> tuple[FloatArray, FloatArray]:
+    """Return the inverse of B for the dense sums, and the diagonal of B. inverse_cell: (rows,) 1 / m."""
+    matrix, diagonal = np.zeros((dense, dense)), np.zeros(len(weight))
+    for j in range(len(weight)):
+        diagonal[j] = 1.0 / weight[j]
+    for j in range(dense):
+        matrix[j, j] = diagonal[j]
+    for i in range(len(up)):
+        kinds = 1
+        for k in range(up.shape[1]):
+            kinds += up[i, k] >= dense
+        for k in range(up.shape[1]):
+            j = up[i, k]
+            if j >= dense:
+                diagonal[j] += kinds * inverse_cell[i]
+            elif j >= 0:
+                for h in range(up.shape[1]):
+                    if 0 <= up[i, h] < dense:
+                        matrix[j, up[i, h]] += kinds * inverse_cell[i]
+    factor(matrix, 0.0)
+    inverse = np.zeros((dense, dense))
+    for j in range(dense):
+        inverse[j, j] = 1.0
+        solve_factored(matrix, inverse[j])
+    return inverse, diagonal
+
+
+@compiled
+def precondition(objective: Objective, gradient: FloatArray, out: FloatArray) -> None:
+    """Write B^-1 gradient into `out`, (sums, children)."""
+    dense, scale = len(objective.inverse), objective.scale
+    own = np.empty(dense)
+    for c in range(len(scale)):  # along the sums, which are more than the children
+        own[:] = 0.0
+        for k in range(dense):
+            part, row = gradient[k, c] * scale[c], objective.inverse[k]
+            for j in range(dense):
+                own[j] += part * row[j]
+        for j in range(dense):
+            out[j, c] = own[j]
+    for j in range(dense, len(gradient)):
+        for c in range(len(scale)):
+            out[j, c] = gradient[j, c] * scale[c] / objective.diagonal[j]
+
+
+@compiled
+def potentials(problems: Problems, objective: Objective, u: FloatArray, out: FloatArray) -> None:
+    """Write A'u of every entry into `out`, (entries,)."""
+    up = objective.up
+    for g in range(len(problems.first) - 1):
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        at, columns = problems.first[g], len(child)
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            own = out[at : at + columns]
+            own[:] = 0.0
+            for k in range(up.shape[1]):
+                if up[i, k] >= 0:
+                    row = u[up[i, k]]
+                    for c in range(columns):
+                        own[c] += row[child[c]]
+            at += columns
+
+
+@compiled
+def add_sums(problems: Problems, objective: Objective, x: FloatArray, factor_: float, out: FloatArray) -> None:
+    """Add a multiple of A x to `out`, (sums, children)."""
+    up = objective.up
+    for g in range(len(problems.first) - 1):
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        at, columns = problems.first[g], len(child)
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            own = x[at : at + columns]
+            for k in range(up.shape[1]):
+                if up[i, k] >= 0:
+                    row = out[up[i, k]]
+                    for c in range(columns):
+                        row[child[c]] += factor_ * own[c]
+            at += columns
+
+
+@compiled
+def evaluate(
+    problems: Problems,
+    objective: Objective,
+    u: FloatArray,
+    tolerance: float,
+    v: FloatArray,
+    point: Point,
+    out: FloatArray,
+) -> float:
+    """Write x(u) into the point and the dual's gradient into `out`; return the largest miss of a known sum."""
+    potentials(problems, objective, u, v)
+    for k in range(len(v)):
+        v[k] = objective.target[k] - problems.a[k] * v[k]
+    missed = project(problems, v, tolerance, point)
+    for j in range(len(u)):
+        for c in range(len(objective.scale)):
+            out[j, c] = -objective.y[j, c] - u[j, c] / (objective.weight[j] * objective.scale[c])
+    add_sums(problems, objective, point.x, 1.0, out)
+    return missed
+
+
+@compiled
+def inner(one: FloatArray, other: FloatArray) -> float:
+    """Return the inner product of two arrays of (sums, children)."""
+    total = 0.0
+    for j in range(one.shape[0]):
+        own = 0.0
+        for c in range(one.shape[1]):
+            own += one[j, c] * other[j, c]
+        total += own
+    return total
+
+
+@compiled
+def curvature_times(
+    problems: Problems,
+    objective: Objective,
+    point: Point,
+    face: Face,
+    d: FloatArray,
+    scratch: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write (1 / (w s) + A J A') d into `out`."""
+    potentials(problems, objective, d, scratch)
+    onto_face(problems, point.x, face, scratch)
+    for j in range(len(d)):
+        for c in range(d.shape[1]):
+            out[j, c] = d[j, c] / (objective.weight[j] * objective.scale[c])
+    add_sums(problems, objective, scratch, 1.0, out)
+
+
+@compiled
+def newton_direction(
+    problems: Problems, objective: Objective, point: Point, gradient: FloatArray, scratch: FloatArray
+) -> FloatArray:
+    """Return the solution of curvature x direction = gradient by conjugate gradients in the metric."""
+    face = face_of(problems, point.x)
+    direction, residual = np.zeros(gradient.shape), gradient.copy()
+    better, image = np.empty(gradient.shape), np.empty(gradient.shape)
+    precondition(objective, residual, better)
+    search, power = better.copy(), inner(residual, better)
+    enough = CONJUGATE * CONJUGATE * power
+    for _ in range(CONJUGATE_STEPS):
+        if power <= enough:
+            break
+        curvature_times(problems, objective, point, face, search, scratch, image)
+        step = power / inner(search, image)
+        for j in range(len(search)):
+            for c in range(len(objective.scale)):
+                direction[j, c] += step * search[j, c]
+                residual[j, c] -= step * image[j, c]
+        precondition(objective, residual, better)
+        following = inner(residual, better)
+        for j in range(len(search)):
+            for c in range(len(objective.scale)):
+                search[j, c] = better[j, c] + following / power * search[j, c]
+        power = following
+    return direction
+
+
+@compiled
+def largest_change(one: FloatArray, other: FloatArray) -> float:
+    """Return the largest difference of two arrays of entries."""
+    largest = 0.0
+    for k in range(len(one)):
+        largest = max(largest, abs(one[k] - other[k]))
+    return largest
+
+
+class Solution(NamedTuple):
+    """x: (entries,). projections: their number. step: the last. missed: the largest miss of a known sum."""
+
+    x: FloatArray
+    projections: int
+    step: float
+    missed: float
+
+
+@compiled
+def accelerated(
+    problems: Problems, objective: Objective, u: FloatArray, steps: int, stop: float, point: Point
+) -> tuple[int, float, float]:
+    """Take steps of FISTA with restart from u, in place; return their number, the last change of x and the miss."""
+    ahead, gradient, better = u.copy(), np.empty(u.shape), np.empty(u.shape)
+    v, before = np.empty(len(problems.a)), np.empty(len(problems.a))
+    t, step, missed = 1.0, np.inf, 0.0
+    for iteration in range(steps):
+        before[:] = point.x
+        missed = evaluate(problems, objective, ahead, LOOSE, v, point, gradient)
+        step = largest_change(before, point.x)
+        if iteration and step < stop:
+            return iteration + 1, step, missed
+        precondition(objective, gradient, better)
+        uphill = 0.0
+        for j in range(len(u)):
+            for c in range(len(objective.scale)):
+                better[j, c] += ahead[j, c]
+                uphill += gradient[j, c] * (better[j, c] - u[j, c])
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
+        beta = (t - 1.0) / following
+        t = following
+        if uphill < 0.0:
+            t, beta = 1.0, 0.0
+        for j in range(len(u)):
+            for c in range(len(objective.scale)):
+                ahead[j, c] = better[j, c] + beta * (better[j, c] - u[j, c])
+                u[j, c] = better[j, c]
+    return steps, step, missed
+
+
+@compiled
+def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
+    """Return the minimum: accelerated steps, then Newton until a full step changes no entry by `stop`."""
+    point, u = start(problems), np.zeros(objective.y.shape)
+    v = np.empty(len(problems.a))
+    if len(u) == 0:
+        v[:] = objective.target
+        return Solution(point.x, 1, 0.0, project(problems, v, LOOSE, point))
+    projections, step, missed = accelerated(problems, objective, u, FIRST_STEPS, stop, point)
+    gradient, origin, before = np.empty(u.shape), np.empty(u.shape), np.empty(len(problems.a))
+    missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
+    projections += 1
+    for _ in range(NEWTON_STEPS):
+        direction = newton_direction(problems, objective, point, gradient, v)
+        origin[:], before[:] = u, point.x
+        first, length = inner(direction, gradient), 1.0
+        while True:
+            for j in range(len(u)):
+                for c in range(len(objective.scale)):
+                    u[j, c] = origin[j, c] + length * direction[j, c]
+            missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
+            projections += 1
+            slope = inner(direction, gradient)
+            if slope >= OVERSHOT * first or length < 1e-3:
+                break
+            length *= max(0.1, first / (first - slope))
+        step = largest_change(before, point.x)
+        if step < stop * length:
+            break
+    return Solution(point.x, projections, step, missed)

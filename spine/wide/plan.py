@@ -1,0 +1,144 @@
+"""What the estimation of a wide table knows before it reads an answer: its passes, and how their cells nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.tables.histogram import DETAILED
+from spine.declaration.declaration import Declaration
+from spine.geography import BoolArray, FloatArray, IntArray
+from spine.hierarchy import Spine
+from spine.top_down.histogram import Product
+
+DENSE_WIDTH = 1024  # coordinates of a query whose sums are all coupled in the metric: few, and few next to the cells
+DENSE_PART = 8
+Numbers = NDArray[np.int32]
+
+
+class ReadAt(Protocol):
+    """Noisy answers of geounits of a level at coordinates of a query, both (n,). All that estimation reads."""
+
+    def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        """Return (n,) answers, the same at every call."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A least squares and a rounding over the coordinates of one query, whose sums over a coarser one are known.
+
+    cells, kept: the two queries. dense, large: further queries that are asked, few sums and many. chain: nested sums
+    that rounding keeps close to. up: by name, the coordinate of each cell in a coarser query.
+    """
+
+    cells: str
+    kept: str
+    dense: tuple[str, ...]
+    large: tuple[str, ...]
+    chain: tuple[str, ...]
+    up: Mapping[str, Numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class WidePlan:
+    """A declaration with `is_wide`, its spine, and the coordinates that its passes need.
+
+    spine: its levels are the declaration's, or those from some level on. equal: the name of the release's partition.
+    """
+
+    declaration: Declaration
+    spine: Spine
+
+    @property
+    def product(self) -> Product:
+        """Return the table."""
+        return self.declaration.product
+
+    @property
+    def equal(self) -> str:
+        """Return the partition whose counts every child has from the release."""
+        return self.declaration.form.equal[0].partition
+
+    @cached_property
+    def passes(self) -> tuple[Pass, Pass]:
+        """The pass over the sums that the release's counts divide, and the one over all cells inside these sums."""
+        (form,) = self.declaration.form.passes
+        asked = self.declaration.queries(self.declaration.levels[-1].name)
+        later = [name for own in form.then[0].least_squares for name in own]
+        first = [name for name in asked if name not in later and name != DETAILED]
+        chain = form.round
+        return (
+            self._pass(chain[-1], self.equal, [name for name in first if name != chain[-1]], chain[:-1]),
+            self._pass(DETAILED, chain[-1], [name for name in later if name != DETAILED], form.then[0].round),
+        )
+
+    def _pass(self, cells: str, kept: str, queries: list[str], chain: tuple[str, ...]) -> Pass:
+        width = self.product.width(cells)
+        dense = [name for name in queries if self.product.width(name) <= min(DENSE_WIDTH, width // DENSE_PART)]
+        large = [name for name in queries if name not in dense]
+        names = dict.fromkeys((kept, *queries, *chain))
+        up = {name: _above(self.coordinate(cells), self.coordinate(name), width) for name in names}
+        return Pass(cells, kept, tuple(dense), tuple(large), tuple(chain), up)
+
+    def coordinate(self, query: str) -> Numbers:
+        """Return the (cells,) coordinate of every cell in a query."""
+        if query not in self._coordinates:
+            self._coordinates[query] = self.product.partition(query)[0].astype(np.int32)
+        return self._coordinates[query]
+
+    @cached_property
+    def _coordinates(self) -> dict[str, Numbers]:
+        return {}
+
+    @cached_property
+    def possible(self) -> tuple[IntArray, IntArray]:
+        """The coordinates, by pass, that are no structural zeros as a whole."""
+        cells = np.flatnonzero(self.product.possible)
+        return np.unique(self.coordinate(self.passes[0].cells)[cells]).astype(np.int64), cells
+
+    @cached_property
+    def kinds(self) -> tuple[Numbers, ...]:
+        """By pass, the part of each coordinate in the partition of the counts that are repaired; 0 without any."""
+        form = self.declaration.form
+        if not form.counts:
+            return tuple(np.zeros(self.product.width(each.cells), np.int32) for each in self.passes)
+        part = self.coordinate(form.counts[0].partition)
+        return tuple(_above(self.coordinate(each.cells), part, self.product.width(each.cells)) for each in self.passes)
+
+    @cached_property
+    def declared(self) -> tuple[BoolArray, IntArray]:
+        """Of the parts of that partition: whether they have counts, and the fewest records for each counted."""
+        if not self.declaration.form.counts:
+            return np.zeros(1, bool), np.zeros(1, np.int64)
+        (count,) = self.declaration.form.counts
+        return np.array([*map(bool, count.columns)]), np.array(count.least or (0,) * len(count.columns))
+
+    def open_and_least(self, counts: IntArray) -> tuple[BoolArray, IntArray]:
+        """Return (children, parts) whether a child may have records in a part, and the fewest that it has.
+
+        counts: (children, parts) declared ones; those of parts without a column are not looked at.
+        """
+        declared, least = self.declared
+        return (counts > 0) | ~declared, np.where(declared, counts * least, 0)
+
+    def weight(self, level: str, query: str, cells: str) -> float:
+        """Return the inverse variance of a query next to that of a pass's cells: zCDP, the same in all geounits."""
+        shares = self.declaration.allocation.queries[level]
+        return float(shares[query] / shares[cells])
+
+    def scale(self, level: int, first: int, last: int) -> FloatArray:
+        """Return the shares of geounits of a level, next to their largest."""
+        shares = self.spine.shares[level][first:last].astype(float)
+        return np.asarray(shares / max(shares.max(), 1.0))
+
+
+def _above(fine: Numbers, coarse: Numbers, width: int) -> Numbers:
+    found = np.zeros(width, np.int32)
+    found[fine] = coarse
+    return found

@@ -1,0 +1,101 @@
+"""Integers of transportation problems, one after another: by `top_down.rounding`, with every child's sum exact.
+
+"program": the cells and nested sums nearest to the fractions' nearest integers, as the production programs have it.
+That drifts where many fractions are small: each of a hundred problems rounds the same sum its own way.
+
+"carried": the least distance to the fractions themselves; problems by falling size, and each fraction above 0 first
+raised by KAPPA times what the sums that it lies in have lost so far in that child. Sums and zeros hold as before, and
+each problem is still one flow of least cost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from spine.compiled import compiled
+from spine.geography import FloatArray, IntArray
+from spine.top_down.least_squares import NO_BOUNDS, NO_FLOATS, NO_INTEGERS, NO_ROWS, NO_SETS, Parent
+from spine.top_down.rounding import distributed, remainder
+from spine.wide.transport import Problems
+
+Rounding: TypeAlias = Literal["program", "carried"]
+GRID = 2.0**14  # parts of a record: fractions are rounded to it first, so that a solver's last digits decide no tie
+KAPPA = 0.02
+LEAST, MOST = 2e-6, 0.999  # of a raised fraction
+UNIT = 1 << 20  # parts of a record in which distances are counted
+
+
+@compiled
+def problem(problems: Problems, g: int, nested: IntArray) -> Parent:
+    """Return problem g as a parent whose children have declared totals. nested: (chain, rows) sums of each row."""
+    rows = slice(problems.first_row[g], problems.first_row[g + 1])
+    sums = problems.columns[problems.first_column[g] : problems.first_column[g + 1]].astype(np.int64)
+    n, children = problems.first_row[g + 1] - problems.first_row[g], len(sums)
+    allowed = problems.a[problems.first[g] : problems.first[g + 1]].reshape((n, children)) > 0.0
+    number, at_root = np.arange(n), len(problems.rows) == 0
+    counts = problems.rows[0 if at_root else rows.start : 0 if at_root else rows.stop].astype(np.int64)
+    return Parent(
+        number,
+        number,
+        counts,
+        allowed,
+        np.zeros((n, children), np.int64),
+        nested[:, rows].copy(),
+        NO_FLOATS,
+        NO_FLOATS,
+        sums if at_root else NO_INTEGERS,
+        NO_INTEGERS if at_root else np.arange(children),
+        NO_INTEGERS if at_root else sums,
+        1,
+        NO_SETS,
+        NO_BOUNDS,
+        NO_BOUNDS,
+        NO_ROWS,
+    )
+
+
+@compiled
+def round_all(
+    problems: Problems, x: FloatArray, nested: IntArray, up: IntArray, carried: bool, lost: FloatArray
+) -> tuple[IntArray, IntArray]:
+    """Return (entries,) integers, and for every problem the records that found no place, 0 if it was feasible.
+
+    x: on the grid. up: (rows, k) the sums that fractions are raised by, -1 for none. lost: (sums, children) zeros.
+    """
+    number = len(problems.first) - 1
+    whole, missing, size = np.empty(len(x), np.int64), np.zeros(number, np.int64), np.zeros(number)
+    for g in range(number):
+        size[g] = problems.columns[problems.first_column[g] : problems.first_column[g + 1]].sum()
+    order = np.argsort(-size, kind="mergesort") if carried else np.arange(number)
+    for g in order:
+        parent, at = problem(problems, g, nested), slice(problems.first[g], problems.first[g + 1])
+        own = x[at].reshape(parent.allowed.shape)
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        rows = slice(problems.first_row[g], problems.first_row[g + 1])
+        rest = remainder(own, parent)
+        if carried:
+            raise_fractions(rest.fraction, up[rows], child, lost)
+        found, missing[g] = distributed(rest, parent, False, UNIT if carried else 1)
+        whole[at] = found.reshape(found.size)
+        if carried:
+            for i in range(len(found)):
+                for k in range(up.shape[1]):
+                    if up[rows.start + i, k] >= 0:
+                        for c in range(len(child)):
+                            lost[up[rows.start + i, k], child[c]] += own[i, c] - found[i, c]
+    return whole, missing
+
+
+@compiled
+def raise_fractions(fraction: FloatArray, up: IntArray, child: IntArray, lost: FloatArray) -> None:
+    """Raise fractions by what their sums have lost; those that are 0 stay: they would hide the others in the sums."""
+    for i in range(len(fraction)):
+        for c in range(len(child)):
+            if fraction[i, c] > 0.0:
+                push = 0.0
+                for k in range(up.shape[1]):
+                    if up[i, k] >= 0:
+                        push += lost[up[i, k], child[c]]
+                fraction[i, c] = min(MOST, max(LEAST, fraction[i, c] + KAPPA * push))

@@ -1,0 +1,48 @@
+"""The fields of the DHC's microdata of persons, in the order of the Bureau's microdata detail file."""
+
+from __future__ import annotations
+
+from spine.declaration.declaration import Declaration
+from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.releases.description import Column, Table
+from tasks.top_down.release.tables import BLOCK, RECORDS, axis_column
+
+FILE = "mdf/persons.parquet"
+AXES = ("RELGQ", "QSEX", "QAGE", "CENHISP", "CENRACE")
+HOUSEHOLD = 18  # relationships in households, then types of group quarters
+TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
+INSTITUTIONAL = 15  # of the types
+RELSHIP = ["20", "20", *map(str, range(21, 37)), *["37"] * INSTITUTIONAL, *["38"] * (len(TYPES) - INSTITUTIONAL)]
+OF_RELATIONSHIP = {  # by column, the code of each relationship or type
+    "RTYPE": ["3"] * HOUSEHOLD + ["5"] * len(TYPES),
+    "GQTYPE": ["000"] * HOUSEHOLD + [*map(str, TYPES)],
+    "RELSHIP": RELSHIP,
+    "LIVE_ALONE": ["1"] + ["2"] * (HOUSEHOLD - 1) + ["9"] * len(TYPES),
+}
+
+
+def has_microdata(declaration: Declaration) -> bool:
+    """Return whether a declaration is of the DHC's persons, and its blocks are released."""
+    is_dhc = tuple(axis.column for axis in declaration.product.axes) == AXES
+    of_blocks = declaration.form.leaves.key == BLOCK_COLUMNS and declaration.levels[-1].columns == BLOCK_COLUMNS[-1:]
+    blocks = declaration.levels[-1].name
+    return is_dhc and of_blocks and blocks in (declaration.form.histograms or (blocks,))
+
+
+def microdata_table(declaration: Declaration) -> Table:
+    """Return the description of the microdata."""
+    relationship, *axes = declaration.product.axes
+    texts = dict(zip(RELSHIP[1:HOUSEHOLD], ["householder", *relationship.labels[2:HOUSEHOLD]], strict=True))
+    texts |= {"37": "in institutional group quarters", "38": "in noninstitutional group quarters"}
+    types = dict(zip(OF_RELATIONSHIP["GQTYPE"][HOUSEHOLD:], relationship.labels[HOUSEHOLD:], strict=True))
+    columns = (
+        *BLOCK,
+        Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
+        Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
+        Column("GQTYPE", "code", "type of group quarters", {"000": "household"} | types),
+        Column("RELSHIP", "code", "relationship to the householder", texts),
+        *map(axis_column, axes),
+        Column("LIVE_ALONE", "code", "lives alone", {"1": "yes", "2": "no", "9": "in group quarters"}),
+        RECORDS,
+    )
+    return Table("Microdata of persons", columns, parquet=FILE, key=("*",))

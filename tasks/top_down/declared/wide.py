@@ -1,0 +1,185 @@
+"""Estimate a wide declaration from the top down, reading few answers; then sum its leaves to every level.
+
+```
+noisy/NAME/steps/LEVEL/FIRST    what a level is divided from: its leaves are the estimates' own
+noisy/NAME/read/LEVEL/FIRST     the addresses of the answers that were read for a batch, with the answers
+```
+Below a parent, records may switch between parts of a repaired count, so estimates are the leaves and their sums. All of
+it is a function of the answers that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from time import process_time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.top_down.histogram import Estimates, joined, summed
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.files import (
+    complete,
+    narrowest,
+    open_array,
+    save_arrays,
+    save_object,
+)
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
+from tasks.top_down.estimate import estimators
+from tasks.top_down.estimate.topdown import SOLVES, load_estimates
+from tasks.top_down.source import FIRST, Source, save_histograms
+
+if TYPE_CHECKING:
+    from spine.top_down import Solve
+    from spine.wide.estimate import Tally, WideEstimation
+
+STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
+
+
+class ReadAnswers(NamedTuple):
+    """ReadAnswers of a level: the number of their query among the level's, geounit, coordinate and answer, all (n,)."""
+
+    query: IntArray
+    geounit: IntArray
+    coordinate: IntArray
+    answer: IntArray
+
+
+@dataclass
+class AnswerReader:
+    """Reads answers at addresses, and keeps them: all that estimation is handed of the records."""
+
+    at: Callable[[str, str, IntArray, IntArray], IntArray]
+    queries: Callable[[str], list[str]]
+    kept: dict[str, list[ReadAnswers]] = field(default_factory=dict)
+
+    def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        """Return the answers, as `spine.wide.ReadAt`."""
+        answers, number = self.at(level, query, geounits, coordinates), self.queries(level).index(query)
+        own = ReadAnswers(np.full(len(answers), number), geounits, coordinates, answers)
+        self.kept.setdefault(level, []).append(own)
+        return answers
+
+
+def estimate(run: DeclaredRun, workers: Workers) -> None:
+    """Estimate the histograms of a run: those of a wide declaration from few answers; a truth takes the exact ones."""
+    if is_truth(run) or not run.declared.is_wide:
+        estimators.estimate(run, workers)
+    else:
+        estimate_wide(run, workers)
+
+
+def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
+    """Estimate the histograms of all geounits."""
+    top, *below = source.descents
+    workers.map(top.title, source, estimate_batch, [(0, None, top.level, top.lowest)])
+    for descent in below:
+        calls = [(first, last, descent.level, descent.lowest) for _, _, first, last in source.batches(descent)]
+        workers.map(descent.title, source, estimate_batch, calls)
+    workers.map("sum leaves", source, sum_leaves, [()])
+
+
+def estimate_batch(source: DeclarationSource, first: int, last: int | None, level: str, lowest: str) -> None:
+    """Divide the geounits first ... last - 1 of a level among those of the level below; at the top, find them first.
+
+    The record of the solved parents is saved last.
+    """
+    done = source.estimates_folder(source.name, ALL, SOLVES) / f"{lowest}-{first:07d}"
+    if done.exists():
+        return
+    from spine.wide.estimate import WideEstimation  # imports numba
+
+    declared = source.declared
+    plan, levels = declared.wide_plan, declared.hierarchy.spine.levels
+    reading = AnswerReader(source.read_at(), declared.declaration.queries)
+    estimation = WideEstimation(plan, reading, declared.declaration.form.passes[0].rounding)
+    solves = list[Any]()
+    if level == levels[0]:
+        roots = range(len(plan.spine.starts[0]))
+        parents = joined([_solved(source, estimation, None, 0, root, root + 1, solves) for root in roots])
+        _save(source, parents)
+    else:
+        parents = load_estimates(source, source.name, STEPS, level, first, last)
+    number = levels.index(lowest)
+    ends = plan.spine.first_child[number - 1][parents.first : parents.last + 1].tolist()
+    children = [
+        _solved(source, estimation, parents.only(parent), number, start, end, solves)
+        for parent, start, end in zip(range(parents.first, parents.last), ends, ends[1:], strict=False)
+    ]
+    _save(source, joined(children))
+    for name, kept in reading.kept.items():
+        columns = [np.concatenate(each) for each in zip(*kept, strict=True)]
+        save_arrays(
+            source.estimates_folder(source.name, READ, name) / f"{first:07d}",
+            {key: narrowest(own) for key, own in zip(ReadAnswers._fields, columns, strict=True)},
+        )
+    save_object(done, solves)
+
+
+def _solved(
+    source: DeclarationSource,
+    estimation: WideEstimation,
+    parent: Estimates | None,
+    level: int,
+    first: int,
+    last: int,
+    solves: list[Solve],
+) -> Estimates:
+    """Return the children first ... last - 1 of a parent, or a root; add how they were found, if by solving."""
+    released, before, start = source.declared.released, _copied(estimation.tally), process_time()
+    assert released is not None
+    sums, counts = released.of(level, first, last)
+    if parent is None:
+        found = estimation.root(first, sums, counts)
+    else:
+        found = estimation.children(parent, first, sums, counts)
+    used = [name for name in estimation.tally.solvers - before.solvers if not name.endswith(": decided")]
+    if used:
+        from spine.top_down import Solve
+
+        ordered = sorted(used, key=lambda name: not name.endswith((": own", ": flow")))  # others replace these
+        by = dict(name.split(": ") for name in ordered)
+        size, steps = (getattr(estimation.tally, name) - getattr(before, name) for name in ("entries", "projections"))
+        number = -1 if parent is None else parent.first
+        seconds = process_time() - start
+        solver, rounding = by["least squares"], by["rounding"]
+        solves.append(Solve(level, max(number, 0), last - first, size, steps, solver, 0.0, rounding, seconds, 0.0))  # type: ignore[arg-type]
+    return found
+
+
+def _copied(tally: Tally) -> Tally:
+    return replace(tally, solvers=tally.solvers.copy())
+
+
+def _save(source: DeclarationSource, steps: Estimates) -> None:
+    folder = source.estimates_folder(source.name, STEPS, source.declared.hierarchy.spine.levels[steps.level])
+    save_histograms(folder / f"{steps.first:07d}", steps)
+
+
+def sum_leaves(source: DeclarationSource) -> None:
+    """Save the estimates of every level: the leaves, and their sums."""
+    spine = source.declared.hierarchy.spine
+    leaves = load_estimates(source, source.name, STEPS, spine.levels[-1])
+    for level, own in zip(spine.levels, summed(leaves, spine), strict=True):
+        save_histograms(source.estimates_folder(source.name, ALL, level) / FIRST, own)
+
+
+def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswers]:
+    """Yield the answers of a level that estimation read, a batch at a time."""
+    folder = source.estimates_folder(product, READ, level)
+    for path in complete(folder) if folder.exists() else []:
+        yield ReadAnswers(*(np.asarray(open_array(path, name)).astype(np.int64) for name in ReadAnswers._fields))
+
+
+def count_answers(source: DeclarationSource) -> dict[str, dict[str, int]]:
+    """Return by level the answers that the queries define, and those that estimation read."""
+    declared, found = source.declared, {}
+    for level, shares in zip(declared.hierarchy.spine.levels, declared.hierarchy.spine.shares, strict=True):
+        folder = source.estimates_folder(source.name, READ, level)
+        read = sum(len(open_array(path, "query")) for path in (complete(folder) if folder.exists() else []))
+        found[level] = {"defined": declared.widths[level] * int((shares > 0).sum()), "read": read}
+    return found

@@ -1,0 +1,95 @@
+"""The estimation of a wide table: noise off, known sums, zeros and counts, and that unread answers have no effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from wide import Tree, tree
+
+from spine.geography import IntArray
+from spine.top_down.queries import exact_answers, query_group
+from spine.wide import least_squares, rounding
+from spine.wide.dual import Objective, Solution
+from spine.wide.estimate import WideEstimation
+from spine.wide.rounding import Rounding
+from spine.wide.transport import Problems
+
+
+@pytest.fixture(scope="module")
+def made() -> Tree:
+    return tree()
+
+
+@pytest.mark.parametrize("how", ["program", "carried"])
+def test_without_noise_the_estimates_are_the_truth(made: Tree, how: Rounding) -> None:
+    levels, _, _ = made.estimate(made.noisy(0.0), how)
+    for estimate, true in zip(levels, made.truth, strict=True):
+        np.testing.assert_array_equal(estimate.starts, true.starts)
+        np.testing.assert_array_equal(estimate.cell, true.cell)
+        np.testing.assert_array_equal(estimate.count, true.count)
+
+
+@pytest.mark.parametrize("how", ["program", "carried"])
+def test_every_geounit_has_its_known_sums_no_zeros_and_the_leaves_their_counts(made: Tree, how: Rounding) -> None:
+    levels, estimation, _ = made.estimate(made.noisy(6.0), how)
+    plan, product = made.plan, made.plan.product
+    part = query_group(product, plan.declaration.form.counts[0].partition)
+    for estimate, sums, counts in zip(levels, made.sums, made.counts, strict=True):
+        size = len(estimate)
+        np.testing.assert_array_equal(exact_answers(estimate, query_group(product, plan.equal), 0, size), sums)
+        assert product.possible[estimate.cell].all()
+        own = exact_answers(estimate, part, 0, size)[:, 1:]
+        assert (own >= counts[:, 1:]).all()
+        assert not own[counts[:, 1:] == 0].any()
+    assert set(estimation.tally.solvers) <= {f"least squares: {each}" for each in ("decided", "own")} | {
+        f"rounding: {each}" for each in ("decided", "flow")
+    }
+    assert estimation.tally.switched_above > 0
+
+
+@pytest.mark.parametrize("how", ["program", "carried"])
+def test_unread_answers_and_the_order_of_parents_have_no_effect(made: Tree, how: Rounding) -> None:
+    answers = made.noisy(6.0)
+    levels, estimation, seen = made.estimate(answers, how)
+    others = {key: np.where(seen[key], own, own + 1_000) for key, own in answers.items()}
+    assert sum(own.sum() for own in seen.values()) == estimation.tally.read  # none twice
+    assert not all(own.all() for own in seen.values())
+    again, _, read = made.estimate(others, how, backwards=True)
+    for one, other in zip(levels, again, strict=True):
+        for name in ("starts", "cell", "count"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    assert all(np.array_equal(own, read[key]) for key, own in seen.items())
+
+
+def test_without_our_solvers_general_ones_are_used_and_counted(made: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = made.noisy(2.0)
+    ours, own, _ = made.estimate(answers)
+    minimize, round_all = least_squares.minimize, rounding.round_all
+
+    def stuck(problems: Problems, objective: Objective, stop: float) -> Solution:
+        return minimize(problems, objective, stop)._replace(step=1.0)
+
+    def lost(*given: Any) -> tuple[IntArray, IntArray]:
+        whole, missing = round_all(*given)
+        return whole * 0, missing + 1
+
+    monkeypatch.setattr(least_squares, "minimize", stuck)
+    monkeypatch.setattr(rounding, "round_all", lost)
+    theirs, other, _ = made.estimate(answers)
+    for used, after in (("least squares: own", "least squares: clarabel"), ("rounding: flow", "rounding: highs")):
+        assert own.tally.solvers[used] > 0
+        assert other.tally.solvers[after] > 0
+        assert used not in other.tally.solvers
+    for level, (one, same) in enumerate(zip(ours, theirs, strict=True)):
+        np.testing.assert_array_equal(one.totals(), same.totals())
+        if not level:  # ties of the least cost are broken otherwise, and below come other parents
+            assert np.abs(one.dense(made.plan.product.cells) - same.dense(made.plan.product.cells)).sum() < 30
+
+
+def test_a_state_without_records_has_none_below(made: Tree) -> None:
+    estimation = WideEstimation(made.plan, lambda *asked: pytest.fail("an answer was read"))
+    nobody = [own * 0 for own in made.sums]
+    root = estimation.root(0, nobody[0], made.counts[0] * 0)
+    assert not estimation.children(root, 0, nobody[1], made.counts[1] * 0).totals().any()

@@ -1,0 +1,376 @@
+"""Runs of a wide declaration: few answers are read, and the release is the one that all of them give."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from dhca_inputs import HERE
+from wide import WIDE
+
+import tasks.top_down.declared.source
+from privacy.accounting.ledger import Account, Ledger
+from spine.build import optimized
+from spine.declaration.declaration import read_declaration
+from spine.declaration.hierarchy import make_hierarchy
+from spine.geography import IntArray, gq_pattern
+from spine.settings import settings_for
+from spine.top_down import Estimates
+from spine.top_down.queries import query_group
+from tasks.errors import Refused
+from tasks.geography.blocks.geography import read_geography
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import staging
+from tasks.records.block_codes import BLOCK_COLUMNS, short_codes
+from tasks.records.declarations import find_declaration, read_raw
+from tasks.records.findings import load_findings
+from tasks.releases.check import Check
+from tasks.releases.manifest import read_manifest
+from tasks.synth.synthesize import synthesize_example
+from tasks.synth.write import Options
+from tasks.top_down.check.declaration import checks
+from tasks.top_down.declared import dhc_microdata
+from tasks.top_down.declared.dhc import write_dhc_declaration
+from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
+from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.measurements import write_declared_layout
+from tasks.top_down.declared.public_tables import Faulty, read_declared
+from tasks.top_down.declared.release import write_release
+from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.declared.wide import estimate
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.measure import claim
+from tasks.top_down.release.measurements import write_measurements
+from tasks.top_down.release.stage_release import stage_release
+
+AXES = {
+    "hhgq": {"column": "HHGQ", "values": "0-2", "labels": ["0 to 2", "3 to 4", "5 to 6"]},
+    "votingage": {"column": "VOTING", "values": "0-1", "labels": ["0 to 3", "4 to 11"]},
+    "race": {"column": "RACE", "values": "1-3"},
+}
+SHARED = {key: WIDE[key] for key in ("records", "budget", "leaves", "levels")}
+FIRST = SHARED | {"name": "first", "axes": AXES, "queries": {"total": "1/2", "detailed": "1/2"}}
+FIRST["counts"] = [{"partition": "hhgq", "columns": ["", "h1", "h2"], "least": [0, 1, 1]}]
+QUARTERS = ["gq1", "gq2", "gq3", "gq4"]
+
+
+def write(folder: Path, change: Callable[[pd.DataFrame, pd.DataFrame], object] = lambda leaves, rows: None) -> None:
+    """Write blocks.csv, wide.csv and first.csv: a county of five blocks and one of seven; change leaves and records."""
+    random, at = np.random.default_rng(3), np.arange(12)
+    leaves = pd.DataFrame({"block": at, "county": at > 4, "tract": at // 2, "code": at}).astype(int)
+    block, kind = random.integers(0, 12, 400), random.integers(0, 7, 400)
+    kind = np.where((kind > 2) & (block % 4 > 0), 0, kind)
+    low, high = np.array([[0, 11], [3, 11], [0, 11], [0, 11], [0, 11], [2, 9], [0, 11]]).T
+    age = low[kind] + random.integers(0, 12, 400) % (high - low + 1)[kind]
+    rows = pd.DataFrame({"block": block, "RELGQ": kind, "SEX": random.integers(1, 3, 400), "AGE": age})
+    rows["RACE"] = random.choice([1, 2, 3], 400, p=[0.8, 0.15, 0.05])
+    for number, name in enumerate(QUARTERS, 3):
+        leaves[name] = (np.bincount(block[kind == number], minlength=12) > 0).astype(int)
+    leaves["h1"], leaves["h2"] = leaves["gq1"] + leaves["gq2"], leaves["gq3"] + leaves["gq4"]
+    first = rows.assign(HHGQ=np.searchsorted([3, 5], kind, side="right"), VOTING=(age > 3).astype(int))
+    change(leaves, rows)
+    leaves.to_csv(folder / "blocks.csv", index=False)
+    rows.to_csv(folder / "wide.csv", index=False)
+    first.to_csv(folder / "first.csv", index=False)
+
+
+def declare(folder: Path, name: str, raw: dict[str, Any]) -> str:
+    (folder / f"{name}.json").write_text(json.dumps(raw), "utf-8")
+    return str(folder / f"{name}.json")
+
+
+def wide(**changes: Any) -> dict[str, Any]:
+    raw: dict[str, Any] = copy.deepcopy(WIDE) | changes
+    raw["equal"][0]["columns"] = {"hhgq": "hhgq", "votingage": "votingage"}
+    return raw
+
+
+def measured(folder: Path, name: str, declaration: str) -> DeclaredRun:
+    """A run that is charged and may draw."""
+    run = DeclaredRun(folder / f"runs/{name}")
+    run.create()
+    ledger = folder / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
+    tabulate(run, HERE, str(folder / f"{name.partition('-')[0]}.csv"), read_declared(declaration)[0])
+    authorize(Charging("census", ledger), claim(run, HERE))
+    return run
+
+
+def released(run: DeclaredRun, folder: Path) -> Path:
+    estimate(run, HERE)
+    return stage(run, folder)
+
+
+def stage(run: DeclaredRun, folder: Path) -> Path:
+    write_measurements(run, HERE, folder, write_declared_layout)
+    stage_release(run, HERE, folder, write_release)
+    return staging(run, folder, "declared")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with blocks.csv, wide.csv, and the release that it equals."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write(folder)
+    staged = released(measured(folder, "first", declare(folder, "first", FIRST)), folder)
+    shutil.copytree(staged, folder / "redistricting")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(inputs: Path) -> DeclaredRun:
+    """A run that is estimated. Copy before you change it."""
+    run = measured(inputs, "wide", declare(inputs, "wide", wide()))
+    estimate(run, HERE)
+    return run
+
+
+@pytest.fixture(scope="module")
+def staged(run: DeclaredRun, inputs: Path) -> Path:
+    return stage(run, inputs / "out")
+
+
+def histograms(run: DeclaredRun) -> list[tuple[bytes, bytes, bytes]]:
+    found = [load_estimates(run, run.name, ALL, level) for level in run.declared.hierarchy.spine.levels]
+    return [(own.starts.tobytes(), own.cell.tobytes(), own.count.tobytes()) for own in found]
+
+
+def again(run: DeclaredRun, folder: Path, read: Callable[..., IntArray] | None = None) -> DeclaredRun:
+    """The run estimated again; read: instead of drawing, in a directory without the records' histograms."""
+    other = type(run)(folder / "runs/again")
+    shutil.copytree(run.path, other.path, ignore=shutil.ignore_patterns("noisy", *(["counts"] if read else [])))
+    if read:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DeclaredRun, "read_at", lambda self: read)
+            estimate(other, HERE)
+    else:
+        estimate(other, HERE)
+    return other
+
+
+def all_answers(run: DeclaredRun) -> dict[tuple[str, str], IntArray]:
+    """All answers of all geounits, drawn and kept."""
+    measuring, spine = run.answers(run.name, ALL), run.declared.hierarchy.spine
+    drawn = {level: measuring(at, 0, len(spine.starts[at])).answers for at, level in enumerate(spine.levels)}
+    return {(level, query): own for level, queries in drawn.items() for query, own in queries.items()}
+
+
+def test_lazy_noise_gives_the_release_of_all_noise(run: DeclaredRun, tmp_path: Path) -> None:
+    """So do other answers at the addresses that are not read, without the records: estimation has no way to them."""
+    answers = all_answers(run)
+    seen = {key: np.zeros(own.shape, bool) for key, own in answers.items()}
+
+    def read(level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+        seen[level, query][geounits, coordinates] = True
+        return answers[level, query][geounits, coordinates]
+
+    assert histograms(again(run, tmp_path / "eager", read)) == histograms(run)
+    share = sum(own.sum() for own in seen.values()) / sum(own.size for own in seen.values())
+    assert 0 < share < 0.5
+    for key, own in answers.items():
+        own[~seen[key]] = 10**6
+    assert histograms(again(run, tmp_path / "other", read)) == histograms(run)
+
+
+def test_answers_at_addresses_are_those_of_whole_geounits(run: DeclaredRun) -> None:
+    random, product = np.random.default_rng(5), run.declared.declaration.product
+    for (level, query), own in all_answers(run).items():
+        geounits = random.integers(0, len(own), 50)
+        coordinates = random.integers(0, query_group(product, query).width, 50)
+        np.testing.assert_array_equal(run.read_at()(level, query, geounits, coordinates), own[geounits, coordinates])
+
+
+def test_batches_and_a_restart_give_the_same_bytes(
+    run: DeclaredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = again(run, tmp_path / "whole")
+    for path in ("all/solves/block-0000000", "all/block", "steps/block"):
+        folder = other.path / f"noisy/{run.name}/{path}"
+        shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+    estimate(other, HERE)
+    assert histograms(other) == histograms(run)
+    monkeypatch.setattr(tasks.top_down.declared.source, "CHILDREN", 1)
+    assert histograms(again(run, tmp_path / "batches")) == histograms(run)
+
+
+def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Path, inputs: Path) -> None:
+    found = [each for each in checks(staged, read_manifest(staged)) if isinstance(each, Check)]
+    assert [each for each in found if each.faults] == []
+    assert {"answers of state", "declared figures"} <= {each.what for each in found}
+    own, other = (pd.read_parquet(each / "parquet/block.parquet") for each in (staged, inputs / "redistricting"))
+    kind, age = own["relgq"].astype(int), own["age"].astype(int)
+    own = own.assign(hhgq=np.searchsorted([3, 5], kind, side="right"), votingage=(age > 3).astype(int))
+    keys = ["county", "tract", "code", "hhgq", "votingage", "race"]
+    released_sums, other_sums = (
+        each.astype(dict.fromkeys(keys, int)).groupby(keys)["COUNT"].sum() for each in (own, other)
+    )
+    pd.testing.assert_series_equal(released_sums, other_sums)
+    assert not ((kind == 1) & (age < 3)).any()
+
+
+@pytest.mark.parametrize("change", ["answer twice", "another law", "another count", "a zero"])
+def test_a_changed_release_is_found(staged: Path, tmp_path: Path, change: str) -> None:
+    copied = Path(shutil.copytree(staged, tmp_path / "copied"))
+    file = copied / ("measurements" if change[:2] == "an" and "count" not in change else "parquet") / "block.parquet"
+    table = pd.read_parquet(file)
+    if change == "answer twice":
+        table = pd.concat([table, table[-1:]])
+    elif change == "another law":
+        table["variance_numerator"] = "1"
+    elif change == "another count":
+        table["COUNT"] += table.index == 0
+    else:
+        table = table.assign(
+            **{name: table[name].where(table.index > 0, to) for name, to in (("relgq", "1"), ("age", "0"))}
+        )
+    table.to_parquet(file)
+    assert any(each.faults for each in checks(copied, read_manifest(staged)) if isinstance(each, Check))
+
+
+def test_what_was_read_is_released_and_more_on_request(
+    staged: Path, run: DeclaredRun, inputs: Path, tmp_path: Path
+) -> None:
+    answers, stated = all_answers(run), read_manifest(staged)
+    table = pd.read_parquet(staged / "measurements/tract.parquet")
+    defined = sum(own.size for (level, _), own in answers.items() if level == "tract")
+    assert (stated["measurements"], stated["answers"]["tract"]) == ("read", {"defined": defined, "read": len(table)})
+    spine = run.declared.hierarchy.spine
+    codes = run.declared.hierarchy.codes(spine.levels.index("tract"))
+    place = {own: at for at, own in enumerate(zip(*(each.tolist() for each in codes.values()), strict=True))}
+    columns = [table[name].tolist() for name in ("county", "tract", "query", "coordinate", "value")]
+    for county, tract, query, coordinate, value in zip(*columns, strict=True):
+        assert answers["tract", query][place[county, tract], coordinate] == value
+    more = measured(inputs, "wide-above", declare(inputs, "above", wide(measurements="above county")))
+    out = released(more, tmp_path)
+    assert read_manifest(out)["measurements"] == "above county"
+    values = pd.read_parquet(out / "measurements/county.parquet").set_index("query")["value"]
+    assert {len(own) for own in values["detailed"]} == {run.declared.declaration.product.cells}
+    assert "coordinate" in pd.read_parquet(out / "measurements/tract.parquet")
+    assert [each for each in checks(out, read_manifest(out)) if isinstance(each, Check) and each.faults] == []
+
+
+def other_blocks(leaves: pd.DataFrame, _rows: pd.DataFrame) -> None:
+    leaves.loc[0, "code"] = 99
+
+
+def fewer_blocks(leaves: pd.DataFrame, _rows: pd.DataFrame) -> None:
+    leaves.loc[len(leaves)] = [12, 1, 6, 12, 0, 0, 0, 0, 0, 0]
+
+
+def no_facilities(leaves: pd.DataFrame, _rows: pd.DataFrame) -> None:
+    leaves[QUARTERS] = 0
+
+
+def many_facilities(leaves: pd.DataFrame, _rows: pd.DataFrame) -> None:
+    leaves["gq1"] *= 50
+
+
+@pytest.mark.parametrize("change", [other_blocks, fewer_blocks, no_facilities, many_facilities])
+def test_public_tables_that_contradict_the_release_are_refused(
+    inputs: Path, tmp_path: Path, change: Callable[[pd.DataFrame, pd.DataFrame], object]
+) -> None:
+    write(tmp_path, change)
+    shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
+    with pytest.raises(Faulty) as faults:
+        read_declared(declare(tmp_path, "wide", wide()))
+    assert [each.column for each in faults.value.args] == ["equal.0.release"]
+
+
+def impossible(_leaves: pd.DataFrame, rows: pd.DataFrame) -> None:
+    rows.loc[0, ["RELGQ", "AGE"]] = 1, 0
+
+
+def unknown(_leaves: pd.DataFrame, rows: pd.DataFrame) -> None:
+    rows.loc[0, "RELGQ"] = 7
+
+
+def undeclared(leaves: pd.DataFrame, rows: pd.DataFrame) -> None:
+    rows.loc[0, ["block", "RELGQ"]] = int(leaves.index[leaves["gq1"] == 0][0]), 3
+
+
+@pytest.mark.parametrize("change", [impossible, unknown, undeclared])
+def test_records_that_cannot_be_are_findings_and_nothing_is_charged(
+    inputs: Path, tmp_path: Path, change: Callable[[pd.DataFrame, pd.DataFrame], object]
+) -> None:
+    write(tmp_path, change)
+    shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
+    with pytest.raises(Refused, match="does not pass validation"):
+        measured(tmp_path, "wide", declare(tmp_path, "wide", wide()))
+    assert Ledger(tmp_path / "ledger.sqlite").books().runs == {}
+    assert len(load_findings(RunDirectory(tmp_path / "runs/wide"))) == 1
+
+
+def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
+    found = explain(read_declared(declare(inputs, "explained", wide()))[1])
+    assert found.feasibility.startswith("inherited")
+    assert "only those that the estimation reads are drawn" in " ".join(found.remarks)
+    with pytest.raises(Faulty, match="measurements"):
+        read_declared(declare(inputs, "wrong", wide(measurements="some")))
+
+
+def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, tmp_path: Path) -> None:
+    """The table of leaves makes the optimized spine of the DHC; a table of facilities with faults is refused."""
+    synthesize_example(tmp_path / "made", Options(seed=4, places={"dhc": "dhc"}))
+    out = tmp_path / "declared"
+    out.mkdir()
+    path, blocks = write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
+    declaration, _ = read_declaration(read_raw(str(path)))
+    assert declaration is not None
+    leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
+    assert len(leaves) == blocks == len(leaves[leaves["state"] != "72"])
+    hierarchy, faults = make_hierarchy(declaration, {name: leaves[name].tolist() for name in leaves.columns.tolist()})
+    assert hierarchy is not None, faults
+    settings = settings_for("dhc-persons")
+    geography, _ = read_geography(tmp_path / "made/dhc/GRF-C.txt", settings, extra=str(tmp_path / "made/dhc/prims.csv"))
+    code = leaves[[*BLOCK_COLUMNS]].agg("".join, axis=1).astype(int).to_numpy()
+    there = np.isin(short_codes(geography.geocode), code)
+    types = [name for name in leaves.columns.tolist() if name.startswith("gq")]
+    facilities = leaves[types].astype(int).to_numpy()[np.argsort(code)]
+    kinds = np.array([min(int(name[2]), 7) for name in types])
+    present = [facilities[:, kinds == kind].sum(axis=1) > 0 for kind in range(1, 8)]
+    spine = optimized(replace(geography.take(there), gq=gq_pattern(present)), settings)
+    assert all(map(np.array_equal, spine.starts, hierarchy.spine.starts))
+    assert (out / "redistricting/manifest.json").exists()
+    (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
+    with pytest.raises(Refused, match=r"quarters\.csv"):
+        write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+
+
+def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
+    assert declaration is not None
+    assert has_microdata(declaration)
+    shape = declaration.product.shape
+    cells = np.ravel_multi_index(([0, 2, 18, 41], [0, 1, 1, 0], [30, 31, 40, 115], [0, 1, 0, 0], [0, 1, 62, 5]), shape)
+    blocks = Estimates(7, 0, np.array([0, 2, 4]), cells, np.array([1, 2, 3, 4]))
+    keys = np.array(["44|001|030100|1000", "44|001|030100|2001"])
+    spine = SimpleNamespace(levels=["Block"])
+    declared = SimpleNamespace(declaration=declaration, hierarchy=SimpleNamespace(keys=keys, spine=spine))
+    monkeypatch.setattr(dhc_microdata, "load_estimates", lambda *_: blocks)
+    dhc_microdata.write_microdata(SimpleNamespace(declared=declared, name="dhc-persons"), tmp_path)  # type: ignore[arg-type]
+    table = pd.read_parquet(tmp_path / "mdf/persons.parquet")
+    described = microdata_table(declaration).columns
+    assert [*table] == [column.name for column in described]
+    for column in described:
+        assert not column.codes or set(table[column.name]) <= column.codes.keys()
+    assert table["TABBLKGRPCE"].tolist() == ["1", "1", "2", "2"]
+    own = table[["RTYPE", "GQTYPE", "RELSHIP", "QSEX", "QAGE", "CENHISP", "CENRACE", "LIVE_ALONE", "COUNT"]]
+    assert own.to_numpy().tolist() == [
+        ["3", "000", "20", "1", "30", "1", "01", "1", 1],
+        ["3", "000", "21", "2", "31", "2", "02", "2", 2],
+        ["5", "101", "37", "2", "40", "1", "63", "9", 3],
+        ["5", "997", "38", "1", "115", "1", "06", "9", 4],
+    ]
