@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +20,16 @@ from privacy.tables.histogram import sums
 from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
+from tasks.releases.pages.text_table import inert
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import differing, inert_rows
+from tasks.releases.text_twin import differing
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values that have words together
 MOST_CELLS = 1 << 24  # of a histogram
 QUOTED = re.compile(r'[,"\r\n]')  # what no header has unquoted
+CODED = pa.dictionary(pa.int32(), pa.string())  # texts while they are made: each distinct one is handled once
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
@@ -38,16 +39,47 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
     schema = pa.schema([(each.column.name, TYPES[each.column.type]) for each in made.columns])
     for path in (parquet, text):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
-        as_parquet = pq.ParquetWriter(parquet, schema, compression="zstd", write_statistics=of_numbers)
-        stack.enter_context(as_parquet)
+    of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
+    coded = pa.schema([(field.name, field.type if field.name in of_numbers else CODED) for field in schema])
+    options: dict[str, Any] = {"compression": "zstd", "write_statistics": of_numbers}
+    with (
+        pq.ParquetWriter(parquet, coded, store_schema=False, **options) as as_parquet,  # so its texts are read as text
+        text.open("wb") as as_text,
+    ):
         header: Literal["needed", "none"] = "needed" if any(map(QUOTED.search, schema.names)) else "none"
-        commas = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header=header)
-        as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=commas))
+        pa.csv.write_csv(schema.empty_table(), as_text, pa.csv.WriteOptions(quoting_header=header))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
-            as_text.write_table(inert_rows(rows))
+            as_text.write(_lines(rows) if len(rows) else b"")
+
+
+def _lines(rows: pa.Table) -> pa.Buffer:
+    """Return rows as comma-separated lines; a text that a spreadsheet would take for a formula has an apostrophe.
+
+    Neighbouring texts are joined by their dictionaries, if one is constant or the same rows have the same values of
+    both.
+    """
+    cells: list[pa.Array] = []
+    for (column,) in (each.chunks for each in rows.columns):
+        if column.type != CODED:
+            cells.append(column.cast(pa.string()))
+            continue
+        inside = (inert(text).replace('"', '""') for text in column.dictionary.to_pylist())
+        texts, places = [f'"{text}"' for text in inside], column.indices
+        before = cells[-1] if cells and cells[-1].type == CODED and not cells[-1].null_count else None
+        if before is not None and not column.null_count:
+            known = before.dictionary.to_pylist()
+            if len(texts) == 1:
+                known, texts, places = known, texts * len(known), before.indices
+            elif len(known) == 1:
+                known = known * len(texts)
+            if len(texts) == len(known) and (len(before.dictionary) == 1 or places.equals(before.indices)):
+                texts = [f"{one},{other}" for one, other in zip(known, texts, strict=True)]
+                cells.pop()
+        cells.append(pa.DictionaryArray.from_arrays(places, pa.array(texts, pa.string())))
+    spread = [each.dictionary.take(each.indices) if each.type == CODED else each for each in cells]
+    spread[-1] = pc.binary_join_element_wise(spread[-1], "", "\n", null_handling="replace")
+    return pc.binary_join_element_wise(*spread, ",", null_handling="replace").buffers()[2]
 
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
@@ -71,10 +103,12 @@ def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
 
 def _summed(rows: pa.Table) -> pa.Table:
     """Add up the numbers of rows with the same texts; each sum has the place of its first row."""
-    numbers = [field.name for field in rows.schema if field.type != pa.string()]
+    texts = [pa.field(field.name, pa.string()) if field.type == CODED else field for field in rows.schema]
+    numbers = [field.name for field in rows.schema if field.type != CODED]
     keys = [name for name in rows.column_names if name not in numbers]
-    sums_of = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
-    return pa.table({name: sums_of[f"{name}_sum" if name in numbers else name] for name in rows.column_names})
+    added = rows.cast(pa.schema(texts)).group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
+    sums_of = added.rename_columns([*keys, *numbers])  # in this order
+    return sums_of.select(rows.column_names).cast(rows.schema)
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:
@@ -108,8 +142,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
         return _in_words([_by_dictionary(held[name]) for name in made.sources], words, rows)
     values, column = held[made.sources[0]], made.column
     if column.type == "string":
-        values = _by_dictionary(values)
-        return values.dictionary.take(values.indices)
+        return _by_dictionary(values)
     if pa.types.is_dictionary(values.type):  # text, since some rows have no number
         numbers = [
             int(text) if text.lstrip("-").isdecimal() else column.whole for text in values.dictionary.to_pylist()
@@ -121,7 +154,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
 def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
     """Return the text for the values of some columns together, or "" for unknown values."""
     if not sources:
-        return pa.repeat(pa.scalar(words[()], pa.string()), rows)
+        return _constant(words[()], rows)
     sizes, number = [len(each.dictionary) for each in sources], np.zeros(rows, np.int64)
     if prod(sizes) > MOST_COMBINATIONS:
         raise NotOfRelease(f"{' and '.join(f'{size:,}' for size in sizes)} values that have words together")
@@ -133,7 +166,8 @@ def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) ->
     places = np.unravel_index(used, sizes)
     keys = (each.dictionary.take(pa.array(place)).to_pylist() for each, place in zip(sources, places, strict=True))
     texts = [words.get(key, "") for key in zip(*keys, strict=True)]
-    return pa.array(texts, pa.string()).take(pa.array(number))
+    coded = pa.array(texts, pa.string()).dictionary_encode()  # Parquet wants each value once
+    return pa.DictionaryArray.from_arrays(coded.indices.take(pa.array(number)), coded.dictionary)
 
 
 def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
@@ -141,7 +175,7 @@ def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
 
 
 def _constant(value: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
 
 
 def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int, Held]]:

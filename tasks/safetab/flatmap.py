@@ -143,11 +143,8 @@ def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
 def _filled(count: Callable[..., int], regions: int, most: int) -> Counts:
     """Return the counts of `regions` regions, or units, with at most `most` entries, that a kernel fills."""
     ends = np.zeros(regions + 1, np.int64)
-    filled = {
-        "iteration": np.empty(most, np.uint16),
-        "cell": np.empty(most, np.uint8),
-        "count": np.empty(most, np.int32),
-    }
+    kinds = {"iteration": np.uint16, "cell": np.uint8, "count": np.int32}
+    filled: Counts = {name: np.empty(most, kind) for name, kind in kinds.items()}
     entries = count(ends[1:], *filled.values())
     return {"ends": ends, **{name: array[:entries] for name, array in filled.items()}}
 
