@@ -20,16 +20,14 @@ from privacy.tables.histogram import sums
 from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
-from tasks.releases.pages.text_table import inert
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import differing
+from tasks.releases.text_twin import CODED, differing, lines, read_batches
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values that have words together
 MOST_CELLS = 1 << 24  # of a histogram
 QUOTED = re.compile(r'[,"\r\n]')  # what no header has unquoted
-CODED = pa.dictionary(pa.int32(), pa.string())  # texts while they are made: each distinct one is handled once
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
@@ -50,36 +48,7 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
         pa.csv.write_csv(schema.empty_table(), as_text, pa.csv.WriteOptions(quoting_header=header))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
-            as_text.write(_lines(rows) if len(rows) else b"")
-
-
-def _lines(rows: pa.Table) -> pa.Buffer:
-    """Return rows as comma-separated lines; a text that a spreadsheet would take for a formula has an apostrophe.
-
-    Neighbouring texts are joined by their dictionaries, if one is constant or the same rows have the same values of
-    both.
-    """
-    cells: list[pa.Array] = []
-    for (column,) in (each.chunks for each in rows.columns):
-        if column.type != CODED:
-            cells.append(column.cast(pa.string()))
-            continue
-        inside = (inert(text).replace('"', '""') for text in column.dictionary.to_pylist())
-        texts, places = [f'"{text}"' for text in inside], column.indices
-        before = cells[-1] if cells and cells[-1].type == CODED and not cells[-1].null_count else None
-        if before is not None and not column.null_count:
-            known = before.dictionary.to_pylist()
-            if len(texts) == 1:
-                known, texts, places = known, texts * len(known), before.indices
-            elif len(known) == 1:
-                known = known * len(texts)
-            if len(texts) == len(known) and (len(before.dictionary) == 1 or places.equals(before.indices)):
-                texts = [f"{one},{other}" for one, other in zip(known, texts, strict=True)]
-                cells.pop()
-        cells.append(pa.DictionaryArray.from_arrays(places, pa.array(texts, pa.string())))
-    spread = [each.dictionary.take(each.indices) if each.type == CODED else each for each in cells]
-    spread[-1] = pc.binary_join_element_wise(spread[-1], "", "\n", null_handling="replace")
-    return pc.binary_join_element_wise(*spread, ",", null_handling="replace").buffers()[2]
+            as_text.write(lines(rows, ","))
 
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
@@ -122,15 +91,14 @@ def check_tidy(release: Path, description: Description) -> Iterator[Check]:
         path = path_in(release, made.parquet)
         types = {each.column.name: TYPES[each.column.type] for each in made.columns}
         again = chain.from_iterable(rows.to_batches() for rows in tidy_rows(release, made))
-        differ = differing(pq.ParquetFile(path).iter_batches(ROWS, columns=[*types]), again, types)
+        differ = differing(read_batches(path, [*types]), again, types)
         over = f"{pq.read_metadata(path).num_rows:,} rows"
         yield Check(f"{made.parquet}, made again", over, (f"{differ:,} rows differ",) * bool(differ))
 
 
 def _stored_rows(path: Path, only: Mapping[str, str]) -> Iterator[tuple[int, Held]]:
     """Yield the rows of a Parquet file with these values, some at a time."""
-    texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
-    for batch in pq.ParquetFile(path, read_dictionary=texts).iter_batches(ROWS):
+    for batch in read_batches(path, pq.read_schema(path).names):
         for name, value in only.items():
             batch = batch.filter(pc.equal(batch[name].cast(pa.string()), value))
         yield len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
