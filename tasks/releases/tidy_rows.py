@@ -176,7 +176,7 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     step = max(ROWS // len(names), 1) * len(names)
     for first in range(0, counts.size, step):
         of = np.arange(first, min(first + step, counts.size))
-        unit, name = (pa.array(place) for place in np.divmod(of, len(names)))
+        unit, name = (pa.array(place, pa.int32()) for place in np.divmod(of, len(names)))
         held: dict[str, pa.Array] = {
             histogram.column_names[0]: pa.DictionaryArray.from_arrays(unit, units),
             STATISTIC: pa.DictionaryArray.from_arrays(name, names),
