@@ -32,13 +32,13 @@ from privacy.accounting.stability import record_reach
 from tasks.safetab import flatmap
 from tasks.safetab.count import count_population_groups, load_partitions
 from tasks.safetab.domain import load_domain
-from tasks.safetab.exact_counts import SparseCounts, ExactCounts, read_exact_counts
+from tasks.safetab.exact_counts import ExactCounts, SparseCounts, read_exact_counts
 from tasks.safetab.flatmap import Counts, Records, Regions, count_compiled, count_plainly
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.safetab.levels import ITERATION_LEVELS, Level
 from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.details import AGE4, AGE9, AGE23, in_bins
-from tasks.safetab.persons.run import Configuration, DetailedRun
+from tasks.safetab.persons.run import DetailedRun, SafeTabPConfiguration
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -134,7 +134,7 @@ def test_vetted_cases(das_data: Path) -> None:
 
 
 def test_production_tallies(das_data: Path) -> None:
-    parameters, _ = read_parameters(str(das_data / "params-2020-production"), Configuration)
+    parameters, _ = read_parameters(str(das_data / "params-2020-production"), SafeTabPConfiguration)
     assert parameters is not None
     loaded = parameters.iterations
     assert len(loaded.codes) == 1755
