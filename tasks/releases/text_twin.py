@@ -56,8 +56,8 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
                         return False
                 elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
                     return False
-            made = memoryview(lines(batch, delimiter))
-            if written.read(len(made)) != made:
+            made = lines(batch, delimiter)
+            if not made.equals(pa.py_buffer(written.read(made.size))):  # a memoryview is compared item by item
                 return False
         return not written.read(1)
 
@@ -86,13 +86,13 @@ def _inert(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def lines(rows: pa.Table | pa.RecordBatch, delimiter: str) -> pa.Buffer | bytes:
+def lines(rows: pa.Table | pa.RecordBatch, delimiter: str) -> pa.Buffer:
     """Return rows, a chunk a column, as lines of text, texts between commas quoted and none a formula.
 
     Neighbouring texts are joined by their dictionaries, if one is constant or both have the same places.
     """
     if not len(rows):
-        return b""
+        return pa.py_buffer(b"")
     cells: list[pa.Array] = []
     for column in (each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in rows.columns):
         if column.type != CODED:
