@@ -23,6 +23,7 @@ from measure import DAS, arguments, describe, machine, measure
 from tasks.bottom_up.example import AGES, DECLARATION, QUARTERS, SEXES, TABLE, make_example
 
 COUNTIES = 90  # of each state
+TIMED_OUT = 124  # timeout(1)
 READ = """
 import json, sys
 table, out = sys.argv[1:3]
@@ -117,6 +118,8 @@ def measured(command: list[str], out: Path, seconds: int, cells: int) -> str:
         found = measure(["timeout", str(seconds), *command], stdout=subprocess.DEVNULL, stderr=errors)
         errors.seek(0)
         said = errors.read()
+    if found["returncode"] == TIMED_OUT:
+        return f"not ended in {seconds} s"
     if found["returncode"]:
         return f"failed ({found['returncode']}): {last_line(said)}"
     rows = sum(pq.read_metadata(path).num_rows for path in (out.glob("*.parquet") if out.is_dir() else [out]))
