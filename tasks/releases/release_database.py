@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
@@ -100,11 +101,18 @@ class ReleaseDatabase:
 
     def _parse(self, query: str, given: Mapping[str, Any]) -> tuple[duckdb.Statement, dict[str, Any]]:
         """Return the statement of a query and the values of its parameters. Raises ValueError as `execute`."""
-        statements = duckdb.extract_statements(query)
-        if len(statements) != 1 or statements[0].type not in KINDS or "copy" in _bare_words(query):
-            raise ValueError(f"{query[:200]!a} is not one statement that only reads")
-        values = {**self._values, **given}
-        return statements[0], {name: values[name] for name in statements[0].named_parameters}
+        statement = _statement(query)
+        names = statement.named_parameters
+        return statement, {name: given[name] if name in given else self._values[name] for name in names}
+
+
+@lru_cache(maxsize=256)
+def _statement(query: str) -> duckdb.Statement:
+    """Return a query as one statement that reads; many pages ask the same. Raises ValueError."""
+    statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type not in KINDS or "copy" in _bare_words(query):
+        raise ValueError(f"{query[:200]!a} is not one statement that only reads")
+    return statements[0]
 
 
 def identifier(column: str, found: Collection[str]) -> str:

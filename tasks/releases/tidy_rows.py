@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import differing, inert_rows
+from tasks.releases.text_twin import CODED, differing, lines, read_batches
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
@@ -38,16 +37,18 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
     schema = pa.schema([(each.column.name, TYPES[each.column.type]) for each in made.columns])
     for path in (parquet, text):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
-        as_parquet = pq.ParquetWriter(parquet, schema, compression="zstd", write_statistics=of_numbers)
-        stack.enter_context(as_parquet)
+    of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
+    coded = pa.schema([(field.name, field.type if field.name in of_numbers else CODED) for field in schema])
+    options: dict[str, Any] = {"compression": "zstd", "write_statistics": of_numbers}
+    with (
+        pq.ParquetWriter(parquet, coded, store_schema=False, **options) as as_parquet,  # so its texts are read as text
+        text.open("wb") as as_text,
+    ):
         header: Literal["needed", "none"] = "needed" if any(map(QUOTED.search, schema.names)) else "none"
-        commas = pa.csv.WriteOptions(delimiter=",", quoting_style="needed", quoting_header=header)
-        as_text = stack.enter_context(pa.csv.CSVWriter(text, schema, write_options=commas))
+        pa.csv.write_csv(schema.empty_table(), as_text, pa.csv.WriteOptions(quoting_header=header))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
-            as_text.write_table(inert_rows(rows))
+            as_text.write(lines(rows, ","))
 
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
@@ -71,10 +72,12 @@ def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
 
 def _summed(rows: pa.Table) -> pa.Table:
     """Add up the numbers of rows with the same texts; each sum has the place of its first row."""
-    numbers = [field.name for field in rows.schema if field.type != pa.string()]
+    texts = [pa.field(field.name, pa.string()) if field.type == CODED else field for field in rows.schema]
+    numbers = [field.name for field in rows.schema if field.type != CODED]
     keys = [name for name in rows.column_names if name not in numbers]
-    sums_of = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
-    return pa.table({name: sums_of[f"{name}_sum" if name in numbers else name] for name in rows.column_names})
+    added = rows.cast(pa.schema(texts)).group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
+    sums_of = added.rename_columns([*keys, *numbers])  # in this order
+    return sums_of.select(rows.column_names).cast(rows.schema)
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:
@@ -88,15 +91,14 @@ def check_tidy(release: Path, description: Description) -> Iterator[Check]:
         path = path_in(release, made.parquet)
         types = {each.column.name: TYPES[each.column.type] for each in made.columns}
         again = chain.from_iterable(rows.to_batches() for rows in tidy_rows(release, made))
-        differ = differing(pq.ParquetFile(path).iter_batches(ROWS, columns=[*types]), again, types)
+        differ = differing(read_batches(path, [*types]), again, types)
         over = f"{pq.read_metadata(path).num_rows:,} rows"
         yield Check(f"{made.parquet}, made again", over, (f"{differ:,} rows differ",) * bool(differ))
 
 
 def _stored_rows(path: Path, only: Mapping[str, str]) -> Iterator[tuple[int, Held]]:
     """Yield the rows of a Parquet file with these values, some at a time."""
-    texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
-    for batch in pq.ParquetFile(path, read_dictionary=texts).iter_batches(ROWS):
+    for batch in read_batches(path, pq.read_schema(path).names):
         for name, value in only.items():
             batch = batch.filter(pc.equal(batch[name].cast(pa.string()), value))
         yield len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -108,8 +110,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
         return _in_words([_by_dictionary(held[name]) for name in made.sources], words, rows)
     values, column = held[made.sources[0]], made.column
     if column.type == "string":
-        values = _by_dictionary(values)
-        return values.dictionary.take(values.indices)
+        return _by_dictionary(values)
     if pa.types.is_dictionary(values.type):  # text, since some rows have no number
         numbers = [
             int(text) if text.lstrip("-").isdecimal() else column.whole for text in values.dictionary.to_pylist()
@@ -121,7 +122,7 @@ def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.
 def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) -> pa.Array:
     """Return the text for the values of some columns together, or "" for unknown values."""
     if not sources:
-        return pa.repeat(pa.scalar(words[()], pa.string()), rows)
+        return _constant(words[()], rows)
     sizes, number = [len(each.dictionary) for each in sources], np.zeros(rows, np.int64)
     if prod(sizes) > MOST_COMBINATIONS:
         raise NotOfRelease(f"{' and '.join(f'{size:,}' for size in sizes)} values that have words together")
@@ -133,7 +134,8 @@ def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) ->
     places = np.unravel_index(used, sizes)
     keys = (each.dictionary.take(pa.array(place)).to_pylist() for each, place in zip(sources, places, strict=True))
     texts = [words.get(key, "") for key in zip(*keys, strict=True)]
-    return pa.array(texts, pa.string()).take(pa.array(number))
+    coded = pa.array(texts, pa.string()).dictionary_encode()  # Parquet wants each value once
+    return pa.DictionaryArray.from_arrays(coded.indices.take(pa.array(number)), coded.dictionary)
 
 
 def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
@@ -141,7 +143,7 @@ def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
 
 
 def _constant(value: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
 
 
 def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int, Held]]:
@@ -174,7 +176,7 @@ def _named_sums(release: Path, made: TidyFile, path: str) -> Iterator[tuple[int,
     step = max(ROWS // len(names), 1) * len(names)
     for first in range(0, counts.size, step):
         of = np.arange(first, min(first + step, counts.size))
-        unit, name = (pa.array(place) for place in np.divmod(of, len(names)))
+        unit, name = (pa.array(place, pa.int32()) for place in np.divmod(of, len(names)))
         held: dict[str, pa.Array] = {
             histogram.column_names[0]: pa.DictionaryArray.from_arrays(unit, units),
             STATISTIC: pa.DictionaryArray.from_arrays(name, names),

@@ -89,27 +89,38 @@ def add_weights(
 
 
 @compiled
-def _write_out(
-    table: NDArray[np.int32],
-    touched: NDArray[np.int32],
-    known: NDArray[np.int64],
-    row_ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    counts: NDArray[np.int32],
-    entries: int,
+def map_combinations(
+    combinations: NDArray[np.uint16],
+    maps: NDArray[np.int32],
+    pointers: NDArray[np.int32],
+    iterations: NDArray[np.uint16],
 ) -> int:
-    """Append the entries of one region to the `entries` written before; return the new number of entries.
+    """Fill the flatmap of combinations (n x 9), as `count_units` takes it; return its number of entries.
 
-    `touched[row, :known[row]]` are the columns of a row of `table` that are not zero. Clears `table` and `known`.
+    maps: k x 3 x codes; the alone, in-combination and ethnicity iteration of each code, or -1.
     """
-    for row in range(len(table)):
-        for place in range(known[row]):
-            column = touched[row, place]
-            columns[entries], counts[entries] = column, table[row, column]
-            table[row, column] = 0
-            entries += 1
-        known[row] = 0
-        row_ends[row] = entries
+    entries, races = 0, COMBINED - 1
+    for row in range(len(combinations)):
+        pointers[row], first, given = entries, entries, races
+        while given > 1 and combinations[row, given - 1] == 0:
+            given -= 1
+        for own in range(len(maps)):
+            alone = maps[own, 0, combinations[row, 0]]
+            for place in range(given + 2):
+                if place < given:
+                    code = combinations[row, place]
+                    iteration = maps[own, 1, code]
+                    if code != 0 and maps[own, 0, code] != alone:
+                        alone = -1
+                else:
+                    iteration = alone if place == given else maps[own, 2, combinations[row, races]]
+                known = iteration < 0
+                for entry in range(first, entries):  # two codes of one iteration count once
+                    known |= iterations[entry] == iteration
+                if not known:
+                    iterations[entries] = iteration
+                    entries += 1
+    pointers[len(combinations)] = entries
     return entries
 
 
@@ -121,79 +132,105 @@ def count_units(
     order: NDArray[np.int64],
     unit: NDArray[np.int64],
     pointers: NDArray[np.int32],
-    iterations: NDArray[np.int32],
+    iterations: NDArray[np.uint16],
     table: NDArray[np.int32],
-    touched: NDArray[np.int32],
-    row_ends: NDArray[np.int64],
+    ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
+    cells: NDArray[np.uint8],
     counts: NDArray[np.int32],
 ) -> int:
-    """Count persons by (unit, cell) x iteration; return the number of entries of the sparse matrix.
+    """Count records by unit, iteration and cell; return the number of entries.
 
-    starts: the first person of each block, then the number of persons.
-    cell, combination: one per person, sorted by block.
+    starts: the first record of each block, then the number of records.
+    cell, combination: one per record, sorted by block.
     order, unit: the blocks sorted by unit, and their units.
     pointers, iterations: the flatmap; the iterations of combination c are iterations[pointers[c] : pointers[c + 1]].
-    table, touched: scratch, cells x iterations; `table` is all zeros on entry and on return.
-    row_ends: filled with the end of each row's entries, cells x units.
-    columns, counts: filled with the entries, row by row.
+    table: scratch, iterations x cells; all zeros on entry and on return.
+    ends: filled with the end of each unit's entries.
+    columns, cells, counts: filled with the entries: iteration, cell, records.
     """
-    cells, entries, at = len(table), 0, 0
-    known = np.zeros(cells, np.int64)
-    for first in range(0, len(row_ends), cells):
-        while at < len(order) and unit[at] * cells == first:
+    entries, at = 0, 0
+    for number in range(len(ends)):
+        first = entries
+        while at < len(order) and unit[at] == number:
             block = order[at]
-            for person in range(starts[block], starts[block + 1]):
-                row, number = cell[person], combination[person]
-                for place in range(pointers[number], pointers[number + 1]):
+            for record in range(starts[block], starts[block + 1]):
+                own, mapped = cell[record], combination[record]
+                for place in range(pointers[mapped], pointers[mapped + 1]):
                     column = iterations[place]
-                    if table[row, column] == 0:
-                        touched[row, known[row]] = column
-                        known[row] += 1
-                    table[row, column] += 1
+                    if table[column, own] == 0:
+                        columns[entries], cells[entries] = column, own
+                        entries += 1
+                    table[column, own] += 1
             at += 1
-        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
+        for entry in range(first, entries):
+            counts[entry] = table[columns[entry], cells[entry]]
+            table[columns[entry], cells[entry]] = 0
+        ends[number] = entries
     return entries
 
 
 @compiled
 def add_units(
-    ends: NDArray[np.int64],
+    unit_ends: NDArray[np.int64],
     unit_columns: NDArray[np.uint16],
+    unit_cells: NDArray[np.uint8],
     unit_counts: NDArray[np.int32],
     order: NDArray[np.int64],
     region: NDArray[np.int32],
+    own: NDArray[np.int32],
     table: NDArray[np.int32],
-    touched: NDArray[np.int32],
-    row_ends: NDArray[np.int64],
+    ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
+    cells: NDArray[np.uint8],
     counts: NDArray[np.int32],
 ) -> int:
     """Sum the counts of units, as `count_units` returns them, over the units of each region.
 
-    ends, unit_columns, unit_counts: row (unit, cell) has the entries ends[row] to ends[row + 1] - 1.
-    order, region: the units sorted by region, and their regions. Other arguments are as in `count_units`.
+    unit_ends: 0, then the end of each unit's entries. order, region: the units sorted by region, and their regions.
+    own: the number that the regions' granularity has for an iteration, -1 if it does not tabulate it. Other arguments
+    are as in `count_units`.
     """
-    cells, entries, at = len(table), 0, 0
-    known = np.zeros(cells, np.int64)
-    for first in range(0, len(row_ends), cells):
-        while at < len(order) and region[at] * cells == first:
-            for row in range(cells):
-                for entry in range(ends[order[at] * cells + row], ends[order[at] * cells + row + 1]):
-                    column = unit_columns[entry]  # as in count_units: a shared function is three times slower
-                    if table[row, column] == 0:
-                        touched[row, known[row]] = column
-                        known[row] += 1
-                    table[row, column] += unit_counts[entry]
+    entries, at = 0, 0
+    for number in range(len(ends)):
+        first = entries
+        while at < len(order) and region[at] == number:
+            for entry in range(unit_ends[order[at]], unit_ends[order[at] + 1]):
+                column, cell = own[unit_columns[entry]], unit_cells[entry]
+                if column >= 0:
+                    if table[column, cell] == 0:
+                        columns[entries], cells[entries] = column, cell
+                        entries += 1
+                    table[column, cell] += unit_counts[entry]
             at += 1
-        entries = _write_out(table, touched, known, row_ends[first : first + cells], columns, counts, entries)
+        for entry in range(first, entries):
+            counts[entry] = table[columns[entry], cells[entry]]
+            table[columns[entry], cells[entry]] = 0
+        ends[number] = entries
     return entries
+
+
+@compiled
+def add_totals(
+    ends: NDArray[np.int64],
+    columns: NDArray[np.uint16],
+    counts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> None:
+    """Add entries to the totals of their groups, regions x positions; arguments as in `add_cells`."""
+    for number in range(len(ends) - 1):
+        for entry in range(ends[number] - ends[0], ends[number + 1] - ends[0]):
+            place = position[columns[entry]]
+            if place >= 0:
+                totals[number, place] += counts[entry]
 
 
 @compiled
 def add_cells(
     ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
+    of_cell: NDArray[np.uint8],
     counts: NDArray[np.int32],
     position: NDArray[np.int64],
     slots: NDArray[np.int32],
@@ -201,15 +238,13 @@ def add_cells(
 ) -> None:
     """Add entries to the cells of their groups, slots x cells.
 
-    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0].
+    Region r has the entries ends[r] to ends[r + 1] - 1, counted from ends[0].
     position: the position of each iteration in the level, -1 for the other level's iterations.
     slots: regions x positions; the row of `cells` of each group, -1 for groups that are not asked for.
     """
-    width = cells.shape[1]
-    for row in range(len(ends) - 1):
-        of_region, cell = slots[row // width], row % width
-        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
+    for number in range(len(ends) - 1):
+        for entry in range(ends[number] - ends[0], ends[number + 1] - ends[0]):
             place = position[columns[entry]]
-            slot = of_region[max(place, 0)]
+            slot = slots[number, max(place, 0)]
             if slot >= 0 and place >= 0:  # in this order: most groups have no slot
-                cells[slot, cell] += counts[entry]
+                cells[slot, of_cell[entry]] += counts[entry]

@@ -65,10 +65,7 @@ def count_population_groups(
 
 
 def count_partition(run: SafeTabRun, number: int) -> None:
-    """Write the exact counts of one partition for every region type: a CSR matrix (region, cell) x iteration each.
-
-    Arrays `indptr`, `indices` and `data`; row = cells x (region - first region of the partition) + cell.
-    """
+    """Write the exact counts of one partition for every region type, as `count_groups` gives them."""
     partition = load_partitions(run)[number]
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
@@ -80,10 +77,9 @@ def count_partition(run: SafeTabRun, number: int) -> None:
     for name in todo:
         (first, last), of_block = partition.regions[name], geography.region_of[name][partition.blocks]
         regions[name] = Regions(last - first, np.where(of_block == NOWHERE, NOWHERE, of_block - first))
-    for granularity in (iterations.nation_state, iterations.sub_state):
-        mine = {name: each for name, each in regions.items() if iterations.granularity(Level(name, 1)) is granularity}
-        for name, counts in count_groups(records, granularity, mine, run.KIND.cells) if mine else ():
-            save_arrays(run.counts_folder(name, number), counts)
+    granularities = {name: iterations.granularity(Level(name, 1)) for name in todo}
+    for name, counts in count_groups(records, granularities, regions, run.KIND.cells):
+        save_arrays(run.counts_folder(name, number), counts)
 
 
 def read_records(run: SafeTabRun, blocks: slice) -> Records:

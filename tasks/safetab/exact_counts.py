@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tasks.lifecycle.files import read_part
 from tasks.lifecycle.process import use_kernels
@@ -20,17 +19,17 @@ from tasks.safetab.run import SafeTabRun
 
 @dataclass(frozen=True)
 class SparseCounts:
-    """Entries of a sparse matrix (region, cell) x iteration, for whole regions. Confidential.
+    """Counts of whole regions, of a partition, by iteration and cell; those that are 0 are left out. Confidential.
 
     regions: slice; counted from the first region that is asked for.
-    ends: int64 array; the start of each row's entries, then the end of the last row's, in the whole matrix.
-    iteration: uint16 array, one per entry.
-    count: int32 array, one per entry.
+    ends: int64 array; the start of each region's entries, then the end of the last one's, in the whole partition.
+    iteration, cell, count: uint16, uint8 and int32 arrays, one element per entry.
     """
 
     regions: slice
     ends: NDArray[np.int64]
     iteration: NDArray[np.uint16]
+    cell: NDArray[np.uint8]
     count: NDArray[np.int32]
 
 
@@ -42,8 +41,8 @@ class ExactCounts:
     width: the number of iterations of the level.
     cells_each: the number of cells of a group.
     position: int64 array, one per iteration of the granularity; its position in the level, -1 for iterations of the
-    other level, which share the matrix.
-    parts: Entries of each partition; a region may be in several partitions.
+    other level, which share the counts.
+    parts: SparseCounts of each partition; a region may be in several partitions.
     """
 
     regions: int
@@ -55,12 +54,14 @@ class ExactCounts:
     def totals(self) -> NDArray[np.int64]:
         """Return the records of every group, empty ones included."""
         totals = np.zeros((self.regions, self.width), np.int64)
-        of_level = np.argsort(self.position)[len(self.position) - self.width :]
         for part in self.parts:
-            starts = part.ends[:: self.cells_each] - part.ends[0]  # of regions: adds up the cells of each
-            matrix = (part.count, part.iteration.astype(np.int32), starts)
-            by_region = sparse.csr_array(matrix, shape=(len(starts) - 1, len(self.position)))
-            totals[part.regions] += by_region[:, of_level].toarray()
+            if worth_a_kernel(len(part.count)):
+                from tasks.safetab.compiled_counts import add_totals
+
+                add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
+            else:
+                region, place = self._groups(part)
+                np.add.at(totals[part.regions], (region[place >= 0], place[place >= 0]), part.count[place >= 0])
         return totals.reshape(-1)
 
     def cells(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -71,17 +72,20 @@ class ExactCounts:
         slots = np.full((self.regions, self.width), -1, np.int32)
         slots.reshape(-1)[chosen] = np.arange(len(chosen))
         for part in self.parts:
+            of_part = slots[part.regions]
             if worth_a_kernel(len(part.count)):
                 from tasks.safetab.compiled_counts import add_cells
 
-                add_cells(part.ends, part.iteration, part.count, self.position, slots[part.regions], cells)
+                add_cells(part.ends, part.iteration, part.cell, part.count, self.position, of_part, cells)
             else:
-                place = self.position[part.iteration]
-                rows = np.repeat(np.arange(len(part.ends) - 1), np.diff(part.ends))
-                region, cell = np.divmod(rows, self.cells_each)
-                slot = np.where(place >= 0, slots[part.regions][region, place], -1)
-                np.add.at(cells, (slot[slot >= 0], cell[slot >= 0]), part.count[slot >= 0])
+                region, place = self._groups(part)
+                slot = np.where(place >= 0, of_part[region, place], -1)
+                np.add.at(cells, (slot[slot >= 0], part.cell[slot >= 0]), part.count[slot >= 0])
         return cells
+
+    def _groups(self, part: SparseCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the region of each entry, counted from the part's first, and its iteration's position."""
+        return np.repeat(np.arange(len(part.ends) - 1), np.diff(part.ends)), self.position[part.iteration]
 
 
 def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> ExactCounts:
@@ -102,7 +106,7 @@ def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterat
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
-        folder, cells = run.counts_folder(region_type, number), run.KIND.cells
-        ends = read_part(folder, "indptr", (start - low) * cells, (stop - low) * cells + 1).astype(np.int64)
-        iteration, count = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("indices", "data"))
-        yield SparseCounts(slice(start - first, stop - first), ends, iteration, count)
+        folder = run.counts_folder(region_type, number)
+        ends = read_part(folder, "ends", start - low, stop - low + 1)
+        arrays = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("iteration", "cell", "count"))
+        yield SparseCounts(slice(start - first, stop - first), ends, *arrays)

@@ -7,7 +7,7 @@ mapped once and no record becomes several rows. Counts are confidential.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,10 +19,12 @@ from scipy import sparse
 
 from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.process import kernels_loaded
-from tasks.safetab.iterations import Granularity
+from tasks.safetab.iterations import ITERATION_KINDS, Granularity
+from tasks.safetab.levels import ITERATION_LEVELS
 
 FEWEST = 1 << 16  # records or entries that justify loading numba, which takes longer than it saves on fewer
-Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data
+# Entries region by region: iteration uint16, cell uint8, count int32; `ends` int64, 0 and the end of each region's.
+Counts: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,14 @@ class Regions:
 
 
 def count_groups(
-    records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
+    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the exact counts of each region type; row = cells x region + cell."""
+    """Yield the exact counts of each region type.
+
+    granularities: of each region type. An iteration that two of them tabulate has the same codes in both.
+    """
     count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
-    return count(records, granularity, regions, cells)
+    return count(records, granularities, regions, cells)
 
 
 def worth_a_kernel(number: int) -> bool:
@@ -63,45 +68,69 @@ def worth_a_kernel(number: int) -> bool:
 
 
 def count_plainly(
-    records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
+    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the counts of `count_groups` as the product A @ G."""
-    flatmap = granularity.flatmap(records.combinations)
     for region_type, of_type in regions.items():
+        flatmap = granularities[region_type].flatmap(records.combinations)
         region = of_type.of_block[records.block]
         inside = region != NOWHERE
         row = region[inside] * cells + records.cell[inside]
         shape = (of_type.number * cells, flatmap.shape[0])
         counts = _count_pairs(row, records.combination[inside], shape) @ flatmap
-        yield region_type, {"indptr": counts.indptr, "indices": counts.indices.astype(np.uint16), "data": counts.data}
+        cell = np.repeat(np.arange(shape[0]) % cells, np.diff(counts.indptr))
+        entries = {"iteration": counts.indices.astype(np.uint16), "cell": cell.astype(np.uint8), "count": counts.data}
+        yield region_type, {"ends": counts.indptr[::cells].astype(np.int64), **entries}
 
 
 def count_compiled(
-    records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
+    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the counts of `count_groups` from kernels. The entries of a row may be in another order.
+    """Yield the counts of `count_groups` from kernels. The entries of a region may be in another order.
 
-    Records are counted once, by unit: blocks that share the region of every type. Regions are sums of units, and units
-    have far fewer entries than there are records.
+    Records are counted once, by unit: blocks that share the region of every type, and by the iterations of all
+    granularities. Regions are sums of units, and units have far fewer entries than there are records.
     """
     from tasks.safetab.compiled_counts import add_units, count_units
 
     unit = _units(regions)
     _, block_of_unit = np.unique(unit, return_index=True)
     starts = np.searchsorted(records.block, np.arange(len(unit) + 1, dtype=np.int32))  # int32 as blocks: no copy
-    flatmap = granularity.flatmap(records.combinations)
-    shape = cells, len(granularity.codes)
-    scratch = np.zeros(shape, np.int32), np.empty(shape, np.int32)  # table, touched
+    codes = sorted({code for each in granularities.values() for code in each.codes})
+    pointers, iterations = _map_to(codes, granularities.values(), records.combinations)
+    table = np.zeros((len(codes), cells), np.int32)
     order = np.argsort(unit, kind="stable")
-    counted = starts, records.cell, records.combination, order, unit[order], flatmap.indptr, flatmap.indices
-    entries = int(np.diff(flatmap.indptr)[records.combination].sum())
-    of_units = _filled(partial(count_units, *counted, *scratch), len(block_of_unit) * cells, entries)
+    counted = starts, records.cell, records.combination, order, unit[order], pointers, iterations
+    entries = int(np.diff(pointers)[records.combination].sum())
+    of_units = _filled(partial(count_units, *counted, table), len(block_of_unit), entries)
     for region_type, of_type in regions.items():
+        own = pd.Index(granularities[region_type].codes).get_indexer(pd.Index(codes)).astype(np.int32)
         region = of_type.of_block[block_of_unit]
         inside = np.flatnonzero(region != NOWHERE)
         order = inside[np.argsort(region[inside], kind="stable")]
-        added = of_units["indptr"], of_units["indices"], of_units["data"], order, region[order]
-        yield region_type, _filled(partial(add_units, *added, *scratch), of_type.number * cells, len(of_units["data"]))
+        added = *of_units.values(), order, region[order], own, table
+        yield region_type, _filled(partial(add_units, *added), of_type.number, len(of_units["count"]))
+
+
+def _map_to(
+    codes: Sequence[str], granularities: Iterable[Granularity], combinations: NDArray[np.uint16]
+) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """Return the iterations of combinations in all granularities, as numbers in `codes`: pointers, and iterations."""
+    from tasks.safetab.compiled_counts import map_combinations
+
+    number = {code: place for place, code in enumerate(codes)}
+    maps = []
+    for each in {id(each): each for each in granularities}.values():
+        new = [number.pop(code, -1) for code in each.codes]  # -1: an earlier granularity has it
+        in_codes = np.array([*new, -1], np.int32)  # the last for codes without an iteration, -1
+        found = ([in_codes[each.maps[kind, level]] for kind in ITERATION_KINDS] for level in ITERATION_LEVELS)
+        maps += [of_level for of_level in found if np.max(of_level) >= 0]
+    pointers = np.empty(len(combinations) + 1, np.int32)
+    iterations = np.empty(len(combinations) * len(maps) * (1 + combinations.shape[1]), np.uint16)
+    entries = map_combinations(
+        combinations, np.array(maps, np.int32).reshape(len(maps), len(ITERATION_KINDS), -1), pointers, iterations
+    )
+    return pointers, iterations[:entries]
 
 
 def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
@@ -111,12 +140,13 @@ def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
     return unit
 
 
-def _filled(count: Callable[..., int], rows: int, most: int) -> Counts:
-    """Return the matrix of `rows` rows and at most `most` entries that a kernel fills."""
-    indptr = np.zeros(rows + 1, np.int64)
-    indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
-    entries = count(indptr[1:], indices, data)
-    return {"indptr": indptr, "indices": indices[:entries], "data": data[:entries]}
+def _filled(count: Callable[..., int], regions: int, most: int) -> Counts:
+    """Return the counts of `regions` regions, or units, with at most `most` entries, that a kernel fills."""
+    ends = np.zeros(regions + 1, np.int64)
+    kinds = {"iteration": np.uint16, "cell": np.uint8, "count": np.int32}
+    filled: Counts = {name: np.empty(most, kind) for name, kind in kinds.items()}
+    entries = count(ends[1:], *filled.values())
+    return {"ends": ends, **{name: array[:entries] for name, array in filled.items()}}
 
 
 def _count_pairs(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qsl, quote
 
 import pandas as pd
@@ -21,6 +22,7 @@ from flows.reports.show import rendering
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import most_cells
 from flows.reports.show.scope import Scope
+from flows.reports.show.tables import table
 from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
 from flows.reports.show.tables.views import TableList, without_noise
 from flows.reports.show.view import RELEASED, NotThere, refusing_malformed
@@ -324,6 +326,26 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     ):
         with pytest.raises(Refused, match=said):
             das(histogram, *words)
+
+
+def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch):
+    """Of one code, of several, of words, of a range and of a text; also where there are too many codes to keep."""
+    chosen = [{"REGION_ID": code} for code in ("01", "02", "none")]
+    chosen += [{"ITERATION_CODE": "1002"}, {"REGION_ID": "01,02", "ITERATION_CODE": "1002"}, {"REGION_ID": "0*"}, {}]
+    for most in (table.MOST_NUMBERS, 1):
+        monkeypatch.setattr(table, "MOST_NUMBERS", most)
+        asked = open_release(released).tables["t2-state-1"]
+        selections = [asked.select(by, text) for by in chosen for text in ("", "alone")]
+        expected = [asked.number(selection) for selection in selections]
+        assert any(expected)
+        asked.database.copies = True
+        queries = Mock(side_effect=asked.database.ask)
+        monkeypatch.setattr(asked.database, "ask", queries)
+        assert [asked.number(selection) for selection in selections] == expected
+        by_codes = sum("GROUP BY ALL" in call.args[0] for call in queries.call_args_list)
+        of_codes = sum(bool(selection.codes) for selection in selections)
+        assert by_codes == 3  # by region, by iteration, by both
+        assert queries.call_count == by_codes + len(selections) - of_codes * (most > 1)
 
 
 def test_a_scope_has_the_rows_of_its_state_or_level(released, top_down_released, bottom_up_released):

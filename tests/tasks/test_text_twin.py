@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from dhca_inputs import PROPERTY
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.lifecycle.staging import PIPES
 from tasks.releases import text_twin
 from tasks.releases.description import Column, integer, number
-from tasks.releases.text_twin import differing_rows, in_chunks
+from tasks.releases.pages.text_table import inert
+from tasks.releases.text_twin import CODED, differing_rows, in_chunks, lines, read_batches
 
 COLUMNS = (
     Column("CODE", "", ""),
@@ -61,3 +66,70 @@ def test_chunks_have_their_size_and_all_rows() -> None:
     chunks = [*in_chunks(batches, 3)]
     assert [len(chunk) for chunk in chunks] == [3, 3, 3, 1]
     assert pa.concat_tables(chunks).to_pylist() == pa.Table.from_batches(batches).to_pylist()
+
+
+TEXT = st.sampled_from(["", "a", 'say "so"', "a, b", "=1+1", "-5", "two\nlines", "é"])
+CODES = st.lists(TEXT, min_size=1, max_size=4, unique=True)
+
+
+@given(data=st.data(), rows=st.integers(1, 6), wide=st.integers(1, 5))
+@PROPERTY
+def test_lines_are_what_arrow_writes(data: st.DataObject, rows: int, wide: int) -> None:
+    """Texts with one value, the places of their neighbours, unused values or none at all; numbers between them."""
+    columns: list[pa.Array] = []
+    for _ in range(wide):
+        texts = data.draw(CODES)
+        places = st.lists(st.integers(0, len(texts) - 1) | st.none(), min_size=rows, max_size=rows)
+        places = data.draw(places | st.just([0] * rows) | st.just([row % len(texts) for row in range(rows)]))
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(texts)))
+        numbers = data.draw(st.sampled_from([[], [range(rows)], [[None, 0.5, 2.0, 1e-7, 1e17, -0.0]]]))
+        columns += [pa.array([*each][:rows]) for each in numbers]
+    table = pa.table(columns, [str(place) for place in range(len(columns))])
+    for delimiter, style, inert_ in ((",", "needed", inert), ("|", "none", str)):
+        plain = [
+            pa.array([None if text is None else inert_(text) for text in each.to_pylist()], pa.string())
+            if each.type == CODED
+            else each
+            for each in columns
+        ]
+        texts = [text for each in plain for text in each.to_pylist() if isinstance(text, str)]
+        if style == "none" and any(each in text for text in texts for each in '"\n|'):
+            continue  # Arrow refuses them
+        stream = io.BytesIO()
+        options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
+        pa.csv.write_csv(pa.table(plain, table.column_names), stream, options)
+        assert bytes(lines(table, delimiter)) == stream.getvalue()
+
+
+def test_a_text_as_written_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"CODE": ["01", "02"] * 3, "COUNT": [3, -4, 0] * 2})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=2)
+    pa.csv.write_csv(rows, tmp_path / "t.csv", PIPES)
+    with monkeypatch.context() as patch:
+        patch.delattr(text_twin, "_text")
+        assert differing_rows(tmp_path / "t.csv", tmp_path / "t.parquet", COLUMNS[:2], "|") == 0
+    (tmp_path / "t.csv").write_bytes((tmp_path / "t.csv").read_bytes() + b"01|3\n")
+    assert differing_rows(tmp_path / "t.csv", tmp_path / "t.parquet", COLUMNS[:2], "|") == 1
+
+
+@pytest.mark.parametrize("text", ["01|5", "01\n02", '"01', None])
+def test_a_text_that_reads_otherwise_is_no_twin_though_its_bytes_are_those_of_the_rows(
+    tmp_path: Path, text: str | None
+) -> None:
+    rows = pa.table({"CODE": pa.array([text, "03"], pa.string()), "COUNT": [3, 4]})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text(f"CODE|COUNT\n{text or ''}|3\n03|4\n", "utf-8")
+    try:
+        differ = differing_rows(tmp_path / "t.csv", tmp_path / "t.parquet", COLUMNS[:2], "|")
+    except pa.ArrowInvalid:
+        return
+    assert differ == (text != '"01')  # with `|` no quote has a meaning
+
+
+def test_a_place_outside_its_dictionary_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"CODE": ["01"]}), tmp_path / "t.parquet")
+    beyond = pa.DictionaryArray.from_arrays(pa.array([1], pa.int32()), pa.array(["01"]), safe=False)
+    batch = pa.RecordBatch.from_arrays([beyond], ["CODE"])
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter([batch]))
+    with pytest.raises(pa.ArrowInvalid):
+        [*read_batches(tmp_path / "t.parquet", ["CODE"])]

@@ -36,7 +36,7 @@ def choose_details(run: DetailedRun, level: Level, first: int, last: int, estima
     noisy_total = noise.totals("stage_1", DETAILS[TOTAL], first * width, answering)  # 0 where not asked
     np.add(noisy_total, exact_total, out=noisy_total, where=answering)
     thresholds = run.parameters.configuration.thresholds[PERSONS][level]
-    detail = np.searchsorted(thresholds, noisy_total, side="right").astype(np.uint8)
+    detail = sum((noisy_total >= threshold for threshold in thresholds), np.zeros(len(noisy_total), np.uint8))
     detail[~answering] = TOTAL_ONLY
     kept = {"total": narrowest(noisy_total)} if estimates else {}
     save_arrays(folder, {"detail": detail} | kept)

@@ -27,14 +27,13 @@ from dhca_inputs import (
 from dhca_naive import AGES, US, cells, iterations, tabulated
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from privacy.accounting.stability import record_reach
 from tasks.safetab import flatmap
 from tasks.safetab.count import count_population_groups, load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.exact_counts import ExactCounts, SparseCounts, read_exact_counts
-from tasks.safetab.flatmap import Records, Regions, count_compiled, count_plainly
+from tasks.safetab.flatmap import Counts, Records, Regions, count_compiled, count_plainly
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.safetab.levels import ITERATION_LEVELS, Level
 from tasks.safetab.parameters import read_parameters
@@ -305,7 +304,6 @@ def test_the_matrix_maps_each_combination_by_itself(granularity: Granularity, co
     flatmap = granularity.flatmap(combinations)
     np.testing.assert_array_equal(dense, flatmap.toarray())
     assert flatmap.nnz == dense.sum()
-    assert flatmap.indptr.dtype == flatmap.indices.dtype == np.int32  # as the kernels take them
 
 
 def iterations_of(granularity: Granularity, codes: list[int]) -> set[int]:
@@ -319,12 +317,31 @@ def iterations_of(granularity: Granularity, codes: list[int]) -> set[int]:
     return found - {-1}
 
 
-@given(granularities(), combinations, st.data())
+@st.composite
+def two_granularities(draw: st.DrawFn) -> list[Granularity]:
+    """Two that share iterations; codes without a shared one may have one that only this granularity tabulates."""
+    shared, found = draw(granularities()), []
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    for own in "ab":
+        codes, maps = list(shared.codes), {}
+        for key, of_codes in shared.maps.items():
+            at = (of_codes < 0) & (np.arange(len(of_codes)) > 0) & (random.random(len(of_codes)) < 0.5)
+            maps[key] = np.where(at, len(codes), of_codes).astype(np.int32)
+            codes.append(f"{own}{len(codes)}")
+        order = random.permutation(len(codes))
+        renumbered = np.append(np.argsort(order), -1).astype(np.int32)
+        maps = {key: renumbered[of_codes] for key, of_codes in maps.items()}
+        none = np.zeros(len(codes), np.uint8)
+        found.append(Granularity(tuple(codes[place] for place in order), none, none.astype(bool), maps))
+    return found
+
+
+@given(two_granularities(), combinations, st.data())
 @PROPERTY
 def test_the_kernels_count_what_the_product_does(
-    granularity: Granularity, combinations: np.ndarray, data: st.DataObject
+    granularities: list[Granularity], combinations: np.ndarray, data: st.DataObject
 ) -> None:
-    """Regions of several types, each block in one or in none, in any order."""
+    """Regions of several types, of either granularity, each block in one or in none, in any order."""
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60))
     records = Records(
@@ -338,22 +355,25 @@ def test_the_kernels_count_what_the_product_does(
         str(place): Regions(number, random.integers(-1, number, blocks).astype(np.int32))
         for place, number in enumerate(numbers)
     }
+    of_type = {name: data.draw(st.sampled_from(granularities)) for name in regions}
     compiled, plain = (
-        {
-            name: sparse.csr_array(
-                (made["data"], made["indices"].astype(np.int32), made["indptr"]),
-                shape=(regions[name].number * 46, len(granularity.codes)),
-            )
-            for name, made in count(records, granularity, regions, 46)
-        }
+        {name: _dense(made, of_type[name]) for name, made in count(records, of_type, regions, 46)}
         for count in (count_compiled, count_plainly)
     )
     assert compiled.keys() == plain.keys() == regions.keys()
-    in_groups = np.diff(granularity.flatmap(combinations).indptr)[records.combination]
-    for name, of_type in regions.items():
-        np.testing.assert_array_equal(compiled[name].toarray(), plain[name].toarray())
-        assert compiled[name].nnz == np.count_nonzero(plain[name].toarray())  # an entry each
-        assert compiled[name].sum() == in_groups[of_type.of_block[records.block] >= 0].sum()
+    for name, granularity in of_type.items():
+        np.testing.assert_array_equal(compiled[name], plain[name])
+        in_groups = np.diff(granularity.flatmap(combinations).indptr)[records.combination]
+        assert compiled[name].sum() == in_groups[regions[name].of_block[records.block] >= 0].sum()
+
+
+def _dense(made: Counts, granularity: Granularity) -> np.ndarray:
+    """Regions x cells x iterations; every entry is another cell of it."""
+    counts = np.zeros((len(made["ends"]) - 1, 46, len(granularity.codes)), np.int64)
+    region = np.repeat(np.arange(len(counts)), np.diff(made["ends"]))
+    np.add.at(counts, (region, made["cell"], made["iteration"]), made["count"])
+    assert np.count_nonzero(counts) == len(made["count"])
+    return counts
 
 
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,13 +415,15 @@ def test_kernels_add_entries_up_as_numpy_does(
     dense, parts = np.zeros((4, 3, 46), np.int64), []
     for first, regions, seed, many in matrices:
         random = np.random.default_rng(seed)
-        lengths = random.multinomial(many, np.full(regions * 46, 1 / (regions * 46)))
+        lengths = random.multinomial(many, np.full(regions, 1 / regions))
         iteration, count = random.integers(0, 5, many).astype(np.uint16), random.integers(1, 9, many).astype(np.int32)
+        cell = random.integers(0, 46, many).astype(np.uint8)
         ends = np.append(0, np.cumsum(lengths)) + random.integers(0, 9)
-        parts.append(SparseCounts(slice(first, first + regions), ends, iteration, count))
-        for row, column, persons in zip(np.repeat(np.arange(regions * 46), lengths), iteration, count, strict=True):
+        parts.append(SparseCounts(slice(first, first + regions), ends, iteration, cell, count))
+        region = np.repeat(np.arange(regions), lengths)
+        for row, column, of_cell, persons in zip(region, iteration, cell, count, strict=True):
             if position[column] >= 0:
-                dense[first + row // 46, position[column], row % 46] += persons
+                dense[first + row, position[column], of_cell] += persons
     exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flatmap, "kernels_loaded", bool)  # none

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import starmap
+from itertools import product, starmap
 from sys import intern
 from typing import Any
 
@@ -26,6 +26,7 @@ from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list of choices
 MOST_UNITS = 20_000  # of a level that are found by their codes and names
+MOST_NUMBERS = 1 << 17  # numbers of rows that are kept for a table
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
@@ -48,12 +49,14 @@ class Selection:
     """Rows of a table: a condition, the values of its parameters, and the columns for which one code was chosen.
 
     several: columns for which several codes were chosen, whose rows are shown next to each other.
+    codes: the chosen codes by column, if the condition is no more; else empty.
     """
 
     where: str = "true"
     given: Mapping[str, Any] = field(default_factory=dict)
     only: frozenset[str] = frozenset()
     several: frozenset[str] = frozenset()
+    codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -327,6 +330,7 @@ class ReleaseTable:
         only: set[str] = set()
         several: set[str] = set()
         given: dict[str, Any] = {}
+        chosen: dict[str, Sequence[str]] = {}
 
         def parameter(value: str | list[str]) -> str:
             name = f"given{len(given)}"
@@ -346,6 +350,7 @@ class ReleaseTable:
                 words = dict.fromkeys(part.strip().casefold() for part in parts)
                 codes = [*parts, *(code for each in words for code in named.get(each, ()))]
                 where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
+                chosen[column.name] = [*dict.fromkeys(codes)]
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
@@ -355,7 +360,8 @@ class ReleaseTable:
                 of_words = f"list_contains({parameter(codes)}, {name})"
                 found.append(f"{of_words} OR starts_with(lower({name}), {parameter(word)})")
             where.append(f"({' OR '.join(found) or 'false'})")
-        return Selection(" AND ".join(where), given, frozenset(only), frozenset(several))
+        whole = len(where) == 1 + len(chosen)
+        return Selection(" AND ".join(where), given, frozenset(only), frozenset(several), chosen if whole else {})
 
     def _text_of(self, column: Column) -> str:
         """Return the SQL for a column's values as text."""
@@ -364,9 +370,22 @@ class ReleaseTable:
 
     def number(self, selection: Selection) -> int:
         """Return the number of rows in a selection."""
+        if selection.codes and self.database.copies and (numbers := self._numbers(tuple(selection.codes))) is not None:
+            return sum(numbers.get(codes, 0) for codes in product(*selection.codes.values()))
         query = f"SELECT count(*) FROM {self.rows_of} WHERE {selection.where}"
         ((number,),) = self.database.ask(query, selection.given)
         return int(number)
+
+    def _numbers(self, names: tuple[str, ...]) -> Mapping[tuple[str, ...], int] | None:
+        """Return the number of rows by the codes of columns, asked once for all pages; None for too many codes."""
+        known, key = self.database.numbers, (self.rows_of, names)
+        if key not in known:
+            codes = ", ".join(self._text_of(column) for column in self.keys if column.name in names)
+            query = f"SELECT {codes}, count(*) FROM {self.rows_of} GROUP BY ALL LIMIT {MOST_NUMBERS + 1}"
+            answer = self.database.ask(query)
+            numbers = {tuple(row[:-1]): int(row[-1]) for row in answer}
+            known[key] = numbers if len(answer) <= MOST_NUMBERS else None
+        return known[key]
 
     def rows(self, selection: Selection, sort: str, shown: slice, at: Confidence = RELEASED) -> list[Any]:
         """Return rows of a selection, sorted by a column, descending with `-` before it; largest first by default.
