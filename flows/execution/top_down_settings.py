@@ -141,7 +141,7 @@ class TopDownSettings(RunSettings):
         for name in products:
             own, budget = getattr(self, f"{name}_allocation"), getattr(self, f"{name}_budget")
             allocations[name] = read_allocation(own, budget, settings[name], f"--{name}-budget")
-            check_allocation(name, allocations[name], settings[name])
+            check_allocation(name, allocations[name], settings[name], own)
         if self.nation and self.jurisdiction == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         design = Design(

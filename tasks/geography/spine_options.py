@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -17,7 +17,7 @@ from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.errors import Refused, refusing
 from tasks.lifecycle.annotations import resolve_alias
-from tasks.records.files import read_text
+from tasks.records.files import file_name, read_text
 
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
@@ -61,7 +61,7 @@ def read_allocation(
     """Return the allocation of the settings' production run, or of a JSON file; with another budget if given.
 
     The file has exact fractions as text: {"rho" or "epsilon": .., "geolevel": {level: ..}, "query_within_geolevel":
-    {query: {level: ..}}}; a query that is missing, or NaN, is not asked on that level.
+    {query: {level: ..}}}; a query that is missing, or NaN, is not asked on that level. Raises Refused.
     """
     try:
         amount = None if budget is None else exact_number(budget)
@@ -73,6 +73,10 @@ def read_allocation(
         measure = "rho" if settings.definition == "zcdp" else "epsilon"
         if amount is None and measure not in given:
             raise Refused(f"{source}: {settings.definition} needs '{measure}'")
+        budgets = [measure] if measure in given else ["rho", "epsilon"]  # `amount` replaces either
+        _check_names("key", given, [*budgets, "geolevel", "query_within_geolevel"])
+        for shares in (given["geolevel"], *given["query_within_geolevel"].values()):
+            _check_names("level", shares, settings.levels)
         levels = {level: quoted_number(str(share)) for level, share in given["geolevel"].items()}
         queries = {
             level: {
@@ -83,10 +87,17 @@ def read_allocation(
             for level in levels
         }
         common_denominator(list(levels.values()))
-        return Allocation(settings.definition, amount or quoted_number(str(given[measure])), levels, queries, source)
+        return Allocation(
+            settings.definition, amount or quoted_number(str(given[measure])), levels, queries, file_name(source)
+        )
     except KeyError as error:
         raise Refused(f"{source}: the key {error} is missing") from error
     except (ValueError, RecursionError) as error:
         raise Refused(f"{source or f'{option} {budget}'}: {error}") from error
     except (TypeError, AttributeError):
         raise Refused(f"{source} is not an allocation: an object of exact fractions as text, by level") from None
+
+
+def _check_names(what: str, named: Mapping[str, object], known: Collection[str]) -> None:
+    if unknown := sorted(named.keys() - set(known)):
+        raise ValueError(f"unknown {what} {unknown[0]!r:.60}: one of {', '.join(known)}")

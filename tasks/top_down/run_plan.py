@@ -118,20 +118,24 @@ class Design:
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
+def check_allocation(
+    product: ProductName, allocation: Allocation, settings: SpineSettings, file: str | None = None
+) -> None:
     """Refuse an allocation with which a product's spine cannot be estimated, before it is charged.
 
-    Every level must ask the detailed query, and below the top the total where totals are estimated first.
+    Every level must ask the detailed query, and below the top the total where totals are estimated first. file: where
+    it was read.
     """
+    named = f"{file}: the allocation of {product}" if file else f"the allocation of {product}"
     total_first = redistricting_passes(SCHEMAS[product]).total_first - {settings.levels[0]}
     if tuple(allocation.levels) != settings.levels:
-        raise Refused(f"the allocation of {product} is not for the levels {', '.join(settings.levels)}")
+        raise Refused(f"{named} is not for the levels {', '.join(settings.levels)}")
     for level in settings.levels:
         needed = {DETAILED, TOTAL} if level in total_first else {DETAILED}
         if missing := sorted(needed - set(allocation.queries[level])):
-            raise Refused(f"the allocation of {product} must ask the query {missing[0]} in level {level}")
+            raise Refused(f"{named} must ask the query {missing[0]} in level {level}")
         for query in allocation.queries[level]:
-            with refusing(f"the allocation of {product}, level {level}"):
+            with refusing(f"{named}, level {level}"):
                 query_group(SCHEMAS[product], query)
 
 

@@ -72,6 +72,13 @@ def columns_of(path: Path, resource: Resource) -> list[str]:
 
 
 @every()
+def test_no_file_of_a_release_has_a_path_of_the_machine(finished: Finish, case: Case) -> None:
+    run = finished(case)
+    folder = str(run.home.folder).encode()
+    assert [name for name in file_names(run.release) if folder in (run.release / name).read_bytes()] == []
+
+
+@every()
 def test_the_description_keeps_the_published_profile(finished: Finish, case: Case) -> None:
     """Of each set of columns one resource: the tables of a level are described alike."""
     profile = json.loads((files("dplib") / "profiles/2.0/datapackage.json").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from block_files import geographic_header, segment_3
 from spine_cases import blocks_table, write_grfc
 
+from spine.production import allocation_for
 from spine.settings import settings_for
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import read_geography
@@ -240,6 +242,8 @@ def test_settings_in_words() -> None:
 
 def test_an_allocation_from_a_file(tmp_path: Path, das_data: Path) -> None:
     published = json.loads((das_data / "tda-production-allocations.json").read_text())["PL94_persons_US"]
+    for key in ("source", "sigma2"):
+        del published[key]
     (tmp_path / "shares.json").write_text(json.dumps(published))
     from_file = read_allocation(str(tmp_path / "shares.json"), None, PERSONS)
     own = read_allocation(None, None, PERSONS)
@@ -252,3 +256,19 @@ def test_an_allocation_from_a_file(tmp_path: Path, das_data: Path) -> None:
     (tmp_path / "shares.json").write_text(json.dumps(published))
     with pytest.raises(Refused, match="sum to 1"):
         read_allocation(str(tmp_path / "shares.json"), None, PERSONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": "1"}, "unknown key 'epsilon': one of rho, geolevel, query_within_geolevel"),
+        ({"geolevl": {}}, "unknown key 'geolevl'"),
+        ({"geolevel": {"Stat": "1"}}, "unknown level 'Stat': one of US, State, County"),
+        ({"query_within_geolevel": {"detailed": {"Blok": "1"}}}, "unknown level 'Blok'"),
+    ],
+)
+def test_an_unknown_name_in_an_allocation_is_refused_by_it(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    file = tmp_path / "shares.json"
+    file.write_text(json.dumps(allocation_for(PERSONS).as_file() | change))
+    with pytest.raises(Refused, match=f"shares.json: {words}"):
+        read_allocation(str(file), None, PERSONS)

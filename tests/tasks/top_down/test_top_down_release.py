@@ -248,8 +248,8 @@ def test_an_allocation_that_cannot_be_estimated_by_is_refused(queries: dict[str,
     asked = design()
     given, settings = asked.allocations["persons"], asked.settings["persons"]
     check_allocation("persons", given, settings)
-    with pytest.raises(Refused, match=why):
-        check_allocation("persons", replace(given, queries={**given.queries, "Tract": queries}), settings)
+    with pytest.raises(Refused, match=f"^own.json: .*{why}"):
+        check_allocation("persons", replace(given, queries={**given.queries, "Tract": queries}), settings, "own.json")
 
 
 def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
