@@ -21,7 +21,7 @@ from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
-from tasks.records.findings import has_errors, load_findings
+from tasks.records.findings import IN_REPORT, has_errors, load_findings
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
@@ -98,10 +98,10 @@ class WorkOptions(FolderOptions):
         try:
             with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:
                 yield workers
-        except Refused:
+        except Refused as error:
             for findings in filter(has_errors, map(load_findings, runs)):
                 show_findings(findings, as_json=self.as_json)
-            raise
+            raise Refused(str(error).partition(IN_REPORT)[0]) from None  # the report goes with its directory
         finally:
             end()
 

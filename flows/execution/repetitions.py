@@ -15,6 +15,7 @@ from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.workers import Workers
+from tasks.records.marks import UNMARKED
 from tasks.releases.errors import compare
 from tasks.releases.manifest import read_manifest
 from tasks.safetab.noise import load_queries
@@ -31,7 +32,7 @@ class _BeforeReservation(InProcess[RunSettings]):
     def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Refuse data that is not marked, or stop."""
         if not all(map(self.is_marked, asks)):
-            raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
+            raise Refused(UNMARKED)
         raise Stopped
 
 

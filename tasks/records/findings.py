@@ -16,6 +16,7 @@ LONGEST_VALUE = 100  # characters of each
 KEPT_LINES = 10  # the first of those where a rule was broken
 REPORT = "findings.json"  # the curator's report, in the run's directory
 MISSING = "the file does not exist"
+IN_REPORT = "; the findings are in the curator's report of "  # in a refusal, before the run's id
 NAMED = 3  # findings in public files that a refusal names
 
 
@@ -111,7 +112,7 @@ def refuse(
     """Refuse a run for its findings, and keep them; the message names only those in public files, and missing files."""
     keep_findings(run, findings)
     named = in_public(gather(findings), public)
-    raise Refused(f"the {what} does not pass validation{named}; the findings are in the curator's report of {run.id}")
+    raise Refused(f"the {what} does not pass validation{named}{IN_REPORT}{run.id}")
 
 
 def load_findings(run: RunDirectory) -> list[Finding]:

@@ -25,6 +25,10 @@ MARKED_BY: dict[MarkName, str] = {
     "SYNTHETIC": "mark it (das synth --mark DATA)",
     "PUBLIC": "make the inputs again (das tda public)",
 }
+UNMARKED = (
+    "the data is not marked synthetic or public: its errors would reveal its exact counts; take data that das synth "
+    "makes up, or for das tda tune a block table"
+)
 
 
 @dataclass(frozen=True)

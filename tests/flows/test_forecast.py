@@ -131,7 +131,15 @@ def test_data_without_a_mark_is_refused(das: Das, tmp_path: Path) -> None:
     (data / MARK_FILE).unlink()
     code, out, err = das("tda", "tune", data)
     assert (code, out) == (1, "")
-    assert "not marked synthetic or public" in " ".join(err.split())
+    assert "not marked synthetic or public" in (said := " ".join(err.split()))
+    assert "a block table" in said
+
+
+@pytest.mark.usefixtures("stages_here")
+def test_what_is_wrong_with_the_words_of_a_search_is_refused_by_them(das: Das, tmp_path: Path) -> None:
+    code, _, err = das("tda", "tune", country(tmp_path), "--pareto", "county: total", "counties: Total")
+    assert code == 1
+    assert "--pareto is between two different aims, not 'county: total' twice" in " ".join(err.split())
 
 
 def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any], tmp_path: Path) -> None:

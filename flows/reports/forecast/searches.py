@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flows.execution.progress import report
 from flows.reports.figures import near
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed, with_budget
 from flows.reports.forecast.tables import front_table
 from spine.allocations import Allocation
-from spine.forecast.search import FACTORS, Aims, front, least_factor, scaled
+from spine.forecast.search import FACTORS, FRONT, Aims, front, least_factor, scaled
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.forecast import RunForecast
@@ -73,7 +74,11 @@ def _front(
     """Yield the predicted errors of two aims, and the shares, from the first aim alone to the second alone."""
     start = forecast.weights(allocation)
     first, second = (read_row(text, forecast.mean_errors(start)) for text in aims)
-    for weights in front(forecast.mean_errors, start, first, second, forecast.fixed_levels(kept)):
+    if first == second:
+        raise Refused(f"--pareto is between two different aims, not {': '.join(first)!r} twice")
+    report("points between two aims", 0, FRONT)
+    for at, weights in enumerate(front(forecast.mean_errors, start, first, second, forecast.fixed_levels(kept)), 1):
+        report("points between two aims", at, FRONT)
         errors = forecast.mean_errors(weights)
         shares = as_allocation(weights, allocation, "das tda tune --pareto")
         yield {": ".join(first): errors[first], ": ".join(second): errors[second], "allocation": shares.as_file()}

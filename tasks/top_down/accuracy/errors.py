@@ -24,6 +24,7 @@ from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.records.block_codes import short_codes
+from tasks.records.marks import UNMARKED
 from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
 from tasks.top_down.blocks import TopDownRun
@@ -99,7 +100,7 @@ def measure_errors(
 def refuse_unmarked(run: MeasuredRun) -> None:
     """Raise Refused for a run on data that is not marked synthetic or public."""
     if run.validated.mark is None:
-        raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
+        raise Refused(UNMARKED)
 
 
 def repetitions(

@@ -287,8 +287,8 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
 
 def _no_blocks(strange: IntArray, where: str, all_codes: int) -> Refused:
     return Refused(
-        f"codes that are not blocks of 2020: {len(strange):,} of {all_codes:,}, in no {where} of the measurements "
-        f"({_shown(strange)}). 2010 codes? Take the file for 2020 blocks; leave out blocks without living quarters"
+        f"{len(strange):,} of {all_codes:,} codes are in no {where} of the measurements ({_shown(strange)}): each must "
+        "be the 15 digits of a block of 2020, state 2, county 3, tract 6 and block 4"
     )
 
 
