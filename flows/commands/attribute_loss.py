@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.reports.terminal import Format, FormatOption, Json, report
+from flows.reports.figures import up
+from flows.reports.terminal import Format, FormatOption, Json, out, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
 from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, TableSpend, loss_by_table
@@ -27,6 +28,11 @@ BYPASSED = (
     "below it, so the total is the largest over all paths: it may exceed the sum of the rows."
 )
 ANALYST = "A described person's figures depend on that person's values: for analysts, not for release."
+ATTACKER = (
+    "Suppose somebody knows everything else and guesses whether these attributes were changed. If they say so wrongly "
+    "5 times in 100, they say so rightly at most {most} times in 100; without the release, 5. Each figure below is "
+    "such a bound.\n"
+)
 Source = Annotated[
     Path | None,
     typer.Argument(
@@ -57,8 +63,10 @@ class Shown:
     form: FormatOption = Format.table
     as_json: Json = False
 
-    def report(self, data: dict[str, Any], tables: Sequence[TextTable], notes: Sequence[str]) -> None:
-        """Print tables, with notes below the last."""
+    def report(self, data: dict[str, Any], tables: Sequence[TextTable], notes: Sequence[str], most: float) -> None:
+        """Print tables, with notes below the last, after what they mean; most: the largest of an attacker's figures."""
+        if self.form is Format.table and not (self.as_json or self.in_budget):
+            out.print(ATTACKER.format(most=up(most, 1)))
         tables = [*tables[:-1], replace(tables[-1], notes=notes)]
         report(data | {"notes": notes}, tables, self.form, as_json=self.as_json)
 
@@ -124,7 +132,8 @@ def _report_groups(read: SafeTabQueries, persons: Sequence[str] | None, crossed:
             tables.append(table)
             plain.append({"region": jurisdiction, "person": who, "levels": each})
     notes += [ANALYST] * bool(described)
-    shown.report({"unit": unit.budget, "crossed": crossed, "losses": plain}, tables, notes)
+    most = max(loss["attacker"] for each in plain for loss in each["levels"]["total"].values())
+    shown.report({"unit": unit.budget, "crossed": crossed, "losses": plain}, tables, notes, most)
 
 
 def _levels(
@@ -187,12 +196,14 @@ def tda(
         total = {label: read.most(members) for label, members in columns.items()}
         table, each = _levels(title, found, unit, by_query=shown.by_query, total=total)
         notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
-        words = [f"{name}: {meaning}" for name in columns if (meaning := query_title(name)) != name]
+        meanings = {name: query_title(name) for name in columns} | {read.levels[-1]: "where the record is"}
+        words = [f"{name}: {meanings[name]}" for name in columns if meanings[name] != name]
         notes += [f"{', '.join(words)}."] * bool(words)
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
         plain.append({"table": read.title, "levels": each})
-    shown.report({"unit": unit.budget, "losses": plain}, tables, notes)
+    most = max(loss["attacker"] for each in plain for loss in each["levels"]["total"].values())
+    shown.report({"unit": unit.budget, "losses": plain}, tables, notes, most)
 
 
 def s_dhc(
@@ -246,7 +257,7 @@ def s_dhc(
         title, head = "A-attribute loss, S-DHC", ["person", *columns]
     notes = [f"Unit: {unit.unit}. Budgets: {budgets}. Method: {method}.", ANALYST]
     data = {"unit": unit.budget, "budgets": budgets, "method": method, "losses": plain}
-    shown.report(data, [TextTable(title, head, rows)], notes)
+    shown.report(data, [TextTable(title, head, rows)], notes, max(each["attacker"] for each in plain))
 
 
 def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[TableSpend, ...], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -229,6 +230,10 @@ def test_losses_as_what_an_attacker_gets_right(das):
     for loss in json.loads(answers[0])["losses"]:
         if loss["person"] == "Alice" and loss["set"] in alice:
             assert 0 <= float(alice[loss["set"]]) - loss["attacker"] < 0.1
+    _, text, _ = das("s-dhc", "--slides")
+    most = max(loss["attacker"] for loss in json.loads(answers[0])["losses"])
+    (said,) = re.findall("^Suppose .* rightly at most (.*) times in 100; without the release, 5.", text)
+    assert 0 <= float(said) - most < 0.1  # the conclusion comes first
 
 
 @pytest.mark.parametrize("product", ["dhc-a", "dhc-b"])
@@ -255,6 +260,7 @@ def test_the_topdown_algorithm_by_query(das):
     assert persons["levels"]["total"]["all"]["exact"] == str(found.budget * (1 - unasked))
     assert "hispanic" not in units["levels"]["total"]
     assert units["levels"]["US"]["Block"]["loss"] == 0
+    assert "Block: where the record is." in das("tda", "--attributes", "block")[1]
     for level, share in found.levels.items():
         for query, alpha in found.queries[level].items():
             touched = query == "detailed" or "hispanic" in query

@@ -183,7 +183,7 @@ MEASURED = (
 
 MICRODATA = (
     Table(
-        "Microdata of persons",
+        "Microdata of persons, equal ones in a row: sum COUNT",
         (
             *BLOCK,
             Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
@@ -196,7 +196,7 @@ MICRODATA = (
         key=("*",),
     ),
     Table(
-        "Microdata of housing units and group quarters",
+        "Microdata of housing units and group quarters, equal ones in a row: sum COUNT",
         (
             *BLOCK,
             Column("RTYPE", "code", "what it is", {"2": "housing unit", "4": "group quarters"}),
@@ -215,7 +215,7 @@ OTHER_TABLES = (
     *(
         replace(
             table,
-            title=f"{table.title}, a row a record",
+            title=f"{table.title.partition(',')[0]}, a row a record",
             columns=table.columns[:-1],
             parquet="",
             text=table.parquet.replace(".parquet", ".txt"),
