@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
     from flows.reports.tuning.queries import SystemQueries
 
-COMMON = {"source", "margin", "delta", "form", "as_json"}  # options of `das tune` for any system
+COMMON = {"source", "margin", "solve", "delta", "form", "as_json"}  # options of `das tune` for any system
 Source = Annotated[
     Path | None,
     typer.Argument(
@@ -115,8 +115,8 @@ def tune(
     levels: those of production (SafeTab-P, Table 7).
 
     Of a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
-    run spends, at the sum --total (of a declaration 1); with --margin the least budget of each query. --households: for
-    SafeTab-H, whose unit of privacy is a household.
+    run spends, at the sum --total (of a declaration 1); with --margin, or --solve "renters in a county within 20", the
+    least budget of each query. --households: for SafeTab-H, whose unit of privacy is a household.
 
     --solve has the least budget for a margin, and what else it moves: "a county's count of 500 within 10%", "total of a
     county, detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
@@ -126,7 +126,7 @@ def tune(
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
     if other := _other_system(source, options.scale, households=households):
-        return _queries(context, other, options, form, as_json=as_json)
+        return _queries(context, other, options, solve, form, as_json=as_json)
     plan = options.plan(source)
     if against is not None:
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
@@ -171,14 +171,21 @@ def _other_system(source: Path | None, scale: Fraction | None, *, households: bo
     return None
 
 
-def _queries(context: typer.Context, other: OtherSystem, options: PlanOptions, form: Format, *, as_json: bool) -> None:
+def _queries(
+    context: typer.Context, other: OtherSystem, options: PlanOptions, solve: str | None, form: Format, *, as_json: bool
+) -> None:
     """Print the spend of a run of another system and the noise of its queries; refuse options that do not apply."""
-    from flows.reports.tuning.queries import answers, tables
+    from flows.reports.tuning.queries import answers, asked_of, sentence, tables
 
-    alone, others = f"{other.takes}, --margin, --delta, --format and --json alone", given(context).keys() - COMMON
-    alone += "; for a count of 500 within 10% write --margin 50" if "solve" in others else ""
-    refuse(context, others - other.own, alone)
-    answered = answers(other.design(), options.margin, delta_of(options.delta))
+    alone = f"{other.takes}, --margin or --solve, --delta, --format and --json alone"
+    refuse(context, given(context).keys() - COMMON - other.own, alone)
+    design, margin = other.design(), options.margin
+    if solve is not None:
+        refuse(context, given(context).keys() & {"margin"}, "--solve has its own margin")
+        design, margin = asked_of(solve, design)
+    answered = answers(design, margin, delta_of(options.delta))
+    if margin is not None and form is Format.table and not as_json:
+        out.print(f"{sentence(answered, margin)}\n")
     report(answered, tables(answered), form, as_json=as_json)
 
 

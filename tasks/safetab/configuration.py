@@ -24,6 +24,10 @@ from tasks.safetab.levels import ALL_LEVELS, Level
 Budget = Fraction | Literal["Infinity"]
 NEVER = 2**62  # an infinite threshold: no noisy total reaches it
 COUNTED = {1: "one number", 3: "three numbers"}
+OF_SYSTEMS = {  # by the first characters of its budgets' keys
+    "privacy_budget_p_": "Detailed DHC-A: das run reads it, and das tune without --households",
+    "privacy_budget_h_": "Detailed DHC-B: das ddhcb reads it, and das tune with --households",
+}
 LEVELS = {str(level): level for level in ALL_LEVELS}
 
 
@@ -191,6 +195,8 @@ def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, l
     plain = {field.alias or name: field for name, field in kind.model_fields.items()}
     del plain["budgets"], plain["thresholds"]
     required = {*keys, *thresholds, *(key for key, field in plain.items() if field.is_required())}
+    if (found := {key[:17] for key in raw} & OF_SYSTEMS.keys()) and not keys.keys() & raw.keys():
+        return None, [_finding(f"is a configuration of the {OF_SYSTEMS[min(found)]}")]
     faults = []
     if missing := sorted(required - set(raw)):
         faults.append(_finding(f"Invalid config: missing required keys {missing}"))

@@ -8,6 +8,7 @@ import json
 from fractions import Fraction
 from functools import partial
 
+import dhcb_inputs
 import openpyxl
 import pytest
 from dhca_inputs import BUDGETS, Inputs, configuration, write_config
@@ -309,16 +310,38 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path):
 def test_households_have_the_budgets_of_production_and_no_option_that_would_be_passed_over(das, tmp_path):
     found = json_of(das, "--households")
     assert found["spent"]["us"]["charged"]["exact"] == "4447651/500000"
-    for options in (("--gamma", "0.3"), ("--html", tmp_path / "page.html"), ("--solve", "count within 10")):
+    for options in (("--gamma", "0.3"), ("--html", tmp_path / "page.html")):
         code, out, err = das("--households", *options)
         assert (code, out) == (2, "")
         assert f"{options[0]}: --households takes" in " ".join(err.split())
-    assert "for a count of 500 within 10% write --margin 50" in " ".join(err.split())
-    assert all(row["least_budget"] for row in json_of(das, "--households", "--margin", 50)["queries"])
+    whole = json_of(das, "--households", "--margin", 50)
+    assert all(row["least_budget"] for row in whole["queries"])
+    assert json_of(das, "--households", "--solve", "count of 500 within 10%") == whole
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "manifest.json").write_text("{}")
     code, out, err = das("--households", tmp_path)
     assert (code, out, "is a release: give its configuration" in " ".join(err.split())) == (1, "", True)
+
+
+@pytest.mark.parametrize(
+    ("question", "queries", "first"),
+    [
+        ("renters in a county within 20", 4, "2 of 4 queries have every count within 20 at 95%"),
+        ("a county's count of 500 within 1%", 8, "0 of 8 queries have every count within 5 at 95%"),
+        ("County, Detailed: total <= 50", ["County, Detailed: T3", "County, Detailed: T4"], "2 of 2 queries have"),
+    ],
+)
+def test_a_question_about_households_is_answered_for_its_levels_and_first_in_words(das, question, queries, first):
+    found = [row["query"] for row in json_of(das, "--households", "--solve", question)["queries"]]
+    assert queries in (found, len(found))
+    assert das("--households", "--solve", question)[1].startswith(first)
+
+
+def test_a_configuration_of_the_other_safetab_is_refused_by_its_name(refused, tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(dhcb_inputs.configuration()))
+    refused("of the Detailed DHC-B: das ddhcb reads it, and das tune with --households", file)
+    refused("of the Detailed DHC-A: das run reads it, and das tune", write_config(tmp_path), "--households")
 
 
 def test_two_configurations_have_the_levels_that_differ(das, tmp_path):

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.figures import digits, near, up
+from flows.reports.figures import LONGEST_SHOWN, digits, near, up
 from flows.reports.losses import PRODUCTION, read_households
+from flows.reports.tuning.solve import REGIONS, read_asked
 from privacy.accounting.composition import Spend, rounded_up
 from privacy.analyses.margin_budgets import least_budget
 from privacy.bottom_up.mechanism import sampled_epsilon
@@ -23,13 +24,14 @@ from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import spend
 from privacy.tables.histogram import Groups, Histogram
 from tasks.bottom_up.declared_histogram import read_declared_histogram
-from tasks.errors import refusing
+from tasks.errors import Refused, refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
 from tasks.safetab.parameters import stability_parts
 from tasks.safetab.reserve_budget import planned_spend
 
 SAMPLE = 0.25  # the share of the long form of 1960 (Clark, Dajani 2019)
+COUNTED = {"count": "", "total": "", "households": "", "persons": "", "renters": ": T4", "owners": ": T4"}
 ALPHAS = {"margins": Fraction(1, 20), "margins_90": Fraction(1, 10)}
 
 
@@ -130,6 +132,39 @@ def _cells_summed(histogram: Histogram, groups: Groups) -> int:
     """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
     sizes = dict(zip(histogram.names, histogram.shape, strict=True))
     return prod((sizes | {axis: int(np.bincount(part).max()) for axis, part in groups.parts}).values())
+
+
+def asked_of(text: str, design: SystemQueries) -> tuple[SystemQueries, int]:
+    """Return the queries that a question of `das tune --solve` is about, and its margin. Raises Refused."""
+    asked = read_asked(text)
+    table = COUNTED.get(asked.words.casefold())
+    if table is None:
+        raise Refused(f"unknown count {asked.words[:LONGEST_SHOWN]!r}: one of {', '.join(COUNTED)}")
+    place = asked.place and REGIONS.get(asked.place.casefold(), asked.place.casefold())
+    chosen = [
+        query
+        for query in design.queries
+        for level, _, iterations in [query.name.partition(":")[0].casefold().partition(", ")]
+        if query.name.endswith(table)
+        and query.name.casefold().startswith((asked.named or "").strip().casefold())
+        and place in (None, level.removeprefix("pr-"))
+        and (asked.iterations or iterations).casefold() == iterations
+    ]
+    if not chosen:
+        known = "; ".join(query.name for query in design.queries)
+        raise Refused(f"no query is asked for in {text[:LONGEST_SHOWN]!r}: they are {known}")
+    return replace(design, queries=tuple(chosen)), asked.margin
+
+
+def sentence(answered: Mapping[str, Any], margin: int) -> str:
+    """Return which queries have the margin already, in words."""
+    rows = answered["queries"]
+    met = [row["query"] for row in rows if max(row["margins"]) <= margin]
+    which = f" ({'; '.join(met)})" if 0 < len(met) < len(rows) else ""
+    return (
+        f"{len(met)} of {len(rows)} queries have every count within {margin:,} at 95% with the budgets of "
+        f"{answered['source']} already{which}. The least budgets for it are in the last column of the second table."
+    )
 
 
 def answers(design: SystemQueries, margin: int | None, delta: Fraction) -> dict[str, Any]:

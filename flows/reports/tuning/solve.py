@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import log10
-from typing import Any
+from typing import Any, NamedTuple
 
 from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, near, up
 from flows.reports.tuning.plan import BudgetPlan
@@ -82,17 +82,35 @@ def read_question(text: str, plan: BudgetPlan) -> Question:
 
     A kind of region asks for all its levels in the plan. Raises Refused, also for an extra word.
     """
-    asked, levels = " ".join(text.split()), tuple[Level, ...]()
+    asked, levels = read_asked(text), tuple[Level, ...]()
+    if asked.place:
+        levels = _levels_of(asked.place, asked.iterations, plan)
+    if asked.named:
+        levels = (named_level(asked.named),)
+    return Question(levels, STATISTICS.get(asked.words.casefold()) or _statistic(asked.words), asked.margin, asked.size)
+
+
+class Asked(NamedTuple):
+    """The parts of a question: a level, or a kind of region and iterations, as typed; what is counted; its margin."""
+
+    named: str | None
+    place: str | None
+    iterations: str | None
+    words: str
+    margin: int
+    size: int | None
+
+
+def read_asked(text: str) -> Asked:
+    """Return the parts of a question, of any system. Raises Refused."""
+    asked, place = " ".join(text.split()), None
     asked = WITHOUT_ARTICLE.sub(r"\1 a ", POSSESSIVE.sub(r"of a \1, \2", asked))
     if ":" not in asked and (place := PLACE.search(f"{asked} ")):
         asked = f"{asked[: place.start()]}{asked[place.end() :]}".strip()
-        levels = _levels_of(place[1], place[2], plan)
     parts = ASKED.fullmatch(asked)
     if parts is None:
         raise Refused(f"a question is {QUESTIONS}, not {text[:LONGEST_SHOWN]!r}")
     named, words, number, unit = parts[1], parts[2].strip(), parts[3].replace(",", ""), parts[4].strip().casefold()
-    if named:
-        levels = (named_level(named),)
     if unit not in SHARES + COUNTS:
         shown = text.strip()[:LONGEST_SHOWN]
         raise Refused(f"I do not understand {unit[:LONGEST_SHOWN]!r} in {shown!r}: write {number}% or {number} persons")
@@ -104,7 +122,7 @@ def read_question(text: str, plan: BudgetPlan) -> Question:
     margin = int(Fraction(number) * (Fraction(size or 0, 100) if unit in SHARES else 1))
     if not 1 <= margin <= LARGEST_MARGIN:
         raise Refused(f"a margin to solve for is from 1 to {LARGEST_MARGIN:,} counts, not {margin}")
-    return Question(levels, STATISTICS.get(words.casefold()) or _statistic(words), margin, size)
+    return Asked(named, place and place[1], place and place[2], words, margin, size)
 
 
 def _levels_of(place: str, iterations: str | None, plan: BudgetPlan) -> tuple[Level, ...]:
