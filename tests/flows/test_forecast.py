@@ -77,11 +77,14 @@ def test_shares_without_sense_are_refused_by_their_name(levels: list[str], queri
         ("99.5 % of Tracts: largest group within 5 points", "99.5% of areas (tract)"),
         ("tract: total error <= 2", "tract: total, mean absolute error at most 2"),
         ("block groups: race at most 1.5", "obg: race, mean absolute error at most 1.5"),
+        ("Optimized block groups: total at most 3", "obg: total, mean absolute error at most 3"),
+        ("99% of MCDs: largest group within 5 points", "99% of areas (mcd)"),
+        ("County subdivision (MCD): total at most 3", "mcd: total, mean absolute error at most 3"),
         ("counties: total margin <= 10", "county: total, mean margin of error at 95% at most 10"),
     ],
 )
 def test_targets_in_words(text: str, words: str) -> None:
-    assert read_target(text, ROWS).words.startswith(words)
+    assert read_target(text, [*ROWS, ("mcd", "total")]).words.startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,13 @@ def test_targets_in_words(text: str, words: str) -> None:
     [
         (read_target, "make it good", "make it good"),
         (read_target, "95% of parishes: largest group within 5 points", "parishes"),
+        (
+            read_target,
+            "95% of towns: largest group within 5 points",
+            "more than one level 'towns': write Place, County sub",
+        ),
+        (read_target, "block groups: total <= 2", "write Optimized block group, Tabulation block group"),
+        (read_target, "95% of places: largest grup within 5 points", "not 'largest grup within 5 points'"),
         (read_target, "0% of places: largest group within 5 points", "0%"),
         (read_target, "tract: age error <= 2", "age"),
         (read_target, "tract: total error <= 0", "0"),
@@ -102,7 +112,7 @@ def test_targets_in_words(text: str, words: str) -> None:
 )
 def test_questions_without_sense_are_refused_by_their_word(read, text: str, word: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Refused, match=word):
-        read(text, ROWS)
+        read(text, [*ROWS, ("mcd", "total"), ("cbg", "total")])
 
 
 @pytest.mark.ci

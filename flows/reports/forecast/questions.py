@@ -11,21 +11,19 @@ from privacy.noise.margins import Z95
 from spine.forecast.precision import Weights
 from spine.forecast.search import Row
 from tasks.errors import Refused
+from tasks.releases.pages.words import level_title
 from tasks.top_down.accuracy.forecast import RunForecast
 
 NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
-MET = re.compile(rf"{NUMBER} ?% of (.+): largest group within 5 points", re.I)
+MET = re.compile(rf"{NUMBER} ?% of (.+): (.+)", re.I)
+GOAL = "largest group within 5 points"
 ERROR = re.compile(rf"(.+): (.+?)(?: (error|margin))? ?(?:<=|≤|at most) ?{NUMBER}", re.I)
 EXAMPLES = "'95% of places: largest group within 5 points', 'tract: total error <= 2' or 'tract: total margin <= 10'"
-LEVELS = {  # words for the levels and kinds of area, by their names in files
-    "county": ("county", "counties"),
-    "tract": ("tract", "tracts"),
-    "cbg": ("tabulation block group", "tabulation block groups", "cbg"),
-    "obg": ("block group", "block groups", "optimized block group", "optimized block groups", "obg"),
-    "block": ("block", "blocks"),
-    "place": ("place", "places"),
-    "mcd": ("mcd", "mcds", "county subdivision", "county subdivisions"),
-    "aian": ("aian", "aian area", "aian areas"),
+OTHER_WORDS = {  # for levels, besides their names in files and their titles; some are for two
+    "cbg": ("block group", "block groups"),
+    "obg": ("block group", "block groups"),
+    "place": ("town", "towns", "city", "cities"),
+    "mcd": ("mcds", "county subdivision", "county subdivisions", "town", "towns"),
 }
 
 
@@ -42,6 +40,8 @@ def read_target(text: str, rows: Collection[Row]) -> Target:
     asked = " ".join(text.split())
     if met := MET.fullmatch(asked):
         part, level = float(met[1]) / 100, _level(met[2], rows)
+        if met[3].casefold() != GOAL:
+            raise Refused(f"areas are counted by '{GOAL}', not {met[3][:LONGEST_SHOWN]!r}")
         if not 0 < part < 1:
             raise Refused(f"a share of areas is between 0% and 100%, not {met[1]}%")
         words = f"{met[1]}% of areas ({level}) of 500 and more persons have their largest group within 5 points"
@@ -92,9 +92,14 @@ def _positive(text: str, what: str) -> float:
 
 def _level(text: str, rows: Collection[Row]) -> str:
     """Return the level of words for it. Raises Refused."""
-    named = text.strip().casefold()
-    there = dict.fromkeys(level for level, _ in rows)
-    found = next((level for level, words in LEVELS.items() if named in words and level in there), None)
-    if found is None:
-        raise Refused(f"unknown level {text.strip()[:LONGEST_SHOWN]!r}: one of {', '.join(there)}")
-    return found
+    named, levels = " ".join(text.split()).casefold(), dict.fromkeys(level for level, _ in rows)
+    found = [
+        level
+        for level in levels
+        if named in (level.casefold(), *OTHER_WORDS.get(level, ()))
+        or named in (level_title(level).casefold(), level_title(level, several=True).casefold())
+    ]
+    if len(found) == 1:
+        return found[0]
+    known = f"write {', '.join(map(level_title, found or levels))}"
+    raise Refused(f"{'more than one' if found else 'unknown'} level {text.strip()[:LONGEST_SHOWN]!r}: {known}")
