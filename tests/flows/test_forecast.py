@@ -145,11 +145,22 @@ def test_data_without_a_mark_is_refused(das: Das, tmp_path: Path) -> None:
     assert "a block table" in said
 
 
-@pytest.mark.usefixtures("stages_here")
-def test_what_is_wrong_with_the_words_of_a_search_is_refused_by_them(das: Das, tmp_path: Path) -> None:
-    code, _, err = das("tda", "tune", country(tmp_path), "--pareto", "county: total", "counties: Total")
-    assert code == 1
-    assert "--pareto is between two different aims, not 'county: total' twice" in " ".join(err.split())
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("--pareto", "county: total", "counties: Total"), "two different aims, not 'county: total' twice"),
+        (("--level", "Stat=.06"), "unknown level 'Stat'"),
+        (("--solve", "parish: total <= 3"), "unknown level 'parish'"),
+        (("--aim", "county: total"), "are for --best"),
+        (("--product", "units", "--best"), "about the shares of persons"),
+        ((), "holds person-records.txt, of another system"),
+    ],
+)
+def test_words_are_refused_before_data_is_read(das: Das, tmp_path: Path, words: tuple[str, ...], refusal: str) -> None:
+    (tmp_path / "person-records.txt").touch()
+    code, out, err = das("tda", "tune", tmp_path, *words)
+    assert (code, out) == (1, "")
+    assert refusal in " ".join(err.split())
 
 
 def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any], tmp_path: Path) -> None:

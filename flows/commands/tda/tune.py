@@ -16,6 +16,7 @@ from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
+from flows.execution.systems import all_data_files
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import Format, FormatOption, report, write_file
 from tasks.errors import Refused
@@ -79,8 +80,12 @@ def tune(
     **Example:** `das tda tune ri2020.pl.zip --level "State=.06" --query "Tract: total=.4"`
     """
     from flows.execution.repetitions import count_marked
+    from flows.reports.forecast.searches import check_words
     from flows.reports.forecast.tables import beside
 
+    planned = planned_run(options, TopDownSettings, "tune", chosen | {"out": "out"}).design().allocations
+    if search != Search():
+        check_words(_of_persons(planned.get("persons"), "a search"), **vars(search))
     with _stand_in(chosen, options) as data, TemporaryDirectory() as scratch:
         typed = chosen | {"data": data, "out": str(Path(scratch) / "out")}
         settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
@@ -103,6 +108,8 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
     if "://" in data or any(Path(data).glob("persons.*")):
         yield data
         return
+    if other := [name for system in all_data_files() for name in system.records if (Path(data) / name).exists()]:
+        raise Refused(f"{data} holds {other[0]}, of another system: give a block table, or a folder of das tda synth")
     from flows.commands.synth import prepare_kernels
     from flows.reports.terminal import counting
     from tasks.synth.synthesize import synthesize_top_down
@@ -128,8 +135,6 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     forecasts = {name: RunForecast(run, name, with_below=design.estimator == "gls") for name in design.products}
     start, end = {name: production(design, name) for name in forecasts}, dict(design.allocations)
     if "persons" not in forecasts:
-        if search != Search():
-            raise Refused("shares are changed and found for persons: leave --product units out")
         data = answers(forecasts, start, end)
         return data, tables(data), None
     found, searches, shown = searched(forecasts["persons"], end["persons"], **vars(search))

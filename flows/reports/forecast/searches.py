@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from flows.execution.progress import report
@@ -14,9 +15,40 @@ from spine.allocations import Allocation
 from spine.forecast.search import FACTORS, FRONT, Aims, front, least_factor, scaled
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
-from tasks.top_down.accuracy.forecast import RunForecast
+from tasks.top_down.accuracy.forecast import OWN_LEVELS, QUANTITIES, RunForecast
+from tasks.top_down.areas import OFF_SPINE, TABULATED
 
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
+
+
+def check_words(
+    allocation: Allocation,
+    *,
+    level: Sequence[str] | None,
+    query: Sequence[str] | None,
+    solve: str | None,
+    best: bool,
+    aim: Sequence[str] | None,
+    limit: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    pareto: tuple[str, str] | None,
+) -> None:
+    """Refuse, before any block is read, unknown names, shares without sense, and options that contradict each other."""
+    changed(allocation, level or [], query or [])
+    if (aim or limit or keep) and not (best or pareto):
+        raise Refused("--aim, --limit and --keep are for --best: add it")
+    if (best or pareto) and allocation.definition != "zcdp":
+        raise Refused("shares are found under zCDP alone: under pure DP a bypass depends on them")
+    _kept(allocation, keep or [])
+    rows = set(product((*OWN_LEVELS.values(), *TABULATED, *OFF_SPINE), QUANTITIES))
+    for text in aim or ():
+        read_aim(text, rows)
+    for text in limit or ():
+        read_limit(text, rows)
+    if solve is not None:
+        read_target(solve, rows)
+    if pareto is not None and len(aims := {read_row(text, rows) for text in pareto}) == 1:
+        raise Refused(f"--pareto is between two different aims, not {': '.join(*aims)!r} twice")
 
 
 def searched(
@@ -34,14 +66,10 @@ def searched(
 ) -> Searched:
     """Change shares as typed, then search as asked: between two aims, for the best shares, for the least budget.
 
-    Raises Refused for an unknown name, shares without sense, or a target out of reach.
+    Raises Refused for a kind of area that the blocks lack, or a target out of reach.
     """
     data, shown = dict[str, Any](), list[TextTable]()
     allocation = changed(allocation, level or [], query or [])
-    if (aim or limit or keep) and not (best or pareto):
-        raise Refused("--aim, --limit and --keep are for --best: add it")
-    if (best or pareto) and allocation.definition != "zcdp":
-        raise Refused("shares are found under zCDP alone: under pure DP a bypass depends on them")
     kept = _kept(allocation, keep or [])
     if pareto is not None:
         data["pareto"] = list(_front(forecast, allocation, pareto, kept))
@@ -74,8 +102,6 @@ def _front(
     """Yield the predicted errors of two aims, and the shares, from the first aim alone to the second alone."""
     start = forecast.weights(allocation)
     first, second = (read_row(text, forecast.mean_errors(start)) for text in aims)
-    if first == second:
-        raise Refused(f"--pareto is between two different aims, not {': '.join(first)!r} twice")
     report("points between two aims", 0, FRONT)
     for at, weights in enumerate(front(forecast.mean_errors, start, first, second, forecast.fixed_levels(kept)), 1):
         report("points between two aims", at, FRONT)
