@@ -15,6 +15,7 @@ from top_down_inputs import country
 from flows.reports.forecast.page import page_of
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed
+from flows.reports.forecast.tables import conclusion
 from spine.forecast.precision import Weights, weights_of
 from spine.forecast.search import Row
 from spine.forecast.surface import fit
@@ -120,7 +121,8 @@ def test_questions_without_sense_are_refused_by_their_word(read, text: str, word
 def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das: Das, tmp_path: Path) -> None:
     data, file = country(tmp_path), tmp_path / "shares.json"
     words = ("tda", "tune", data, "--persons-budget", "5", "--query", "Tract: total=.5", "--out", file, "--json")
-    code, out, _ = das(*words, "--check", "1")
+    code, out, err = das(*words, "--check", "1")
+    assert err.endswith(f"next: das tda run DATA OUT --persons-allocation {file}\n")
     answered = json.loads(out)
     assert code == 0
     rows = {(row["product"], row["level"], row["quantity"]): row for row in answered["errors"]}
@@ -129,9 +131,22 @@ def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das:
     assert "measured" in rows["persons", "block", "total"]
     assert answered["allocation"] == json.loads(file.read_text())
     assert answered["allocation"]["query_within_geolevel"]["total"]["Tract"] == "1/2"
+    assert answered["conclusion"].startswith("The budget of persons is rho 2.5562 → 5. Predicted errors change by -")
     code, out, _ = das("tda", "tune", data, "--persons-allocation", file, "--solve", "block: total error <= 1")
     assert code == 0
+    assert out.startswith("The budget of persons is rho 2.5562 → ")
     assert "block: total, mean absolute error at most 1" in " ".join(out.split())
+
+
+def test_the_conclusion_says_which_aims_and_limits_are_met() -> None:
+    best = [
+        {"row": "tract: total", "aim": True, "limit": None, "ratio": 0.9},
+        {"row": "place: total", "aim": True, "limit": 1.1, "ratio": 1.2},
+    ]
+    said = conclusion({"errors": [], "best": best}, SHARES, SHARES)
+    assert "Of 2 aims 1 have smaller errors" in said
+    assert said.endswith("Limits passed: place: total 1.200.")
+    assert conclusion({"errors": [], "best": best[:1]}, SHARES, SHARES).endswith("at the same budget.")
 
 
 @pytest.mark.ci

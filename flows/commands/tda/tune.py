@@ -18,7 +18,7 @@ from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
 from flows.execution.systems import all_data_files
 from flows.execution.top_down_settings import TopDownSettings
-from flows.reports.terminal import Format, FormatOption, report, write_file
+from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
@@ -98,7 +98,11 @@ def tune(
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
             shown.append(beside(answered, *_measured(typed, options, _of_persons(shares, "--check"), scratch, check)))
+    if form is Format.table and not options.as_json and "conclusion" in answered:
+        out.print(f"{answered['conclusion']}\n")
     report(answered, shown, form, as_json=options.as_json)
+    if save is not None:
+        err.print(f"next: das tda run DATA OUT --persons-allocation {save}", soft_wrap=True)
 
 
 @contextmanager
@@ -128,7 +132,7 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     Raises Refused.
     """
     from flows.reports.forecast.searches import searched
-    from flows.reports.forecast.tables import answers, margins_table, shares_table, tables
+    from flows.reports.forecast.tables import answers, conclusion, margins_table, shares_table, tables
     from tasks.top_down.accuracy.forecast import RunForecast, production
 
     design = run.design
@@ -140,9 +144,11 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     found, searches, shown = searched(forecasts["persons"], end["persons"], **vars(search))
     end["persons"] = found
     data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
-    if found != start["persons"]:
+    data["conclusion"] = conclusion(data, start["persons"], found)
+    shown += tables(data)
+    if (found.levels, found.queries) != (start["persons"].levels, start["persons"].queries):
         shown.append(shares_table(start["persons"], found))
-    return data, [*shown, *tables(data), margins_table(start, end, run)], found
+    return data, [*shown, margins_table(start, end, run)], found
 
 
 def _measured(

@@ -81,6 +81,12 @@ def searched(
             dict(read_limit(text, rows) for text in limit or ()),
         )
         allocation = as_allocation(forecast.best(allocation, aims, kept), allocation, "das tda tune --best")
+        after = forecast.mean_errors(forecast.weights(allocation))
+        ratios = {row: after[row] / rows[row] for row in (*aims.rows, *aims.limits) if rows[row] > 0}
+        data["best"] = [
+            {"row": ": ".join(row), "aim": row in aims.rows, "limit": aims.limits.get(row), "ratio": ratio}
+            for row, ratio in ratios.items()
+        ]
     if solve is not None:
         allocation, data["solved"] = _solved(forecast, allocation, solve)
         figures = [data["solved"]["target"], f"{data['solved']['budget']} {data['solved']['unit']}"]

@@ -59,6 +59,23 @@ def answers(
     return found
 
 
+def conclusion(answered: Mapping[str, Any], start: Allocation, end: Allocation) -> str:
+    """Return what the shares of persons buy, in sentences: the budget, the errors' change, and what --best reached."""
+    budget = _arrow(near(float(start.budget)), near(float(end.budget)))
+    said = [f"The budget of persons is {'rho' if end.definition == 'zcdp' else 'epsilon'} {budget}."]
+    rows = [row for row in answered["errors"] if row["product"] == "persons" and row["start"] > 0]
+    if end != start and rows:
+        least, most = (by(row["error"] / row["start"] - 1 for row in rows) for by in (min, max))
+        said.append(f"Predicted errors change by {least:+.0%} to {most:+.0%} against production's budget and shares.")
+    if best := answered.get("best"):
+        aims, limits = [row for row in best if row["aim"]], [row for row in best if row["limit"] is not None]
+        passed = [f"{row['row']} {row['ratio']:.3f}" for row in limits if row["ratio"] > row["limit"]]
+        met = [row for row in aims if row["ratio"] < 1]
+        said.append(f"Of {len(aims)} aims {len(met)} have smaller errors than before the search, at the same budget.")
+        said += [f"Limits passed: {'; '.join(passed)}." if passed else "Every limit is kept."] * bool(limits)
+    return " ".join(said)
+
+
 def tables(answered: Mapping[str, Any]) -> list[TextTable]:
     """Return the tables of `answers`."""
     rows = answered["errors"]
