@@ -52,7 +52,7 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
-    _warn_of_earlier_runs(options)
+    _warn_of_earlier_runs(options, [part.directory.id for part in again.parts] if again else [])
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     ask = terminal and not (again or options.yes or options.as_json)
     outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json, ask=ask)
@@ -298,9 +298,9 @@ class Outcome:
             yield other_data_warning(facts["run"], facts["other_data"])
 
 
-def _warn_of_earlier_runs(options: RunOptions) -> None:
-    """Warn about confidential directories of earlier runs."""
-    if earlier := run_directories(options.home):
+def _warn_of_earlier_runs(options: RunOptions, resumed: Sequence[str]) -> None:
+    """Warn about confidential directories of earlier runs, those of the resumed run aside."""
+    if earlier := [run for run in run_directories(options.home) if run.id not in resumed]:
         what = f"{len(earlier)} earlier {'run' if len(earlier) == 1 else 'runs'} left confidential files"
         where = f" --runs-folder {options.home}" if options.home != state_home() else ""
         err.print(f"{what} in {options.home / 'runs'}: das runs list{where} shows them, das runs discard removes them")

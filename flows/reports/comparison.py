@@ -161,7 +161,8 @@ def _conclusion(least: Sequence[Analysis], levels: int, delta: Fraction) -> str:
     return (
         f"At the same margins of error ({levels} level{'s' * (levels > 1)}) the {MECHANISMS[better]} mechanism needs "
         f"the smaller proved epsilon: {up(proved[better])} at delta {float(delta):g}, at least {saved:.1f}% below "
-        f"{up(proved[worse])} for the {MECHANISMS[worse]} mechanism (least budgets, one record added or removed)."
+        f"{up(proved[worse])} for the {MECHANISMS[worse]} mechanism (least budgets, one record added or removed). "
+        "Under the tables each mechanism has its sharpest figure, proved for both or not."
     )
 
 

@@ -66,6 +66,7 @@ def test_a_run_that_is_killed_in_a_stage_ends_in_one_charge_and_the_same_bytes(
         charged = len(home.rows())
         ended = home.resume()
         assert ended.code == 0, f"killed in {stage}: {ended.err}"
+        assert "earlier run" not in ended.err  # it is the run itself
         assert digest(home.release, reservation=False) == expected, f"killed in {stage}"
         assert [row.status for row in home.rows()] == ["released"]
         assert home.left() == [home.release]

@@ -36,7 +36,7 @@ def _content(surface: Surface, forecast: RunForecast, allocation: Allocation) ->
     weights = forecast.weights(allocation)
     groups = [
         {
-            "level": level,
+            "level": level_title(level),
             "kind": ALONE.get(names[0], "all others"),
             "budget": sum(weights[level][name] for name in names),
         }

@@ -84,14 +84,15 @@ def answer(plan: Deviations, within: float) -> list[str]:
 
 
 def _why_not_known(plan: Deviations) -> str:
-    """Return why the bounds of a plan are usually wide, and what would narrow them."""
+    """Return why a range is not known, and what would narrow its bounds."""
+    inside = "The limit lies between these bounds."
     if not plan.groups_cut:
-        return "The plan cuts no block group of the spine: only fewer districts would have narrower bounds."
+        return f"{inside} The plan cuts no block group of the spine: only fewer districts would have narrower bounds."
     groups = "1 block group" if plan.groups_cut == 1 else f"{number(plan.groups_cut)} block groups"
     return (
-        f"That is usual for a plan that cuts {groups} of the spine: the measurements know a part of a group much less "
-        "well than the whole. A plan that cuts fewer has narrower bounds; asking again has the same, for the noise was "
-        "drawn once."
+        f"{inside} The plan cuts {groups} of the spine, the blocks that were measured together: the measurements know "
+        "a part of a group much less well than the whole. A plan that cuts fewer has narrower bounds; asking again has "
+        "the same, for the noise was drawn once."
     )
 
 

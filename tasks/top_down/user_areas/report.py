@@ -249,8 +249,7 @@ def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | Non
     main = SHORT if several and "persons" in areas.estimated else ()
     place = "Districts, counts and how to read them" if areas.plan else "All counts"
     rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}."]
-    said = [areas.unjudged] if areas.unjudged else []
-    notes = [*said, *(f"note: {note}" for note in areas.notes), *areas.banners]
+    notes = [*(f"note: {note}" for note in areas.notes), *areas.banners]
     table = counts_table(areas, f"Areas, from {areas.source}", counts or main)
     if areas.plan:
         verdict = verdict_table(areas.plan, areas.within)

@@ -545,7 +545,11 @@ def test_the_command_answers_from_what_is_kept(
     for count in ("total", "occupied"):
         assert das("tda", "areas", noisy / "nmf", plan, tmp_path / count, *options, "--count", count) == 0
         assert len((tmp_path / count / "areas.csv").read_text().splitlines()) == 21
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(plan.read_text().splitlines()[: 1 + 2 * len(codes) // 3]))
     capsys.readouterr()
+    assert das("tda", "areas", noisy / "nmf", few, *options) == 0
+    assert capsys.readouterr().out.startswith("Not judged as a plan: ")
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
     assert "is not empty" in capsys.readouterr().err
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1
@@ -663,7 +667,7 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     assert len(answer(plan, 0.2)) == 3
     assert ("not known" in census) == (verdict == "not known")
     cut = answer(replace(plan, groups_cut=40), within)[1]
-    assert ("usual for a plan that cuts 40 block groups of the spine" in cut) == (verdict == "not known")
+    assert ("The limit lies between these bounds. The plan cuts 40 block groups" in cut) == (verdict == "not known")
     assert f"{high:g} %" in census
     plan = replace(plan, bounds=(replace(bounds, published=None),))
     assert answer(plan, within)[0].startswith("The range of the estimates is 6 %")
