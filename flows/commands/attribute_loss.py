@@ -113,7 +113,7 @@ def _report_groups(read: SafeTabQueries, persons: Sequence[str] | None, crossed:
         cost = unit.text(loss_of_crossing(left, entered))
         notes.append(f"A move between the states and Puerto Rico: at most {cost} over both releases.")
     described = descriptions(persons or ())
-    tables, plain = [], []
+    tables, plain = list[TextTable](), list[dict[str, Any]]()
     for jurisdiction, levels in read.levels.items():
         for values in (None, *described):
             records = {level: read.record(values, level) if values else None for level in levels}
@@ -180,7 +180,7 @@ def tda(
     """
     from flows.reports.losses import Scale, histograms
 
-    tables, plain, notes = [], [], list[str]()
+    tables, plain, notes = list[TextTable](), list[dict[str, Any]](), list[str]()
     measured = histograms(source)
     every = dict.fromkeys(name for read in measured for name in read.attributes)
     sets = attribute_sets(shown.attributes or every, [*every])
