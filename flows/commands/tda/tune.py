@@ -16,6 +16,7 @@ from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.commands.systems import TOP_DOWN
+from flows.execution.progress import report as progress
 from flows.execution.systems import all_data_files
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
@@ -142,7 +143,7 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     if "persons" not in forecasts:
         data = answers(forecasts, start, end)
         return data, tables(data), None
-    found, searches, shown = searched(forecasts["persons"], end["persons"], **vars(search))
+    found, searches, shown = searched(forecasts["persons"], end["persons"], progress, **vars(search))
     end["persons"] = found
     data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
     data["conclusion"] = conclusion(data, start["persons"], found)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from flows.execution.progress import report
 from flows.reports.figures import near
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed, with_budget
@@ -18,6 +17,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.forecast import OWN_LEVELS, QUANTITIES, RunForecast
 from tasks.top_down.areas import OFF_SPINE, TABULATED
 
+Progress = Callable[[str, int, int], None]  # of a stage by name: done, in all
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
 
 
@@ -54,6 +54,7 @@ def check_words(
 def searched(
     forecast: RunForecast,
     allocation: Allocation,
+    progress: Progress,
     *,
     level: Sequence[str] | None,
     query: Sequence[str] | None,
@@ -72,7 +73,7 @@ def searched(
     allocation = changed(allocation, level or [], query or [])
     kept = _kept(allocation, keep or [])
     if pareto is not None:
-        data["pareto"] = list(_front(forecast, allocation, pareto, kept))
+        data["pareto"] = list(_front(forecast, allocation, progress, pareto, kept))
         shown.append(front_table(data["pareto"]))
     if best:
         rows = forecast.mean_errors(forecast.weights(allocation))
@@ -103,14 +104,14 @@ def _kept(allocation: Allocation, typed: Sequence[str]) -> list[str]:
 
 
 def _front(
-    forecast: RunForecast, allocation: Allocation, aims: tuple[str, str], kept: Sequence[str]
+    forecast: RunForecast, allocation: Allocation, progress: Progress, aims: tuple[str, str], kept: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield the predicted errors of two aims, and the shares, from the first aim alone to the second alone."""
     start = forecast.weights(allocation)
     first, second = (read_row(text, forecast.mean_errors(start)) for text in aims)
-    report("points between two aims", 0, FRONT)
+    progress("points between two aims", 0, FRONT)
     for at, weights in enumerate(front(forecast.mean_errors, start, first, second, forecast.fixed_levels(kept)), 1):
-        report("points between two aims", at, FRONT)
+        progress("points between two aims", at, FRONT)
         errors = forecast.mean_errors(weights)
         shares = as_allocation(weights, allocation, "das tda tune --pareto")
         yield {": ".join(first): errors[first], ": ".join(second): errors[second], "allocation": shares.as_file()}
