@@ -19,6 +19,7 @@ from tasks.errors import Refused, refusing
 from tasks.lifecycle.annotations import resolve_alias
 from tasks.records.files import file_name, read_text
 
+NOTES = ("source", "sigma2")  # keys of a file that say where shares come from and what follows from them: not read
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
 
 
@@ -74,7 +75,7 @@ def read_allocation(
         if amount is None and measure not in given:
             raise Refused(f"{source}: {settings.definition} needs '{measure}'")
         budgets = [measure] if measure in given else ["rho", "epsilon"]  # `amount` replaces either
-        _check_names("key", given, [*budgets, "geolevel", "query_within_geolevel"])
+        _check_names("key", given, [*budgets, "geolevel", "query_within_geolevel", *NOTES])
         for shares in (given["geolevel"], *given["query_within_geolevel"].values()):
             _check_names("level", shares, settings.levels)
         levels = {level: quoted_number(str(share)) for level, share in given["geolevel"].items()}
