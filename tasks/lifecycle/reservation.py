@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from privacy.accounting.composition import Spend, rounded_up
+from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.accounting.states import EVERYWHERE
@@ -209,8 +209,8 @@ def check_named(request: Request) -> None:
 
 def _no_account(spend: Spend) -> str:
     unit = f" --unit {spend.unit}" if spend.unit != "person" else ""
-    opens = f"das ledger open NAME{unit} --definition {spend.definition} --total {rounded_up(spend.charged)}"
-    return f"this data needs an account: give --account NAME ({opens} opens one for this run alone, for good)"
+    opens = f"das ledger open NAME{unit} --definition {spend.definition} --total TOTAL"
+    return f"this data needs an account: give --account NAME ({opens} opens one; its total stays, so all runs share it)"
 
 
 def _reserve(charging: Charging, requests: Mapping[RunDirectory, Request]) -> dict[RunDirectory, Row]:

@@ -85,7 +85,8 @@ def _refuse(kind: Any, value: Any) -> NoReturn:
 
 
 def _refuse_word(known: Sequence[Any]) -> NoReturn:
-    raise BadValue(f"not one of {', '.join(map(str, known))}")
+    # sorted: two Literals of the same words are equal, so a decoder may be another's of other order
+    raise BadValue(f"not one of {', '.join(sorted(map(str, known)))}")
 
 
 @cache

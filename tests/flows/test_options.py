@@ -58,7 +58,7 @@ def test_the_new_name_is_there_and_the_old_one_is_gone(command: str, old: str, n
         ("compare --paper gazette", "'comparison', 'production'"),
         ("attribute-loss dhc-a --crossed street", "'anywhere', 'same state', 'same county', 'same tract'"),
         ("attribute-loss s-dhc --method loose", "'deck', 'tight'"),
-        ("synth out --for ddhcb,sdhc", "'detailed-dhca', 'ddhcb', 'sdhc', 'tda', 'all'"),
+        ("synth out --for ddhcb,sdhc", "'detailed-dhca', 'ddhcb', 'sdhc', 'tda', 'dhc', 'all'"),
         ("synth out --record-format csv", "'text', 'parquet'"),
         ("bottom-up run a b c --calibration magic", "'additive', 'nonnegative'"),
     ],

@@ -211,7 +211,7 @@ BAD = {
     "does not say who measured": described(lambda told: told.update(source={"us_level_used": False})),
     "no state": described(lambda told: told.update(states=[])),
     "without a declared total of at least its facilities": described(lambda told: told.update(state_totals={"46": 1})),
-    "design.json: estimator: not one of topdown, gls": described(lambda told: told.update(estimator="other")),
+    "design.json: estimator: not one of gls, topdown": described(lambda told: told.update(estimator="other")),
     r"products: not one of persons, units": described(lambda told: told.update(products=["houses"])),
     "not sorted codes of jurisdiction pr": described(lambda told: told.update(region="pr")),
     "another product, jurisdiction or levels": described(lambda told: told["settings"]["units"].update(region="pr")),
@@ -223,7 +223,7 @@ BAD = {
     ),
     "must ask the query detailed": described(lambda told: asks(told, {"total": "1"})),
     "the axes are h1": described(lambda told: asks(told, {"detailed": "1/2", "age": "1/2"})),
-    "settings: definition: not one of zcdp, puredp": described(
+    "settings: definition: not one of puredp, zcdp": described(
         lambda told: told["settings"]["units"].update(mechanism="pure")
     ),
     "allocations: definition: not one of": described(
@@ -234,7 +234,7 @@ BAD = {
     "a column is not of whole numbers": with_blocks("hu", lambda old: pa.array([float("nan")] * len(old))),
     "not those of state 46, each once": with_blocks("geocode", lambda old: pa.array(old.to_pylist()[::-1])),
     "unknown AIANNH code": with_blocks("aiannh", lambda old: pa.array([9999] * (len(old) - 1) + [4990])),
-    "jurisdiction: not one of us, pr": described(lambda told: told.update(region="../../elsewhere")),
+    "jurisdiction: not one of pr, us": described(lambda told: told.update(region="../../elsewhere")),
     "not sorted codes of jurisdiction us": described(lambda told: told.update(states=["../46"])),
     r"design.json: products: not one of": described(lambda told: told.update(products=["../units"])),
     "allocations: budget: '1e999999999' is not a number": described(
