@@ -30,8 +30,8 @@ BYPASSED = (
 ANALYST = "A described person's figures depend on that person's values: for analysts, not for release."
 ATTACKER = (
     "Suppose somebody knows everything else and guesses whether these attributes were changed. If they say so wrongly "
-    "5 times in 100, they say so rightly at most {most} times in 100; without the release, 5. Each figure below is "
-    "such a bound.\n"
+    "5 times in 100, they say so rightly at most {most} times in 100; without the release, 5. Each figure of the "
+    "tables is such a bound, and this the largest of them.\n"
 )
 Source = Annotated[
     Path | None,

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from tasks.releases.datapackage import LONGEST_HEADER
 from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert
 
@@ -46,8 +47,10 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
     if any(map(SEPARATES.search, columns)):
         return False
     with text.open("rb") as written:
-        if written.readline().decode("utf-8", "replace") != delimiter.join(columns) + "\n":
+        if written.readline(LONGEST_HEADER).decode("utf-8", "replace") != delimiter.join(columns) + "\n":
             return False
+        if missing := set(columns) - set(pq.read_schema(parquet).names):  # a reader would leave them out
+            raise pa.ArrowInvalid(f"the Parquet file lacks columns of the text: {', '.join(sorted(missing))}")
         for batch in read_batches(parquet, columns):
             for column in batch.columns:
                 if column.type == CODED:

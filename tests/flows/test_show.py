@@ -75,6 +75,11 @@ def tabulated(region: Region, code: str) -> bool:
     return not coarse_only if region.type in ("USA", "STATE") else not detailed_only
 
 
+def test_units_whose_codes_hold_a_slash_have_addresses_of_their_own() -> None:
+    assert Code.nested("town", ["a/b", "c"]) != Code.nested("town", ["a", "b/c"]) == Code("town", "a/b~2fc")
+    assert Code.nested("town", ["~2f"]) != Code.nested("town", ["/"])
+
+
 def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
     seen = Counter()
     for region in release.regions:

@@ -112,6 +112,14 @@ def test_a_text_as_written_is_not_parsed(tmp_path: Path, monkeypatch: pytest.Mon
     assert differing_rows(tmp_path / "t.csv", tmp_path / "t.parquet", COLUMNS[:2], "|") == 1
 
 
+def test_a_column_that_the_parquet_lacks_is_refused(tmp_path: Path) -> None:
+    """Lines of the Parquet's own columns, below a header of one more, are no rows of that header."""
+    pq.write_table(ROWS.select(["CODE", "COUNT"]).slice(0, 2), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("CODE|N|COUNT\n01|3\nNA|-4\n", "utf-8")
+    with pytest.raises(pa.ArrowInvalid):
+        differing_rows(tmp_path / "t.csv", tmp_path / "t.parquet", [COLUMNS[0], COLUMNS[3], COLUMNS[1]], "|")
+
+
 @pytest.mark.parametrize("text", ["01|5", "01\n02", '"01', None])
 def test_a_text_that_reads_otherwise_is_no_twin_though_its_bytes_are_those_of_the_rows(
     tmp_path: Path, text: str | None

@@ -195,9 +195,9 @@ class ReleasePages(TableViews):
                 read.add(level := own[-1].level)
                 above = [one.level for one in own if one.level != level]
                 for *codes, name in table.units():
-                    parent = Code(above[-1], "/".join(codes[: len(above)])) if above else None
+                    parent = Code.nested(above[-1], codes[: len(above)]) if above else None
                     unit = Unit(tuple(codes), name or f"{capitalized(level)} {codes[-1]}", parent)
-                    found.setdefault(Code(level, "/".join(codes)), unit)
+                    found.setdefault(Code.nested(level, codes), unit)
         return found
 
     @cached_property

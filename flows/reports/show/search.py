@@ -39,6 +39,11 @@ class Code(NamedTuple):
     column: str
     code: str
 
+    @classmethod
+    def nested(cls, level: str, codes: Iterable[str]) -> Code:
+        """Return the code of a unit of a declaration's level: those of the levels above it and its own."""
+        return cls(level, "/".join(code.replace("~", "~7e").replace("/", "~2f") for code in codes))
+
 
 def words_of(text: str) -> list[str]:
     """Return lower-case words without accents."""

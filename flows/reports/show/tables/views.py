@@ -325,7 +325,7 @@ class TableViews:
             elif Code(column.name, code) in self.index.codes:
                 links[column.name] = f"code/{column.name}/{code}"
         for last, column in enumerate(own := table.of_units, 1):
-            unit = Code(column.level, "/".join(str(codes.get(one.name)) for one in own[:last]))
+            unit = Code.nested(column.level, (str(codes.get(one.name)) for one in own[:last]))
             if unit in self.index.codes:
                 links[column.name] = f"code/{unit.column}/{unit.code}"
         return links
@@ -407,7 +407,7 @@ class TableViews:
             kinds += f" of {self.name(Region.named(kind, where[:-1])) if kind else where}"
         chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
         own = [*takewhile(lambda one: one.name in by, table.of_units)]
-        unit = self.index.codes.get(Code(own[-1].level, "/".join(by[one.name] for one in own))) if own else None
+        unit = self.index.codes.get(Code.nested(own[-1].level, (by[one.name] for one in own))) if own else None
         chosen = {name: codes for name, codes in chosen.items() if not (unit and name in {one.name for one in own})}
         filters = [unit] if unit else []
         filters += [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
