@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
-from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
 from spine.top_down.queries import query_group
 from tasks.releases.check import Check, NotChecked
@@ -63,7 +62,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if drawn:
         public, declared = _read_public(release, manifest)
         text, shares = json.loads(public.text), distinct_shares(declared.hierarchy.spine)
-        later = not hindrance(declared.plan)
+        later = not declared.hindrance
         digests = dict.fromkeys(public.digests, Unshown(Digest, PUBLIC_FILE))
         own = {"spent": declared.spend.as_json(), **table_statements(declared, digests, explain(declared))}
     by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}

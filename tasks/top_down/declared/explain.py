@@ -16,7 +16,7 @@ from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
-from spine.gls.grid import grid, hindrance
+from spine.gls.grid import grid
 from spine.top_down.queries import TOTAL
 from tasks.records.files import file_name
 from tasks.top_down.choices import Estimator
@@ -147,7 +147,7 @@ def explain(declared: Declared) -> Explanation:
         if declaration.form.totals or plan.bounds.totals[0] is not None
         else "none: the total of the top is estimated first, and kept",
         gls=f"not possible, for {why}"
-        if (why := "it reads few answers" if declared.is_wide else hindrance(plan))
+        if (why := declared.hindrance)
         else f"possible, with {memory(declared, 'gls') >> 20:,} MiB a process",
         remarks=[*_remarks(declared, answers)],
     )

@@ -25,6 +25,7 @@ from spine.declaration.form import Fault, Form, is_writable
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.declaration.released import ReleasedSums, released_bounds, released_faults, sum_released
 from spine.geography import IntArray
+from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
@@ -103,6 +104,11 @@ class Declared:
     def is_wide(self) -> bool:
         """Return whether it is estimated by `spine.wide`, from few answers."""
         return self.declaration.form.is_wide
+
+    @property
+    def hindrance(self) -> str:
+        """Return the reason why least squares over the tree is impossible; empty if it is possible."""
+        return "it reads few answers" if self.is_wide else hindrance(self.plan)
 
     @cached_property
     def wide_plan(self) -> WidePlan:

@@ -18,7 +18,7 @@ from privacy.noise.margins import Z95
 from spine.declaration.declaration import Declaration
 from spine.geography import FloatArray
 from spine.gls.columns import query_errors
-from spine.gls.grid import Blue, grid, hindrance, to_cells
+from spine.gls.grid import Blue, grid, to_cells
 from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import QueryGroup, group_sums, query_group
@@ -186,7 +186,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
             None if truth else own.estimator,
             {} if truth else distinct_shares(spine),
             drawn=drawn,
-            later=drawn and not hindrance(declared.plan),
+            later=drawn and not declared.hindrance,
         ),
         **table_statements(declared, published.digests, facts),
         **({"answers": count_answers(own)} if declared.is_wide and not truth else {}),

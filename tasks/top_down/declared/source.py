@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from privacy.accounting.states import EVERYWHERE
 from spine.geography import IntArray
-from spine.gls.grid import hindrance
 from spine.top_down import Plan
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
@@ -116,5 +115,5 @@ def names_of(declared: Declared, level: str) -> Names:
 
 def check_estimator(declared: Declared, estimator: Estimator) -> None:
     """Refuse least squares over the tree where a declaration has none."""
-    if estimator == "gls" and (why := "it reads few answers" if declared.is_wide else hindrance(declared.plan)):
+    if estimator == "gls" and (why := declared.hindrance):
         raise Refused(f"estimator gls: {why}; topdown takes any declaration")

@@ -39,7 +39,7 @@ from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
-from tasks.top_down.check.declaration import checks
+from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import dhc_microdata
 from tasks.top_down.declared.dhc import write_dhc_declaration
 from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
@@ -210,6 +210,9 @@ def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Pa
     found = [each for each in checks(staged, read_manifest(staged)) if isinstance(each, Check)]
     assert [each for each in found if each.faults] == []
     assert {"answers of state", "declared figures"} <= {each.what for each in found}
+    stated = read_manifest(staged)["statements"]
+    assert "standard_errors" not in stated, "no estimator takes its few answers"
+    assert statements(staged, read_manifest(staged))["statements"] == stated
     own, other = (pd.read_parquet(each / "parquet/block.parquet") for each in (staged, inputs / "redistricting"))
     kind, age = own["relgq"].astype(int), own["age"].astype(int)
     own = own.assign(hhgq=np.searchsorted([3, 5], kind, side="right"), votingage=(age > 3).astype(int))
