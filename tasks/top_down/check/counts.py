@@ -214,6 +214,11 @@ def check_margins(
         yield _check_level_margins(files, states, f"{product}/{folder}", entry)
 
 
+def is_another(margin: str) -> str:
+    """Return the condition that a column is not the margin of its row's standard error, rounding apart."""
+    return f"abs({margin} - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}"
+
+
 def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, entry: Mapping[str, Any]) -> Check:
     """Compare a level's margins with its histograms, its standard errors, and the means in the manifest."""
     faults = []
@@ -225,7 +230,7 @@ def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, en
         sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
         wrong = (
             "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
-            f"count(*) FILTER (abs(margin - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}) "
+            f"count(*) FILTER ({is_another('margin')}) "
             f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
             f"FROM {files.rows(name)}) LEFT JOIN ({sums}) USING (geounit, name)"
         )

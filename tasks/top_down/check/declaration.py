@@ -14,15 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from privacy.noise.margins import Z95
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
 from spine.noise import distinct_shares
+from spine.top_down.histogram import Product
 from spine.top_down.queries import query_group
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
+from tasks.top_down.check.counts import is_another
 from tasks.top_down.check.measurements import check_addresses, check_answers
 from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS
@@ -33,6 +36,8 @@ from tasks.top_down.declared.release import declaration_statements, names_text, 
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tables import (
     COUNT,
+    ESTIMATE_MARGIN,
+    MARGINS,
     MEASUREMENTS,
     declaration_of,
     geounit_columns,
@@ -43,6 +48,7 @@ from tasks.top_down.declared.tables import (
 from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.published.release_source import joined_codes
 
+PART = "of-part"  # which no axis is called
 NOT_RELEASED = "the public tables are released with the measurements alone"
 OF_TABLES: dict[str, Any] = {  # the statements that follow from them
     "declared_unchanged": list[str],
@@ -91,6 +97,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     declaration = declaration_of(manifest)
     with ReleaseDatabase(release) as database:
         yield check_levels(database, release, declaration)
+        if any(name.startswith(f"{MARGINS}/") for name in manifest["files"]):
+            yield NotChecked(f"{MARGINS}/*: estimate, standard_error", "estimates are not made again")
+            for each in declaration.levels:
+                yield from _check_margins(database, release, declaration, each.name)
     if manifest["measurements"]:
         yield NotChecked(f"{MEASUREMENTS}/*: value", "noise is shown by nothing but itself")
         _, declared = _read_public(release, manifest)
@@ -104,8 +114,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         if any(level.names for level in declaration.levels):
             yield NotChecked("names/*", NOT_RELEASED)
         yield NotChecked("declared figures", NOT_RELEASED)
-    if any(name.startswith("margins/") for name in manifest["files"]):
-        yield NotChecked("margins/*: *", "estimates are not made again")
 
 
 def check_levels(database: ReleaseDatabase, release: Path, declaration: Declaration) -> Check:
@@ -120,14 +128,47 @@ def check_levels(database: ReleaseDatabase, release: Path, declaration: Declarat
         sums = f"SELECT {', '.join(identifier(name, names) for name in names)}, sum({COUNT})::BIGINT AS number"
         if wrong := differing(database, *(f"{sums} FROM {files[each]} GROUP BY ALL" for each in (level, below))):
             faults.append(f"{wrong:,} counts of level {level} are not sums of level {below}")
-    at = product.coordinates_of(np.flatnonzero(product.possible))
-    codes = {axis.name: pa.array(axis.codes).take(pa.array(at[axis.name])) for axis in product.axes}
+    codes = _possible_codes(product)
     database.register("possible", pa.table(codes))
     texts = ", ".join(f"{name}::VARCHAR AS {name}" for name in (identifier(name, codes) for name in codes))
     others = f"SELECT count(*) FROM (SELECT {texts} FROM {files[levels[-1]]}) NATURAL ANTI JOIN possible"
     if wrong := database.execute(others).fetchall()[0][0]:
         faults.append(f"{levels[-1]}: {wrong:,} counts are of cells that no record can be in")
     return Check("counts over the levels", f"{len(levels)} levels", tuple(faults))
+
+
+def _possible_codes(product: Product) -> dict[str, pa.Array]:
+    """Return by axis the codes of the cells that a record may be in."""
+    at = product.coordinates_of(np.flatnonzero(product.possible))
+    return {axis.name: pa.array(axis.codes).take(pa.array(at[axis.name])) for axis in product.axes}
+
+
+def _check_margins(
+    database: ReleaseDatabase, release: Path, declaration: Declaration, level: str
+) -> Iterator[Check | NotChecked]:
+    """Check a level's margins by their standard errors, and its released counts by the cells of it or a level below."""
+    margins = database.parquet(path_in(release, f"{MARGINS}/{level}.parquet"))
+    others = f"SELECT count(*) FROM {margins} WHERE ({is_another(ESTIMATE_MARGIN)}) IS NOT FALSE"  # nulls too
+    wrong = database.execute(others).fetchall()[0][0]
+    faults = [f"{wrong:,} margins are not {Z95:.2f} standard errors"] * bool(wrong)
+    levels, queries = [each.name for each in declaration.levels], declaration.queries(level)
+    below = [each for each in released_levels(declaration) if each in levels[levels.index(level) :]]
+    if below:
+        cells, product = database.parquet(path_in(release, f"parquet/{below[0]}.parquet")), declaration.product
+        names, possible = [each.name for each in geounit_columns(declaration, level)], _possible_codes(product)
+        geounit = "".join(f"{identifier(name, names)}, " for name in names)
+        axes = ", ".join(identifier(name, product.names) for name in product.names)
+        for query in queries:
+            part = pa.array(query_group(product, query).coordinate[product.possible])
+            database.register("parts", pa.table(possible | {PART: part}))
+            asked = f"query = {database.value(query)} AND released IS DISTINCT FROM 0"
+            stated = f"SELECT {geounit} part, released::BIGINT FROM {margins} WHERE {asked}"
+            sums = f"SELECT {geounit} {identifier(PART, [PART])}, sum({COUNT})::BIGINT FROM {cells} JOIN parts"
+            if wrong := differing(database, stated, f"{sums} USING ({axes}) GROUP BY ALL"):
+                faults.append(f"{wrong:,} released counts of {query} are not sums of the cells of {below[0]}")
+    else:
+        yield NotChecked(f"{MARGINS}/{level}: released", "its histogram and those of lower levels are not released")
+    yield Check(f"margins of {level}", f"{len(queries)} queries", tuple(faults))
 
 
 def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:

@@ -694,6 +694,14 @@ def test_a_column_that_is_named_as_its_level_is_explained_once() -> None:
 
 def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tmp_path: Path) -> None:
     _, staged = run_at(tmp_path, *write(tmp_path), "gls")
+FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault that is found
+    ("estimate_margin", "zone", 1, "1 margins are not 1.96 standard errors"),
+    ("estimate_margin", "district", np.nan, "1 margins are not 1.96 standard errors"),
+    ("standard_error", "nation", 1, "1 margins are not 1.96 standard errors"),
+    ("released", "region", 1, "1 released counts of detailed are not sums of the cells of region"),
+]
+
+
     manifest = read_manifest(staged)
     assert (manifest["estimator"], "margins/" in manifest["statements"]["estimates"]) == ("gls", True)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
@@ -718,6 +726,14 @@ def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tm
         assert cells["part"].unique().map(len).tolist() == [20] * len(cells)  # 4 of 24 are zeros
     program = estimate_again(tmp_path / "program", staged, None, "topdown")
     assert not (program / "margins").exists()
+    for column, level, added, fault in FORGED_MARGINS:
+        copy = Path(shutil.copytree(staged, tmp_path / level))
+        margins = pd.read_parquet(copy / f"margins/{level}.parquet")
+        margins.loc[margins.index[-1], column] += added
+        margins.to_parquet(copy / f"margins/{level}.parquet", index=False)
+        assert [(each.what, each.faults) for each in checks(copy, manifest) if each.faults] == [
+            (f"margins of {level}", (fault,))
+        ]
     assert (program / "zone.csv").read_bytes() != (staged / "zone.csv").read_bytes()
 
 
@@ -890,6 +906,10 @@ def other_queries_by_level(raw: dict[str, Any]) -> None:
 def test_estimates_meet_figures_of_every_class(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], estimator: Estimator
 ) -> None:
+def one_histogram(raw: dict[str, Any]) -> None:
+    raw["histograms"] = ["district"]
+
+
     _, staged = run_at(tmp_path, *write(tmp_path, changed(change)), estimator)
     manifest = read_manifest(staged)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
@@ -902,6 +922,7 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
         raw["recodes"]["odd"] = {"axis": "age", "from": [["0", "2", "4"], ["1", "3", "5-9"]]}
         raw["queries"] = {"total": "1/4", "young": "1/4", "sex*odd": "1/4", "detailed": "1/4"}
 
+        (one_histogram, "gls"),
     declaration, data = write(tmp_path, changed(cross))
     assert explain(read_declared(declaration)[1]).gls == "not possible, for the recodes young and odd of age cross"
     assert re.fullmatch("possible, with [0-9]+ MiB a process", explain(read_declared(write(tmp_path / "b")[0])[1]).gls)
