@@ -150,7 +150,7 @@ def _margins(declaration: Declaration, level: str) -> Table:
         integer("part", "number", "which sum, from 0: axes as in the tables, the last varies fastest", overlap=True),
         integer("released", records, "the released count", role="count"),
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
-        number(ESTIMATE_MARGIN, records, "the margin of error of the estimate at 95%", role="margin", of="estimate"),
+        number(ESTIMATE_MARGIN, records, "1.96 standard errors: 95% by the normal law", role="margin", of="estimate"),
     )
     title = f"Estimates with standard errors by {level}"
     tidy = tuple(

@@ -100,7 +100,7 @@ def _short(run: BlockSource, where: str, manifest: Mapping[str, Any], margins: M
     measured = MEASURED.get(run.design.kind)
     sure, table = ["A block’s count is not meant to be used alone: add blocks up."], None
     if margins:
-        sure += ["In 95 of 100 runs the unbiased estimate is within its margin (±) of the count in the records."]
+        sure += ["By the normal law, in 95 of 100 runs the estimate is within its margin (±) of the count in records."]
         table = _margins_in_short(margins["mean_standard_error"], run.design.kind)
     elif run.design.estimator == "topdown" and measured and is_production:
         rows = [[area, f"{total:g}", f"{race:g}"] for area, (total, race) in measured.items()]

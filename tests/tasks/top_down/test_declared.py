@@ -49,6 +49,8 @@ from flows.reports.show.view import NotThere
 from flows.top_down import check_declared
 from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import Z95, coverage
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from spine.declaration.declaration import read_declaration
@@ -70,7 +72,7 @@ from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
-from tasks.top_down.declared.release import write_release
+from tasks.top_down.declared.release import COVERAGE, write_release
 from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
@@ -692,8 +694,6 @@ def test_a_column_that_is_named_as_its_level_is_explained_once() -> None:
 # Least squares over the tree.
 
 
-def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path), "gls")
 FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault that is found
     ("estimate_margin", "zone", 1, "1 margins are not 1.96 standard errors"),
     ("estimate_margin", "district", np.nan, "1 margins are not 1.96 standard errors"),
@@ -702,6 +702,8 @@ FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault
 ]
 
 
+def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path), "gls")
     manifest = read_manifest(staged)
     assert (manifest["estimator"], "margins/" in manifest["statements"]["estimates"]) == ("gls", True)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
@@ -724,8 +726,6 @@ FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault
             assert (total["standard_error"] > 0).any()  # but of an only child
         cells = margins[margins["query"] == "detailed"].groupby(COLUMNS[level] or ["query"])
         assert cells["part"].unique().map(len).tolist() == [20] * len(cells)  # 4 of 24 are zeros
-    program = estimate_again(tmp_path / "program", staged, None, "topdown")
-    assert not (program / "margins").exists()
     for column, level, added, fault in FORGED_MARGINS:
         copy = Path(shutil.copytree(staged, tmp_path / level))
         margins = pd.read_parquet(copy / f"margins/{level}.parquet")
@@ -734,6 +734,8 @@ FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault
         assert [(each.what, each.faults) for each in checks(copy, manifest) if each.faults] == [
             (f"margins of {level}", (fault,))
         ]
+    program = estimate_again(tmp_path / "program", staged, None, "topdown")
+    assert not (program / "margins").exists()
     assert (program / "zone.csv").read_bytes() != (staged / "zone.csv").read_bytes()
 
 
@@ -823,9 +825,24 @@ def test_a_release_says_how_to_read_it_and_to_get_margins_for_nothing_where_that
     assert wanted in line
     text = " ".join((gls / "README.txt").read_text().split())
     assert "publish estimate ± estimate_margin" in text
+    for words in (text, " ".join((gls / "report.html").read_text().split())):
+        assert COVERAGE in words
     assert "without zeros within a part." in text, "what this declaration has"
     assert 'read.csv("tables/cells/zone.csv"' in text, "the columns of all other tables too"
     assert ("have | between columns" in text, "category" in text) == (True, False)
+
+
+def test_a_margin_of_standard_errors_holds_as_often_as_the_release_says() -> None:
+    """Of a single answer, exactly; from large standard errors to the worst one below 1."""
+
+    def held(law: Law) -> float:
+        return 100 * float(coverage(law, int(Z95 * float(law.variance()) ** 0.5)))
+
+    assert round(held(DiscreteGaussian(Fraction(10**6)))) == 95
+    assert round(held(TwoSidedGeometric(Fraction(1000)))) == 94
+    assert held(DiscreteGaussian(Fraction(1))) < 90
+    assert 74.5 < held(DiscreteGaussian(Fraction(26, 100))) < held(TwoSidedGeometric(Fraction(44, 100))) < 82
+    assert all(f" {each} " in COVERAGE for each in (95, 94, 75))
 
 
 def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
@@ -889,6 +906,10 @@ def recodes_of_unequal_parts(raw: dict[str, Any]) -> None:
     raw["queries"] = {"dwelling*young": "1/4", "sex*age3": "1/4", "total": "1/4", "detailed": "1/4"}
 
 
+def one_histogram(raw: dict[str, Any]) -> None:
+    raw["histograms"] = ["district"]
+
+
 def other_queries_by_level(raw: dict[str, Any]) -> None:
     raw["queries"]["zone"] = {"sex*young": "1/3", "detailed": "2/3"}
 
@@ -901,15 +922,12 @@ def other_queries_by_level(raw: dict[str, Any]) -> None:
         pytest.param(passes_after_a_rounding, "gls", marks=pytest.mark.ci),
         (recodes_of_unequal_parts, "gls"),
         (other_queries_by_level, "gls"),
+        (one_histogram, "gls"),
     ],
 )
 def test_estimates_meet_figures_of_every_class(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], estimator: Estimator
 ) -> None:
-def one_histogram(raw: dict[str, Any]) -> None:
-    raw["histograms"] = ["district"]
-
-
     _, staged = run_at(tmp_path, *write(tmp_path, changed(change)), estimator)
     manifest = read_manifest(staged)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
@@ -922,7 +940,6 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
         raw["recodes"]["odd"] = {"axis": "age", "from": [["0", "2", "4"], ["1", "3", "5-9"]]}
         raw["queries"] = {"total": "1/4", "young": "1/4", "sex*odd": "1/4", "detailed": "1/4"}
 
-        (one_histogram, "gls"),
     declaration, data = write(tmp_path, changed(cross))
     assert explain(read_declared(declaration)[1]).gls == "not possible, for the recodes young and odd of age cross"
     assert re.fullmatch("possible, with [0-9]+ MiB a process", explain(read_declared(write(tmp_path / "b")[0])[1]).gls)

@@ -27,7 +27,8 @@ CAVEATS = {
     "tables": "Two tables may count the same persons or households with their own noise, so their figures can differ; "
     "or they are sums of the same noisy counts, so their errors depend on each other.",
     "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
-    "estimates": "A margin is of the unbiased estimate: in 95 of 100 runs that is so near to the count in the records.",
+    "estimates": "A margin is of the unbiased estimate: by the normal law that is so near to the count in the records "
+    "in 95 of 100 runs, and in fewer where one noisy answer outweighs the others.",
 }
 
 
