@@ -18,6 +18,7 @@ MOST_CELLS = 1 << 24  # that a process holds with their queries
 LONGEST_NAME = 64  # of a column
 RESERVED = (TOTAL, DETAILED, "rest", "cells")  # in queries and passes; a folder of a release
 COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # of a release, besides its codes
+OF_MARGINS = ("part", "released", "estimate", "standard_error", "estimate_margin")  # beside codes of a level alone
 NEGATED = "not:"
 
 
@@ -149,7 +150,7 @@ def _names(form: TableForm) -> Iterator[Fault]:
     columns = [axis.column for axis in form.axes.values()]
     folded = [column.casefold() for level in form.levels for column in level.columns]
     folded += [level.name.casefold() for level in form.levels if level.made]  # a column of the release, too
-    reserved = (*COLUMNS, TOTAL, *(["name"] if any(level.names for level in form.levels) else []))
+    reserved = (*COLUMNS, *OF_MARGINS, TOTAL, *(["name"] if any(level.names for level in form.levels) else []))
     if doubles := [name for name in folded if folded.count(name) > 1 or name in reserved]:
         yield Fault(
             "levels.columns",

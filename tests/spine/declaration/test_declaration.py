@@ -88,6 +88,7 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     ),
     "a level without columns": ("levels.2.columns", lambda raw: raw["levels"][2].update(columns=[])),
     "a column in two levels": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["region"])),
+    "a column of margins": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["Estimate"])),
     "a share for one level": ("levels.share", lambda raw: raw["levels"][1].update(share="1/2")),
     "shares of more than 1": ("levels.share", lambda raw: [level.update(share="1/2") for level in raw["levels"]]),
     "a made level at the top": ("levels.0.made", lambda raw: raw["levels"][0].update(made={"within": "zone"})),
