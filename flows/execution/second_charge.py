@@ -33,11 +33,15 @@ def answered_by(answer: Answer) -> Iterator[None]:
 def confirm_second_charges(asks: Sequence[Ask]) -> None:
     """Ask about each part of a run whose data was charged before, if a command answers.
 
-    Raises Refused if the answer is no, and Refused or Failed as `precheck` does, before anything is asked.
+    Nothing is asked if the ledger refuses a part: the reservation does so, and enters why in the journal. Raises
+    Refused if the answer is no, and Failed as `precheck` does.
     """
     if not _answers:
         return
-    questions = [question for ask in asks if (question := _question(ask, several=len(asks) > 1))]
+    try:
+        questions = [question for ask in asks if (question := _question(ask, several=len(asks) > 1))]
+    except Refused:
+        return
     if not all(_answers[-1](*question) for question in questions):
         raise Refused("this data was charged before, and a second charge was declined: nothing was charged")
 
