@@ -17,6 +17,7 @@ from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
 from spine.declaration.form import OF_BOTTOM_UP, DeclaredLevel, Fault, Form, PassForm, read_form, record_faults
 from spine.declaration.product import COLUMNS, read_product
+from spine.geography import BoolArray
 from spine.settings import Definition
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
@@ -313,7 +314,7 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
         if any(text.endswith("!") and text != "total!" for text in each.round):
             faults.append(Fault(f"passes.{at}.round", "only the total comes before all that follows"))
     by_level = {name: given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) for name in names}
-    first = {name for name, own in by_level.items() if own[0] == (TOTAL,)}
+    first = {name for name, own in by_level.items() if own[:1] == ((TOTAL,),)}
     earlier = {name: own[name in first : -1] for name, own in by_level.items()}
     wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # of which more follows
     for name in sorted(first, key=names.index):
@@ -381,6 +382,7 @@ def _wide_faults(
         yield Fault("passes.levels", "next to `equal`, passes with `then` are those of all levels")
     elif len(form.passes[0].least_squares) > 1 or len(form.passes[0].then[0].least_squares) > 1:
         yield Fault("passes.least_squares", "next to `equal`, there is one pass before `then` and one in it")
+    yield from _switch_faults(form, product)
     if form.mechanism != "zcdp":
         yield Fault("mechanism", "next to `equal`, passes with `then` need zcdp, whose answers have the same weights")
     if len({frozenset(own) for own in queries.values()}) > 1 or (
@@ -389,11 +391,44 @@ def _wide_faults(
         yield Fault("queries", "next to `equal` and `then`, all levels ask the same, with the last of `round`")
     if chain:
         yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
-        later = {name for each in form.passes for then in each.then for own in then.least_squares for name in own}
-        for level, name in ((level, name) for level, own in queries.items() for name in own):
-            if name not in (DETAILED, *later) and not product.refines(chain[-1], name):
+        for level, own in queries.items():
+            first = [name for each in _all(form.passes[0], own)[:1] for name in each if name in own]
+            for name in (name for name in first if not product.refines(chain[-1], name)):
                 text = f"{name} is not a sum of {chain[-1]}, the last of `round`: ask it in `then`"
                 yield Fault(f"queries.{level}.{name}", text)
+
+
+def _switch_faults(form: Form, product: Product) -> Iterator[Fault]:
+    """Yield what could leave records of a wide table without a part to switch to, or a part without enough records.
+
+    Parts that share a known sum all have counts, or none has, and have possible cells in the same sums. Then each can
+    give records to any other, in every sum that it has records in.
+    """
+    repaired = [(f"counts.{at}", each) for at, each in enumerate(form.counts) if each.repair]
+    for key, each in repaired:
+        if len(repaired) > 1 or len(product.asked(each.partition)) != 1:
+            text = "records switch between the parts of one axis: repair one set of counts, of an axis or of a recode"
+            yield Fault(f"{key}.repair", text)
+        elif len(each.columns) == product.width(each.partition):
+            equal, counted = form.equal[0].partition, np.array([*map(bool, each.columns)])
+            meets = meeting(product, equal, each.partition)
+            if (both := meets[counted].any(axis=0) & meets[~counted].any(axis=0)).any():
+                name = each.columns[int((meets[:, both].any(axis=1) & counted).argmax())]
+                text = f"{name} shares sums of {equal} with a part without a column, from which no record switches"
+                yield Fault(f"{key}.columns", f"{text}: declare counts of both, or tell them apart in `equal`")
+            elif (shared := np.unique(meets[counted], axis=0).sum(axis=0) > 1).any():
+                one, *others = np.flatnonzero(meets[:, shared.argmax()]).tolist()
+                other = next(other for other in others if (meets[other] != meets[one]).any())
+                text = f"{each.columns[one]} and {each.columns[other]} share some sums of {equal}, and not all that"
+                yield Fault(f"{key}.partition", f"{text} they have: tell them apart in `equal`, or change the zeros")
+
+
+def meeting(product: Product, sums: str, parts: str) -> BoolArray:
+    """Return (parts, sums): whether a possible cell is in both."""
+    (own, width), (part, number) = product.partition(sums), product.partition(parts)
+    found: BoolArray = np.zeros((number, width), bool)
+    found[part[product.possible], own[product.possible]] = True
+    return found
 
 
 def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]) -> Iterator[Fault]:

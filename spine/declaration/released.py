@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.declaration.form import Fault
+from privacy.tables.histogram import TOTAL
+from spine.declaration.declaration import meeting
+from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.bounds import Bounds, Totals, sum_bounds
-from spine.top_down.histogram import Estimates, Product, from_entries, summed
+from spine.top_down.histogram import Estimates, from_entries, summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,51 +56,27 @@ def released_bounds(spine: Spine, released: ReleasedSums) -> Bounds:
 def released_faults(hierarchy: Hierarchy, released: ReleasedSums) -> Iterator[Fault]:
     """Yield where the release's sums of a leaf admit no records that meet its declared counts.
 
-    Records of a sum need a part with a count. The fewest of all parts whose cells lie in some sums fit into these sums
-    (Hall): it is enough to compare unions of the sums that each part has cells in.
+    Records of a sum need a part with a count. Parts that share a sum have the same sums (`read_declaration`), so it is
+    enough that these have the fewest records of all of these parts together.
     """
-    form, keys = hierarchy.declaration.form, hierarchy.keys
-    if not form.counts:
-        return
-    (count,), leaves = form.counts, released.sums[-1]
-    meets = _meeting(hierarchy.declaration.product, form.equal[0].partition, count.partition)
+    form, keys, leaves = hierarchy.declaration.form, hierarchy.keys, released.sums[-1]
+    count = form.counts[0] if form.counts else CountForm(partition=TOTAL, columns=("",))
+    meets = meeting(hierarchy.declaration.product, form.equal[0].partition, count.partition)
     free = np.array([not column for column in count.columns])
     open_: BoolArray = (released.counts[-1] > 0) | free
     closed = ~(open_[leaves.row] & meets[:, leaves.cell].T).any(axis=1)
     if closed.any():
         entry = int(closed.argmax())
-        text = (
-            f"{int(closed.sum()):,} of its counts are of parts where {count.partition} counts nothing, as in the leaf "
-        )
-        yield Fault("equal.0.release", f"{text}{keys[leaves.row[entry]]}: the two are of other places or times")
+        why = f"of parts where {count.partition} counts nothing" if form.counts else "where every cell is a zero"
+        text = f"{int(closed.sum()):,} of its counts are {why}, as in the leaf {keys[leaves.row[entry]]}"
+        yield Fault("equal.0.release", f"{text}: the two are of other places or times")
     least = np.where(free, 0, np.array(count.least or [0] * len(free)))
     needed = released.counts[-1] * least
-    for union in _unions(meets[(least > 0)]):
-        inside = ~(meets & ~union).any(axis=1)
-        there = np.bincount(leaves.row, leaves.count * union[leaves.cell], len(leaves)).astype(np.int64)
+    for sums in np.unique(meets[least > 0], axis=0):
+        inside = (meets == sums).all(axis=1)
+        there = np.bincount(leaves.row, leaves.count * sums[leaves.cell], len(leaves)).astype(np.int64)
         short = needed[:, inside].sum(axis=1) > there
         if short.any():
             places = f"{int(short.sum()):,} leaves, as {keys[int(short.argmax())]},"
             yield Fault("equal.0.release", f"it has fewer records in {places} than {count.partition} counts there")
             return
-
-
-def _meeting(product: Product, sums: str, parts: str) -> BoolArray:
-    """Return (parts, sums): whether a possible cell is in both."""
-    (own, width), (part, number) = product.partition(sums), product.partition(parts)
-    found: BoolArray = np.zeros((number, width), bool)
-    found[part[product.possible], own[product.possible]] = True
-    return found
-
-
-def _unions(sets: BoolArray) -> Iterator[BoolArray]:
-    """Yield the unions of sets, (sets, sums), that are connected by common sums."""
-    found = {own.tobytes(): own for own in sets}
-    while True:
-        every = [*found.values()]
-        pairs = (one | other for at, one in enumerate(every) for other in every[:at] if (one & other).any())
-        more = {own.tobytes(): own for own in pairs if own.tobytes() not in found}
-        if not more:
-            break
-        found |= more
-    yield from found.values()

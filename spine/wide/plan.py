@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.tables.histogram import DETAILED
+from privacy.tables.histogram import DETAILED, TOTAL
 from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.hierarchy import Spine
@@ -68,14 +68,13 @@ class WidePlan:
     @cached_property
     def passes(self) -> tuple[Pass, Pass]:
         """The pass over the sums that the release's counts divide, and the one over all cells inside these sums."""
-        (form,) = self.declaration.form.passes
-        asked = self.declaration.queries(self.declaration.levels[-1].name)
-        later = [name for own in form.then[0].least_squares for name in own]
-        first = [name for name in asked if name not in later and name != DETAILED]
-        chain = form.round
+        level, passes = self.declaration.levels[-1].name, self.declaration.passes
+        (first,), chain = passes.earlier[level], passes.rounded
+        known = (TOTAL, DETAILED, chain[-1], *first)
+        later = [name for name in self.declaration.queries(level) if name not in known]
         return (
             self._pass(chain[-1], self.equal, [name for name in first if name != chain[-1]], chain[:-1]),
-            self._pass(DETAILED, chain[-1], [name for name in later if name != DETAILED], form.then[0].round),
+            self._pass(DETAILED, chain[-1], later, passes.then),
         )
 
     def _pass(self, cells: str, kept: str, queries: list[str], chain: tuple[str, ...]) -> Pass:

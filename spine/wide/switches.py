@@ -30,7 +30,6 @@ class Switcher:
         at, size = product.names.index(axis), len(product.axis(axis))
         recodes = {recode.name: np.array(recode.part) for recode in product.recodes}
         self.part_of = recodes.get(name, np.arange(size))  # of each coordinate of the axis
-        self.first = np.unique(self.part_of, return_index=True)[1]  # the coordinate that records of a part get
         self.stride, self.size, self.at = int(np.prod(product.shape[at + 1 :])), size, at
         self.cell = np.arange(product.cells).reshape(product.shape)
         self.possible, self.sum = product.possible, plan.coordinate(plan.equal)
@@ -42,10 +41,14 @@ class Switcher:
         return self.part_of[cells // self.stride % self.size]
 
     def cells_of(self, part: int, known: int) -> IntArray:
-        """Return the possible cells of a part in a known sum, ascending."""
+        """Return the possible cells of a part in a known sum, ascending: those of its first coordinate that has any."""
         if (part, known) not in self._known:
-            own = self.cell.take(self.first[part], axis=self.at).ravel()
-            self._known[part, known] = own[self.possible[own] & (self.sum[own] == known)]
+            for coordinate in np.flatnonzero(self.part_of == part):
+                own = self.cell.take(coordinate, axis=self.at).ravel()
+                own = own[self.possible[own] & (self.sum[own] == known)]
+                self._known[part, known] = own
+                if len(own):
+                    break
         return self._known[part, known]
 
     def target(self, cell: int, part: int) -> tuple[int, bool] | None:
@@ -53,7 +56,7 @@ class Switcher:
         cells = self.cells_of(part, int(self.sum[cell]))
         if not len(cells):
             return None
-        alike = cell + int(self.first[part] - cell // self.stride % self.size) * self.stride
+        alike = cell + (int(cells[0]) // self.stride % self.size - cell // self.stride % self.size) * self.stride
         nearest = int(cells[np.abs(cells - alike).argmin()])
         return nearest, nearest == alike
 

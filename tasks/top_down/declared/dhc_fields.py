@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from spine.declaration.declaration import Declaration
+from spine.declaration.product import cell_values
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.description import Column, Table
 from tasks.top_down.release.tables import BLOCK, RECORDS, axis_column
 
 FILE = "mdf/persons.parquet"
-AXES = ("RELGQ", "QSEX", "QAGE", "CENHISP", "CENRACE")
+VALUES = {  # by column of the records those of each cell
+    "RELGQ": [str(code) for code in range(42)],
+    "QSEX": ["1", "2"],
+    "QAGE": [str(age) for age in range(116)],
+    "CENHISP": ["1", "2"],
+    "CENRACE": [f"{race:02d}" for race in range(1, 64)],
+}
 HOUSEHOLD = 18  # relationships in households, then types of group quarters
 TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
 INSTITUTIONAL = 15  # of the types
@@ -22,8 +29,9 @@ OF_RELATIONSHIP = {  # by column, the code of each relationship or type
 
 
 def has_microdata(declaration: Declaration) -> bool:
-    """Return whether a declaration is of the DHC's persons, and its blocks are released."""
-    is_dhc = tuple(axis.column for axis in declaration.product.axes) == AXES
+    """Return whether a declaration has the cells of the DHC's persons, in their order, and its blocks are released."""
+    axes = [(axis.column, cell_values(axis)) for axis in declaration.form.axes.values()]
+    is_dhc = axes == [(column, [(value,) for value in values]) for column, values in VALUES.items()]
     of_blocks = declaration.form.leaves.key == BLOCK_COLUMNS and declaration.levels[-1].columns == BLOCK_COLUMNS[-1:]
     blocks = declaration.levels[-1].name
     return is_dhc and of_blocks and blocks in (declaration.form.histograms or (blocks,))

@@ -27,6 +27,7 @@ from tasks.top_down.run_plan import law
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
 BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
 READ, WIDE_BYTES = 3, 256 << 20  # answers read for an unknown of a wide table; memory of its queries
+FULL_COPIES = 4  # of the answers of a batch of geounits, exact and noisy, where all are published
 GLS_COPIES = 5  # of the information of a level, which least squares over the tree holds at once at the most
 
 
@@ -156,7 +157,8 @@ def explain(declared: Declared) -> Explanation:
 def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
     """Return the bytes that a process needs: for the largest family, and for the answers of some geounits at once.
 
-    By `gls` also for the information of a whole level above the leaves.
+    Of a wide declaration only levels of which all answers are published hold such answers. By `gls` also for the
+    information of a whole level above the leaves.
     """
     plan, widest = declared.plan, max(declared.widths.values())
     if declared.is_wide:  # a cell of a parent has a record or more
@@ -166,7 +168,9 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
             for level, own in enumerate(records)
             if own is not None
         ]
-        return WIDE_BYTES + BYTES // 2 * max(unknowns)
+        form, number = declared.declaration.form, dict(zip(plan.spine.levels, map(len, plan.spine.starts), strict=True))
+        answers = [min(plan.rows, number[name]) * declared.widths[name] for name in form.full_levels]
+        return WIDE_BYTES + BYTES // 2 * max(unknowns) + FULL_COPIES * 8 * max(answers, default=0)
     largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
     needed = BYTES * largest * int(plan.product.possible.sum()) + 8 * max(plan.rows, largest) * widest
     if estimator == "topdown" or plan.closed_form:
@@ -281,6 +285,7 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
                 f"nothing there: give {level.name} shares of its own without them, as [queries.{level.name}]"
             )
     if declared.is_wide:
-        yield f"{answers:,} answers are defined; only those that the estimation reads are drawn"
+        full = "".join(f", and all of {name}" for name in declaration.form.full_levels)
+        yield f"{answers:,} answers are defined; only those that the estimation reads are drawn{full}"
     elif declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"

@@ -60,13 +60,15 @@ def top_down(
     ValueError
         for another estimator.
     Refused
-        for a declaration with faults, or for which there is no least squares where `gls` is asked for; for records that
-        do not fit it: a missing column, an unknown leaf or value, a cell that is declared a zero, or a declared figure
-        that is not true of them. Nothing is drawn then.
+        for a declaration with faults, for a wide one, or for one without least squares where `gls` is asked for; for
+        records that do not fit it: a missing column, an unknown leaf or value, a cell that is declared a zero, or a
+        declared figure that is not true of them. Nothing is drawn then.
     """
     if estimator not in get_args(Estimator):
         raise ValueError(f"the estimator is {' or '.join(map(repr, get_args(Estimator)))}, not {estimator!r:.80}")
     _, declared = read_declared(fspath(declaration))
+    if declared.is_wide:
+        raise Refused("a wide declaration, with `equal` and passes with `then`, is run by das tda run --declaration")
     check_estimator(declared, estimator)
     plan, true = declared.plan, _count(records, declared)
     drawing = NoiseSource(RunSecret.generate(), Authorization("", "", ""))

@@ -117,6 +117,15 @@ class Declared:
 
         return WidePlan(self.declaration, self.hierarchy.spine)
 
+    def prepare_wide(self) -> None:
+        """Make all that the estimation of a wide declaration makes of it. Raises ValueError."""
+        from spine.wide.switches import Switcher  # imports numba
+
+        plan = self.wide_plan
+        _ = self.plan, plan.passes, plan.kinds, plan.declared
+        if self.declaration.form.counts:
+            Switcher(plan)
+
     @cached_property
     def plan(self) -> Plan:
         """Return the plan of the estimation."""
@@ -353,7 +362,12 @@ def _wide(
     if faults := [*released_faults(hierarchy, released), *_undrawable(hierarchy)]:
         raise faulty(path, faults)
     bounds = released_bounds(hierarchy.spine, released)
-    return Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released)
+    declared = Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released)
+    try:
+        declared.prepare_wide()
+    except ValueError as error:
+        raise faulty(path, [Fault("", str(error))]) from None
+    return declared
 
 
 def _names(

@@ -287,8 +287,7 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
     if answers := manifest.get("answers"):
         defined, read = (sum(level[name] for level in answers.values()) for name in ("defined", "read"))
         published.append(
-            f"Of {defined:,} noisy answers {read:,} were drawn, those that the estimation read. Published are: "
-            f"{manifest['measurements']}."
+            f"Of {defined:,} noisy answers the estimation read {read:,}. Published are: {manifest['measurements']}."
         )
     if manifest["estimator"] == "gls":
         of_counts = (

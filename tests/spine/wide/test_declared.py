@@ -49,6 +49,30 @@ BAD: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
         "counts.0.repair",
         lambda raw: raw["counts"][0].update(partition="age", columns=[""] * 12, least=[0] * 12),
     ),
+    "a repair on two axes": (
+        "counts.0.repair",
+        lambda raw: raw["counts"][0].update(partition="sex*gqtype", columns=["", *"abcd"] * 2, least=[]),
+    ),
+    "a repair of the total": (
+        "counts.0.repair",
+        lambda raw: raw["counts"][0].update(partition="total", columns=["a"], least=[1]),
+    ),
+    "two repairs": (
+        "counts.1.repair",
+        lambda raw: raw["counts"].append({"partition": "hhgq", "columns": ["", "a", "b"], "repair": "switch"}),
+    ),
+    "a part without a column in the sums of counted parts": (
+        "counts.0.columns",
+        lambda raw: raw["equal"][0].update(partition="votingage*race"),
+    ),
+    "parts with some sums in common": (
+        "counts.0.partition",
+        lambda raw: raw["zeros"].append({"where": {"relgq": "3", "age": "4-11"}}),
+    ),
+    "passes that ask nothing": (
+        "passes.0.then",
+        lambda raw: raw["passes"][0].update(least_squares=[], then=[{"least_squares": []}]),
+    ),
     "counts without a repair": ("equal", lambda raw: raw["counts"][0].pop("repair")),
     "two releases": ("equal", lambda raw: raw["equal"].append({"partition": "hhgq", "release": "other"})),
     "levels without the passes": ("passes.levels", lambda raw: raw["passes"][0].update(levels=["state", "county"])),
@@ -80,3 +104,11 @@ def test_a_wide_declaration_is_refused_by_its_key(wrong: str) -> None:
     declaration, faults = read_declaration(changed_wide(change))
     assert declaration is None
     assert key in [fault.key for fault in faults], faults
+
+
+def test_parts_without_columns_may_share_some_sums() -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["zeros"].append({"where": {"relgq": "3", "age": "4-11"}})
+        raw["counts"][0]["columns"][1:3] = ["", ""]
+
+    assert read_declaration(changed_wide(change))[1] == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wide import Tree, tree
+from wide import Tree, changed_wide, tree
 
 from spine.geography import IntArray
 from spine.top_down.queries import exact_answers, query_group
@@ -47,6 +47,38 @@ def test_every_geounit_has_its_known_sums_no_zeros_and_the_leaves_their_counts(m
         f"rounding: {each}" for each in ("decided", "flow")
     }
     assert estimation.tally.switched_above > 0
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"round": ["total!", "hhgq*sex*votingage*race", "relgq5*sex*age6*race", "relgq*sex*age6*race", "detailed"]},
+        {"then": [{}]},
+        {"then": [{"least_squares": ["rest"]}]},
+    ],
+)
+def test_other_words_for_the_same_passes_make_the_same_plan(made: Tree, same: dict[str, Any]) -> None:
+    other = tree(raw=changed_wide(lambda raw: raw["passes"][0].update(same))).plan.passes
+    for one, own in zip(other, made.plan.passes, strict=True):
+        for name in ("cells", "kept", "dense", "large", "chain"):
+            assert getattr(one, name) == getattr(own, name)
+
+
+def test_queries_may_be_asked_after_the_rounding() -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["queries"]["age"] = raw["queries"].pop("sex*age6")  # which the chain does not sum
+        raw["passes"][0]["least_squares"] = [["hhgq*age3", "relgq", "relgq5*sex*age6*race"]]
+        raw["passes"][0]["then"] = [{"least_squares": [["rest"]]}]
+
+    later = tree(raw=changed_wide(change))
+    first, second = later.plan.passes
+    assert {*first.dense, *first.large} == {"hhgq*age3", "relgq", "relgq5*sex*age6*race"}
+    assert (first.cells, {*second.dense, *second.large}) == ("relgq*sex*age6*race", {"age"})
+    levels, _, seen = later.estimate(later.noisy(4.0))
+    assert all(seen[level, "age"].any() for level in later.plan.spine.levels)
+    for estimate, sums in zip(levels, later.sums, strict=True):
+        own = exact_answers(estimate, query_group(later.plan.product, later.plan.equal), 0, len(estimate))
+        np.testing.assert_array_equal(own, sums)
 
 
 @pytest.mark.parametrize("how", ["program", "carried"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import product as choices
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wide import tree
+from wide import changed_wide, tree
 
 from spine.geography import BoolArray, IntArray
 from spine.wide.switches import Switcher, _fewest
@@ -51,6 +52,18 @@ def cell(relgq: int, sex: int, age: int, race: int) -> int:
 )
 def test_a_record_keeps_its_other_coordinates_or_gets_the_nearest_possible_age(age: int, found: int) -> None:
     assert SWITCHER.target(cell(6, 1, age, 2), 3) == (found, age == 5)
+
+
+def test_a_record_gets_the_first_coordinate_of_its_part_that_is_possible_in_the_sum() -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["recodes"]["gq"] = {"axis": "relgq", "from": ["0-2", "3-6"]}
+        raw["equal"][0]["partition"] = "gq*votingage*race"
+        raw["counts"][0].update(partition="hhgq", columns=["", "gq1", "gq2"], least=[0, 1, 1])
+        raw["zeros"].append({"where": {"relgq": "5", "age": "4-11"}})
+
+    switcher = Switcher(tree(raw=changed_wide(change)).plan)
+    assert switcher.target(cell(3, 1, 9, 2), 2) == (cell(6, 1, 9, 2), True)
+    assert switcher.target(cell(3, 1, 3, 2), 2) == (cell(5, 1, 3, 2), True)
 
 
 def test_a_parts_need_is_met_by_parts_that_have_more_than_theirs() -> None:

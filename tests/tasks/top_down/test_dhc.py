@@ -18,6 +18,7 @@ import pytest
 from dhca_inputs import HERE
 from wide import WIDE
 
+import das_flows
 import tasks.top_down.declared.source
 from privacy.accounting.ledger import Account, Ledger
 from spine.build import optimized
@@ -206,6 +207,16 @@ def test_batches_and_a_restart_give_the_same_bytes(
     assert histograms(again(run, tmp_path / "batches")) == histograms(run)
 
 
+def has_the_other_counts(own: pd.DataFrame, inputs: Path) -> None:
+    other, kind = pd.read_parquet(inputs / "redistricting/parquet/block.parquet"), own["relgq"].astype(int)
+    own = own.assign(
+        hhgq=np.searchsorted([3, 5], kind, side="right"), votingage=(own["age"].astype(int) > 3).astype(int)
+    )
+    keys = ["county", "tract", "code", "hhgq", "votingage", "race"]
+    sums = (each.astype(dict.fromkeys(keys, int)).groupby(keys)["COUNT"].sum() for each in (own, other))
+    pd.testing.assert_series_equal(*sums)
+
+
 def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Path, inputs: Path) -> None:
     found = [each for each in checks(staged, read_manifest(staged)) if isinstance(each, Check)]
     assert [each for each in found if each.faults] == []
@@ -213,15 +224,9 @@ def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Pa
     stated = read_manifest(staged)["statements"]
     assert "standard_errors" not in stated, "no estimator takes its few answers"
     assert statements(staged, read_manifest(staged))["statements"] == stated
-    own, other = (pd.read_parquet(each / "parquet/block.parquet") for each in (staged, inputs / "redistricting"))
-    kind, age = own["relgq"].astype(int), own["age"].astype(int)
-    own = own.assign(hhgq=np.searchsorted([3, 5], kind, side="right"), votingage=(age > 3).astype(int))
-    keys = ["county", "tract", "code", "hhgq", "votingage", "race"]
-    released_sums, other_sums = (
-        each.astype(dict.fromkeys(keys, int)).groupby(keys)["COUNT"].sum() for each in (own, other)
-    )
-    pd.testing.assert_series_equal(released_sums, other_sums)
-    assert not ((kind == 1) & (age < 3)).any()
+    own = pd.read_parquet(staged / "parquet/block.parquet")
+    has_the_other_counts(own, inputs)
+    assert not ((own["relgq"].astype(int) == 1) & (own["age"].astype(int) < 3)).any()
 
 
 @pytest.mark.parametrize("change", ["answer twice", "another law", "another count", "a zero"])
@@ -259,6 +264,8 @@ def test_what_was_read_is_released_and_more_on_request(
     more = measured(inputs, "wide-above", declare(inputs, "above", wide(measurements="above county")))
     out = released(more, tmp_path)
     assert read_manifest(out)["measurements"] == "above county"
+    read = sum(level["read"] for level in read_manifest(out)["answers"].values())
+    assert f"the estimation read {read:,}." in (out / "report.html").read_text("utf-8")
     values = pd.read_parquet(out / "measurements/county.parquet").set_index("query")["value"]
     assert {len(own) for own in values["detailed"]} == {run.declared.declaration.product.cells}
     assert "coordinate" in pd.read_parquet(out / "measurements/tract.parquet")
@@ -320,8 +327,25 @@ def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
     found = explain(read_declared(declare(inputs, "explained", wide()))[1])
     assert found.feasibility.startswith("inherited")
     assert "only those that the estimation reads are drawn" in " ".join(found.remarks)
+    declared = read_declared(declare(inputs, "all", wide(measurements="all")))[1]
+    assert explain(declared).memory - found.memory == 4 * 8 * 12 * declared.widths["block"]
     with pytest.raises(Faulty, match="measurements"):
         read_declared(declare(inputs, "wrong", wide(measurements="some")))
+
+
+def test_in_memory_a_wide_declaration_is_refused_and_others_have_the_counts_of_a_release(inputs: Path) -> None:
+    records = pd.read_csv(inputs / "wide.csv")
+    with pytest.raises(Refused, match="wide declaration"):
+        das_flows.top_down(records, declare(inputs, "memory", wide()))
+    dense = declare(inputs, "dense", wide(counts=[], passes=[], budget="1/10"))
+    has_the_other_counts(das_flows.top_down(records, dense).levels["block"], inputs)
+
+
+def test_sums_whose_cells_are_zeros_are_refused_without_counts(inputs: Path) -> None:
+    zeros = [{"where": {"relgq": "3-4", "race": "1"}}]
+    with pytest.raises(Faulty, match="where every cell is a zero") as faults:
+        read_declared(declare(inputs, "zeros", wide(counts=[], zeros=zeros)))
+    assert [each.column for each in faults.value.args] == ["equal.0.release"]
 
 
 def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, tmp_path: Path) -> None:
@@ -350,6 +374,15 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
         write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+
+
+@pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])
+def test_other_cells_than_the_dhcs_have_no_microdata(axis: str, values: list[Any]) -> None:
+    raw = read_raw(find_declaration("dhc-persons-us"))
+    raw["axes"][axis]["values"] = values
+    declaration, faults = read_declaration(raw)
+    assert declaration is not None, faults
+    assert not has_microdata(declaration)
 
 
 def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
