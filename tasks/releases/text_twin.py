@@ -89,15 +89,15 @@ def _inert(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def lines(rows: pa.Table | pa.RecordBatch, delimiter: str) -> pa.Buffer:
-    """Return rows, a chunk a column, as lines of text, texts between commas quoted and none a formula.
+def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
+    """Return rows as lines of text, texts between commas quoted and none a formula.
 
     Neighbouring texts are joined by their dictionaries, if one is constant or both have the same places.
     """
     if not len(rows):
         return pa.py_buffer(b"")
     cells: list[pa.Array] = []
-    for column in (each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in rows.columns):
+    for column in rows.columns:
         if column.type != CODED:
             cells.append(column.cast(pa.string()))
             continue

@@ -48,7 +48,8 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
         pa.csv.write_csv(schema.empty_table(), as_text, pa.csv.WriteOptions(quoting_header=header))
         for rows in tidy_rows(release, made):
             as_parquet.write_table(rows)
-            as_text.write(lines(rows, ","))
+            for batch in rows.to_batches():
+                as_text.write(lines(batch, ","))
 
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:

@@ -84,7 +84,7 @@ def test_lines_are_what_arrow_writes(data: st.DataObject, rows: int, wide: int) 
         columns.append(pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(texts)))
         numbers = data.draw(st.sampled_from([[], [range(rows)], [[None, 0.5, 2.0, 1e-7, 1e17, -0.0]]]))
         columns += [pa.array([*each][:rows]) for each in numbers]
-    table = pa.table(columns, [str(place) for place in range(len(columns))])
+    table = pa.record_batch(columns, [str(place) for place in range(len(columns))])
     for delimiter, style, inert_ in ((",", "needed", inert), ("|", "none", str)):
         plain = [
             pa.array([None if text is None else inert_(text) for text in each.to_pylist()], pa.string())
@@ -97,7 +97,7 @@ def test_lines_are_what_arrow_writes(data: st.DataObject, rows: int, wide: int) 
             continue  # Arrow refuses them
         stream = io.BytesIO()
         options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
-        pa.csv.write_csv(pa.table(plain, table.column_names), stream, options)
+        pa.csv.write_csv(pa.table(plain, table.schema.names), stream, options)
         assert bytes(lines(table, delimiter)) == stream.getvalue()
 
 

@@ -90,6 +90,25 @@ def test_a_column_of_a_declaration_may_have_a_comma(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "t.csv")[own.name].tolist() == ["a"]
 
 
+def test_sums_of_more_rows_than_arrow_groups_at_once_are_all_written(tmp_path: Path) -> None:
+    """Arrow returns groups in chunks of 32,768 rows."""
+    own, rows = Column("PLACE", "code", "the place"), 70_000
+    table = Table(
+        "Persons",
+        (own, COUNTS.columns[-2]),
+        parquet="parquet/t.parquet",
+        key=(own.name,),
+        tidy=(Tidy("t", "t", "p", summed=True),),
+    )
+    (tmp_path / "parquet").mkdir()
+    places = [f"{place:05}" for place in range(rows)]
+    pq.write_table(pa.table({"PLACE": places, "COUNT": range(rows)}), tmp_path / "parquet/t.parquet")
+    (made,) = tidy_files(tmp_path, with_tidy(Description((table,))))
+    assert made.summed
+    write_tidy(tmp_path, made, tmp_path / "t.parquet", tmp_path / "t.csv")
+    assert len(pd.read_csv(tmp_path / "t.csv")) == pq.read_metadata(tmp_path / "t.parquet").num_rows == rows
+
+
 def test_many_values_that_have_words_together_are_refused_or_looked_up_alone() -> None:
     values = [pa.array([f"{at % size}" for at in range(5_000)]).dictionary_encode() for size in (5_000, 4_999, 2)]
     found = _in_words(values[1:], {("7", "1"): "both"}, 5_000)  # 9,998 combinations, of which 5,000 are there
