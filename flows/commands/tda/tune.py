@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from flows.commands.systems import TOP_DOWN
 from flows.execution.progress import report as progress
 from flows.execution.systems import all_data_files
 from flows.execution.top_down_settings import TopDownSettings
+from flows.reports.forecast.options import Search
 from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
 from tasks.errors import Refused
 
@@ -32,27 +32,6 @@ if TYPE_CHECKING:
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
 FIELDS = (*TOP_DOWN.inputs, "spine", "definition", "estimator", *BUDGETS)
 STAND_IN_SEED = 1  # not that of `das synth`: records that a rehearsal measures are not their own stand-in
-
-
-def _several(help: str) -> Any:
-    return typer.Option(help=f"{help}; may be repeated.")
-
-
-@dataclass(frozen=True)
-class Search:
-    """Options that change, or search for, the shares of persons."""
-
-    level: Annotated[list[str] | None, _several("`LEVEL=SHARE` of the persons' budget")] = None
-    query: Annotated[list[str] | None, _several("`LEVEL: QUERY=SHARE` of the level's budget")] = None
-    solve: Annotated[str | None, typer.Option(metavar="TARGET", help="Find the least budget that meets it.")] = None
-    best: Annotated[bool, typer.Option("--best", help="Find the shares with the smallest errors.")] = False
-    aim: Annotated[list[str] | None, _several("For --best, `LEVEL: QUANTITY[=WEIGHT]`; default all")] = None
-    limit: Annotated[list[str] | None, _several("For --best, `LEVEL: QUANTITY <= RATIO` to the start's error")] = None
-    keep: Annotated[list[str] | None, _several("For --best, a level that keeps its share")] = None
-    pareto: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="AIM AIM", help="Find the best shares between two aims, `LEVEL: QUANTITY`."),
-    ] = None
 
 
 def tune(
@@ -87,7 +66,7 @@ def tune(
 
     planned = planned_run(options, TopDownSettings, "tune", chosen | {"out": "out"}).design().allocations
     if search != Search():
-        check_words(_of_persons(planned.get("persons"), "a search"), **vars(search))
+        check_words(_of_persons(planned.get("persons"), "a search"), search)
     with _stand_in(chosen, options) as data, TemporaryDirectory() as scratch:
         typed = chosen | {"data": data, "out": str(Path(scratch) / "out")}
         settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
@@ -143,7 +122,7 @@ def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextT
     if "persons" not in forecasts:
         data = answers(forecasts, start, end)
         return data, tables(data), None
-    found, searches, shown = searched(forecasts["persons"], end["persons"], progress, **vars(search))
+    found, searches, shown = searched(forecasts["persons"], end["persons"], progress, search)
     end["persons"] = found
     data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
     data["conclusion"] = conclusion(data, start["persons"], found)

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from flows.reports.figures import near
+from flows.reports.forecast.options import Search
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed, with_budget
 from flows.reports.forecast.tables import front_table
@@ -21,65 +22,41 @@ Progress = Callable[[str, int, int], None]  # of a stage by name: done, in all
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
 
 
-def check_words(
-    allocation: Allocation,
-    *,
-    level: Sequence[str] | None,
-    query: Sequence[str] | None,
-    solve: str | None,
-    best: bool,
-    aim: Sequence[str] | None,
-    limit: Sequence[str] | None,
-    keep: Sequence[str] | None,
-    pareto: tuple[str, str] | None,
-) -> None:
+def check_words(allocation: Allocation, search: Search) -> None:
     """Refuse, before any block is read, unknown names, shares without sense, and options that contradict each other."""
-    changed(allocation, level or [], query or [])
-    if (aim or limit or keep) and not (best or pareto):
+    changed(allocation, search.level or [], search.query or [])
+    if (search.aim or search.limit or search.keep) and not (search.best or search.pareto):
         raise Refused("--aim, --limit and --keep are for --best: add it")
-    if (best or pareto) and allocation.definition != "zcdp":
+    if (search.best or search.pareto) and allocation.definition != "zcdp":
         raise Refused("shares are found under zCDP alone: under pure DP a bypass depends on them")
-    _kept(allocation, keep or [])
+    _kept(allocation, search.keep or [])
     rows = set(product((*OWN_LEVELS.values(), *TABULATED, *OFF_SPINE), QUANTITIES))
-    for text in aim or ():
+    for text in search.aim or ():
         read_aim(text, rows)
-    for text in limit or ():
+    for text in search.limit or ():
         read_limit(text, rows)
-    if solve is not None:
-        read_target(solve, rows)
-    if pareto is not None and len(aims := {read_row(text, rows) for text in pareto}) == 1:
+    if search.solve is not None:
+        read_target(search.solve, rows)
+    if search.pareto is not None and len(aims := {read_row(text, rows) for text in search.pareto}) == 1:
         raise Refused(f"--pareto is between two different aims, not {': '.join(*aims)!r} twice")
 
 
-def searched(
-    forecast: RunForecast,
-    allocation: Allocation,
-    progress: Progress,
-    *,
-    level: Sequence[str] | None,
-    query: Sequence[str] | None,
-    solve: str | None,
-    best: bool,
-    aim: Sequence[str] | None,
-    limit: Sequence[str] | None,
-    keep: Sequence[str] | None,
-    pareto: tuple[str, str] | None,
-) -> Searched:
+def searched(forecast: RunForecast, allocation: Allocation, progress: Progress, search: Search) -> Searched:
     """Change shares as typed, then search as asked: between two aims, for the best shares, for the least budget.
 
     Raises Refused for a kind of area that the blocks lack, or a target out of reach.
     """
     data, shown = dict[str, Any](), list[TextTable]()
-    allocation = changed(allocation, level or [], query or [])
-    kept = _kept(allocation, keep or [])
-    if pareto is not None:
-        data["pareto"] = list(_front(forecast, allocation, progress, pareto, kept))
+    allocation = changed(allocation, search.level or [], search.query or [])
+    kept = _kept(allocation, search.keep or [])
+    if search.pareto is not None:
+        data["pareto"] = list(_front(forecast, allocation, progress, search.pareto, kept))
         shown.append(front_table(data["pareto"]))
-    if best:
+    if search.best:
         rows = forecast.mean_errors(forecast.weights(allocation))
         aims = Aims(
-            dict(read_aim(text, rows) for text in aim) if aim else dict.fromkeys(rows, 1.0),
-            dict(read_limit(text, rows) for text in limit or ()),
+            dict(read_aim(text, rows) for text in search.aim) if search.aim else dict.fromkeys(rows, 1.0),
+            dict(read_limit(text, rows) for text in search.limit or ()),
         )
         allocation = as_allocation(forecast.best(allocation, aims, kept), allocation, "das tda tune --best")
         after = forecast.mean_errors(forecast.weights(allocation))
@@ -88,8 +65,8 @@ def searched(
             {"row": ": ".join(row), "aim": row in aims.rows, "limit": aims.limits.get(row), "ratio": ratio}
             for row, ratio in ratios.items()
         ]
-    if solve is not None:
-        allocation, data["solved"] = _solved(forecast, allocation, solve)
+    if search.solve is not None:
+        allocation, data["solved"] = _solved(forecast, allocation, search.solve)
         figures = [data["solved"]["target"], f"{data['solved']['budget']} {data['solved']['unit']}"]
         shown.append(TextTable("The least budget", ["target", "budget"], [figures], words=2))
     return allocation, data, shown
