@@ -104,6 +104,7 @@ class Tree:
         seen = {key: np.zeros(own.shape, bool) for key, own in answers.items()}
 
         def read(level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
+            assert not seen[level, query][geounits, coordinates].any(), "read twice"
             seen[level, query][geounits, coordinates] = True
             return answers[level, query][geounits, coordinates]
 

@@ -10,13 +10,14 @@ Which these are depends on nothing else: so the noise of all others need not be 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import process_time
 
 import numpy as np
 
 from spine.geography import IntArray
+from spine.top_down.descend import Solve
 from spine.top_down.histogram import Estimates
 from spine.wide.least_squares import Rows, Solved, solve
 from spine.wide.plan import ReadAt, WidePlan
@@ -24,36 +25,18 @@ from spine.wide.rounding import Rounding
 from spine.wide.switches import Cells, Switcher
 
 
-@dataclass
-class Tally:
-    """What parents needed, for a manifest: by solver and kind of rounding, and switched records.
-
-    Nothing here depends on more than answers that were read.
-    """
-
-    solvers: Counter[str] = field(default_factory=Counter)
-    entries: int = 0
-    read: int = 0
-    projections: int = 0
-    switched_above: int = 0
-    switched_below: int = 0
-
-    def add(self, each: Solved) -> None:
-        """Count a pass of a parent."""
-        self.solvers.update([f"least squares: {each.solver}", f"rounding: {each.by}"])
-        self.entries += each.entries
-        self.read += each.read
-        self.projections += each.projections
-
-
 @dataclass(frozen=True, eq=False)
 class WideEstimation:
-    """The estimation of one run. read: all that it learns of the records. how: sums are rounded."""
+    """The estimation of one run.
+
+    read: all that it learns of the records. how: sums are rounded. solved: filled with how each parent was, if answers
+    decided anything.
+    """
 
     plan: WidePlan
     read: ReadAt
     how: Rounding = "program"
-    tally: Tally = field(default_factory=Tally)
+    solved: list[Solve] = field(default_factory=list)
 
     @cached_property
     def switcher(self) -> Switcher | None:
@@ -62,25 +45,26 @@ class WideEstimation:
 
     def root(self, row: int, sums: IntArray, counts: IntArray) -> Estimates:
         """Estimate a geounit of the top level. sums: (1, known sums) of the release. counts: (1, parts) declared."""
-        return self._children(None, 0, row, sums, counts)
+        return self._children(None, row, 0, row, sums, counts)
 
     def children(self, parent: Estimates, first: int, sums: IntArray, counts: IntArray) -> Estimates:
         """Estimate the children of one geounit: rows first, first + 1, ... of the level below.
 
         sums: (children, known sums). counts: (children, parts), those of parts without a column are not looked at.
         """
-        return self._children((parent.cell, parent.count), parent.level + 1, first, sums, counts)
+        return self._children((parent.cell, parent.count), parent.first, parent.level + 1, first, sums, counts)
 
-    def _children(self, parent: Cells | None, level: int, first: int, sums: IntArray, counts: IntArray) -> Estimates:
-        plan, children = self.plan, len(sums)
+    def _children(
+        self, parent: Cells | None, above: int, level: int, first: int, sums: IntArray, counts: IntArray
+    ) -> Estimates:
+        plan, children, start = self.plan, len(sums), process_time()
         open_, least = plan.open_and_least(counts)
         if parent is not None and (children == 1 or not len(parent[0])):
             return _joined(level, first, [parent] * children)
         if not sums.any():
             return _joined(level, first, [(np.zeros(0, np.int64), np.zeros(0, np.int64))])
         if parent is not None and self.switcher:
-            parent, switched = self.switcher.divisible(parent, sums, open_)
-            self.tally.switched_above += switched
+            parent, _ = self.switcher.divisible(parent, sums, open_)
         of_cell = plan.coordinate(plan.passes[0].cells)
         if parent is None:
             (number, cells), total, count = plan.possible, None, None
@@ -103,14 +87,21 @@ class WideEstimation:
             return Rows(number[at], own, place[at], kind[at], known, open_, scale)
 
         upper = rows(0, number.astype(np.int64), total, np.arange(sums.shape[1]), sums.T)
-        whole = self._pass(0, upper, level, first)
+        passes = [self._pass(0, upper, level, first)]
         order = np.argsort(upper.number)
-        lower = rows(1, cells, count, upper.number[order], whole[order])
-        whole = self._pass(1, lower, level, first)
+        lower = rows(1, cells, count, upper.number[order], passes[0].whole[order])
+        passes.append(self._pass(1, lower, level, first))
         order = np.argsort(lower.number)
-        return self._repaired(level, first, lower.number[order], whole[order], least)
+        found = self._repaired(level, first, lower.number[order], passes[1].whole[order], least)
+        if entries := sum(each.entries for each in passes):
+            iterations = sum(each.projections for each in passes)
+            solver = max((each.solver for each in passes), key=lambda each: each != "own")  # another, if one was used
+            by = max((each.by for each in passes), key=lambda each: each != "flow")
+            seconds = process_time() - start
+            self.solved.append(Solve(level, above, children, entries, iterations, solver, 0.0, by, seconds, 0.0))
+        return found
 
-    def _pass(self, which: int, own: Rows, level: int, first: int) -> IntArray:
+    def _pass(self, which: int, own: Rows, level: int, first: int) -> Solved:
         name, pass_ = self.plan.spine.levels[level], self.plan.passes[which]
 
         def answers(query: str, child: IntArray, coordinate: IntArray) -> IntArray:
@@ -119,9 +110,7 @@ class WideEstimation:
         def weight(query: str) -> float:
             return self.plan.weight(name, query, pass_.cells)
 
-        solved = solve(pass_, own, answers, weight, self.how)
-        self.tally.add(solved)
-        return solved.whole
+        return solve(pass_, own, answers, weight, self.how)
 
     def _repaired(self, level: int, first: int, cells: IntArray, whole: IntArray, least: IntArray) -> Estimates:
         found: list[Cells] = []
@@ -129,8 +118,7 @@ class WideEstimation:
             at = np.flatnonzero(own)
             child = cells[at], own[at]
             if self.switcher:
-                child, switched = self.switcher.filled(child, needed)
-                self.tally.switched_below += switched
+                child, _ = self.switcher.filled(child, needed)
             found.append(child)
         return _joined(level, first, found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import integer_programs
 from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
-from spine.top_down.solve_parent import EstimationError
+from spine.top_down.solve_parent import By, EstimationError, Solver
 from spine.wide import general, rounding
 from spine.wide.dual import STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
@@ -21,8 +21,6 @@ from spine.wide.transport import Problems
 
 # Noisy answers of a query, for children (from 0) at coordinates.
 Answers = Callable[[str, IntArray, IntArray], IntArray]
-Solver = Literal["decided", "own", "clarabel"]
-By = Literal["decided", "flow", "highs"]
 
 
 class Rows(NamedTuple):
@@ -42,11 +40,10 @@ class Rows(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """whole: (n, children), integers. entries, read: unknowns, and answers that were read. projections: of the dual."""
+    """whole: (n, children), integers. entries: that answers decide. projections: of the dual."""
 
     whole: IntArray
     entries: int
-    read: int
     projections: int
     solver: Solver
     by: By
@@ -121,10 +118,10 @@ def sums_of(above: Numbers, own: Rows, left: Undecided, whole: IntArray) -> Sums
 
 def objective_of(
     pass_: Pass, own: Rows, left: Undecided, whole: IntArray, answers: Answers, weight: Callable[[str], float]
-) -> tuple[Problems, Objective, int]:
-    """Read the answers; return the problems with their metric, the objective, and the number of answers read."""
+) -> tuple[Problems, Objective]:
+    """Read the answers; return the problems with their metric, and the objective."""
     open_, child, row = left.open, left.child, left.row
-    children, rows, read = whole.shape[1], len(left.rows), int(open_.sum())
+    children, rows = whole.shape[1], len(left.rows)
     target, cell = np.zeros(len(child)), np.ones(rows)
     target[open_] = answers(pass_.cells, child[open_], own.number[left.rows][row[open_]])
     up: list[IntArray] = []
@@ -142,7 +139,6 @@ def objective_of(
             found = answers(name, child[entries], sums.coordinate[at]) - sums.held[at, child[entries]]
             target[entries] += w * found
             cell += w * alone
-            read += len(found)
         place = np.cumsum(shared) - 1 + number
         up.append(np.where(shared[sums.of_row], place[sums.of_row], -1))
         needed = np.zeros((len(sums.coordinate), children), bool)
@@ -152,7 +148,6 @@ def objective_of(
         y[at, of] = answers(name, of, sums.coordinate[at]) - sums.held[at, of]
         of_sum.append(y[shared])
         weights.append(np.full(int(shared.sum()), w))
-        read += len(at)
         number += int(shared.sum())
         dense = number if name in pass_.dense else dense
     a = np.where(open_, 1.0 / (own.scale[child] * cell[row]), 0.0)
@@ -161,7 +156,7 @@ def objective_of(
     w_ = np.concatenate([*weights, np.zeros(0)])
     y_ = np.concatenate([*of_sum, np.zeros((0, children))])
     objective = Objective(up_, w_, y_, own.scale, target, *metric(up_, w_, 1.0 / cell, dense))
-    return left.problems._replace(a=a), objective, read
+    return left.problems._replace(a=a), objective
 
 
 def solve(
@@ -171,9 +166,10 @@ def solve(
     whole = np.zeros((len(own.number), len(own.scale)), np.int64)
     left = undecided(own, whole)
     if not len(left.child):
-        return Solved(whole, 0, 0, 0, "decided", "decided")
-    problems, objective, read = objective_of(pass_, own, left, whole, answers, weight)
-    found, solver = minimize(problems, objective, stop), "own"
+        return Solved(whole, 0, 0, "own", "flow")
+    problems, objective = objective_of(pass_, own, left, whole, answers, weight)
+    found = minimize(problems, objective, stop)
+    solver: Solver = "own"
     if not (found.step < stop and found.missed <= MISSED):
         solver, x = "clarabel", general.least_squares(problems, objective)
         if x is None:
@@ -184,7 +180,7 @@ def solve(
     nested = [pass_.up[name][own.number[left.rows]] for name in pass_.chain]
     integers, by = to_integers(problems, x, objective, nested, how)
     whole[left.rows[left.row], left.child] = integers
-    return Solved(whole, len(left.child), read, found.projections, solver, by)  # type: ignore[arg-type]
+    return Solved(whole, len(left.child), found.projections, solver, by)
 
 
 def to_integers(

@@ -11,9 +11,8 @@ it is a function of the answers that were read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from time import process_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,14 +33,13 @@ from tasks.top_down.estimate.topdown import SOLVES, load_estimates
 from tasks.top_down.source import FIRST, Source, save_histograms
 
 if TYPE_CHECKING:
-    from spine.top_down import Solve
-    from spine.wide.estimate import Tally, WideEstimation
+    from spine.wide.estimate import WideEstimation
 
 STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
 
 
 class ReadAnswers(NamedTuple):
-    """ReadAnswers of a level: the number of their query among the level's, geounit, coordinate and answer, all (n,)."""
+    """Answers of a level that were read, all (n,). query: its number among those of the level."""
 
     query: IntArray
     geounit: IntArray
@@ -97,17 +95,16 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
     plan, levels = declared.wide_plan, declared.hierarchy.spine.levels
     reading = AnswerReader(source.read_at(), declared.declaration.queries)
     estimation = WideEstimation(plan, reading, declared.declaration.form.passes[0].rounding)
-    solves = list[Any]()
     if level == levels[0]:
         roots = range(len(plan.spine.starts[0]))
-        parents = joined([_solved(source, estimation, None, 0, root, root + 1, solves) for root in roots])
+        parents = joined([_divided(source, estimation, None, 0, root, root + 1) for root in roots])
         _save(source, parents)
     else:
         parents = load_estimates(source, source.name, STEPS, level, first, last)
     number = levels.index(lowest)
     ends = plan.spine.first_child[number - 1][parents.first : parents.last + 1].tolist()
     children = [
-        _solved(source, estimation, parents.only(parent), number, start, end, solves)
+        _divided(source, estimation, parents.only(parent), number, start, end)
         for parent, start, end in zip(range(parents.first, parents.last), ends, ends[1:], strict=False)
     ]
     _save(source, joined(children))
@@ -117,42 +114,19 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
             source.estimates_folder(source.name, READ, name) / f"{first:07d}",
             {key: narrowest(own) for key, own in zip(ReadAnswers._fields, columns, strict=True)},
         )
-    save_object(done, solves)
+    save_object(done, estimation.solved)
 
 
-def _solved(
-    source: DeclarationSource,
-    estimation: WideEstimation,
-    parent: Estimates | None,
-    level: int,
-    first: int,
-    last: int,
-    solves: list[Solve],
+def _divided(
+    source: DeclarationSource, estimation: WideEstimation, parent: Estimates | None, level: int, first: int, last: int
 ) -> Estimates:
-    """Return the children first ... last - 1 of a parent, or a root; add how they were found, if by solving."""
-    released, before, start = source.declared.released, _copied(estimation.tally), process_time()
+    """Return the children first ... last - 1 of a parent, or a root."""
+    released = source.declared.released
     assert released is not None
     sums, counts = released.of(level, first, last)
     if parent is None:
-        found = estimation.root(first, sums, counts)
-    else:
-        found = estimation.children(parent, first, sums, counts)
-    used = [name for name in estimation.tally.solvers - before.solvers if not name.endswith(": decided")]
-    if used:
-        from spine.top_down import Solve
-
-        ordered = sorted(used, key=lambda name: not name.endswith((": own", ": flow")))  # others replace these
-        by = dict(name.split(": ") for name in ordered)
-        size, steps = (getattr(estimation.tally, name) - getattr(before, name) for name in ("entries", "projections"))
-        number = -1 if parent is None else parent.first
-        seconds = process_time() - start
-        solver, rounding = by["least squares"], by["rounding"]
-        solves.append(Solve(level, max(number, 0), last - first, size, steps, solver, 0.0, rounding, seconds, 0.0))  # type: ignore[arg-type]
-    return found
-
-
-def _copied(tally: Tally) -> Tally:
-    return replace(tally, solvers=tally.solvers.copy())
+        return estimation.root(first, sums, counts)
+    return estimation.children(parent, first, sums, counts)
 
 
 def _save(source: DeclarationSource, steps: Estimates) -> None:
