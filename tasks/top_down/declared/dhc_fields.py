@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import cell_values
 from tasks.records.block_codes import BLOCK_COLUMNS
@@ -16,6 +19,7 @@ VALUES = {  # by column of the records those of each cell
     "CENHISP": ["1", "2"],
     "CENRACE": [f"{race:02d}" for race in range(1, 64)],
 }
+BLOCK_CODE = re.compile(r"[0-9]{1,2}\|[0-9]{1,3}\|[0-9]{1,6}\|[0-9]{1,4}")
 HOUSEHOLD = 18  # relationships in households, then types of group quarters
 TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
 INSTITUTIONAL = 15  # of the types
@@ -35,6 +39,12 @@ def has_microdata(declaration: Declaration) -> bool:
     of_blocks = declaration.form.leaves.key == BLOCK_COLUMNS and declaration.levels[-1].columns == BLOCK_COLUMNS[-1:]
     blocks = declaration.levels[-1].name
     return is_dhc and of_blocks and blocks in (declaration.form.histograms or (blocks,))
+
+
+def unwritable_blocks(declaration: Declaration, keys: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of leaves, joined by `|`, that the microdata's geocodes cannot hold."""
+    if has_microdata(declaration):
+        yield from (key for key in keys if not BLOCK_CODE.fullmatch(key))
 
 
 def microdata_table(declaration: Declaration) -> Table:

@@ -39,6 +39,7 @@ from tasks.records.files import digest_file, exists, file_name, unchanged
 from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.dhc_fields import unwritable_blocks
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.spend import declared_spend
@@ -311,6 +312,9 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
         raise faulty(path, faults)
+    if wrong_block := next(unwritable_blocks(declaration, hierarchy.keys.tolist()), None):
+        text = f"{wrong_block} is not a block: 2 digits of the state, 3 of the county, 6 of the tract, 4 of the block"
+        raise faulty(path, [Fault("leaves.key", text)])
     if declaration.form.is_wide:
         return _wide(declaration, hierarchy, counts, public.equal[0], names, path)
     equal = []

@@ -43,7 +43,7 @@ from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import dhc_microdata
 from tasks.top_down.declared.dhc import write_dhc_declaration
-from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
+from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import Faulty, read_declared
@@ -389,6 +389,10 @@ def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.M
     declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
     assert declaration is not None
     assert has_microdata(declaration)
+    assert [*unwritable_blocks(declaration, ["44|001|030100|1000", "RI|1|1|1", "44|001|0301.00|1"])] == [
+        "RI|1|1|1",
+        "44|001|0301.00|1",
+    ]
     shape = declaration.product.shape
     cells = np.ravel_multi_index(([0, 2, 18, 41], [0, 1, 1, 0], [30, 31, 40, 115], [0, 1, 0, 0], [0, 1, 62, 5]), shape)
     blocks = Estimates(7, 0, np.array([0, 2, 4]), cells, np.array([1, 2, 3, 4]))
