@@ -1,8 +1,8 @@
 """A quadratic surface of predicted errors over the shares, for a page that cannot run the model.
 
-The logarithm of each error is fitted by least squares as a polynomial in the logarithms of the shares' ratios to those
-at the start: linear and square terms, and products of shares of one level. Points that are not fitted say how near it
-is.
+The logarithm of each error's ratio to that at the start is fitted by least squares as a polynomial in the logarithms of
+the shares' ratios: linear and square terms, and products of shares of one level; at the start it is 0. Points that are
+not fitted say how near it is.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ QUANTILE = 0.95
 class Surface:
     """Errors over the ratios of weights to those at the start.
 
-    groups: the level and the queries that each ratio is of. rows, coefficients: (rows, terms) of the logarithm of each
-    error. pairs: (pairs, 2) the groups whose products are terms, after 1, each logarithm and each square. off: the
-    quantile of held-out errors of the fit, as a ratio.
+    groups: the level and the queries that each ratio is of. rows, start: the errors at the start. coefficients: (rows,
+    terms) of the logarithm of each error's ratio. pairs: (pairs, 2) the groups whose products are terms, after each
+    logarithm and each square. off: the quantile of held-out errors of the fit, as a ratio.
     """
 
     groups: Sequence[tuple[str, tuple[str, ...]]]
     rows: Sequence[Row]
+    start: FloatArray
     coefficients: FloatArray
     pairs: IntArray
     off: float
 
     def errors(self, logarithms: FloatArray) -> FloatArray:
         """Return the (points, rows) errors at logarithms of ratios, (points, groups)."""
-        found: FloatArray = np.exp(_terms(logarithms, self.pairs) @ self.coefficients.T)
+        found: FloatArray = self.start * np.exp(_terms(logarithms, self.pairs) @ self.coefficients.T)
         return found
 
 
@@ -50,21 +51,21 @@ def fit(predict: Callable[[Weights], Predict], start: Weights, levels: Sequence[
     draws = np.random.default_rng(0)
     points = draws.uniform(-SPAN, SPAN, (FITTED + HELD_OUT, len(groups)))
     points += draws.uniform(-SPAN, SPAN, (len(points), 1))
-    points[0] = 0.0  # the start itself
+    at_start = predict(start)
+    rows = [row for row, error in at_start.items() if error > 0]
     found = [predict(_moved(start, groups, point)) for point in points]
-    rows = [row for row, error in found[0].items() if error > 0]
-    values = np.log([[errors[row] for row in rows] for errors in found])
+    own = np.array([at_start[row] for row in rows])
+    values = np.log([[errors[row] for row in rows] for errors in found] / own)
     terms = _terms(points[:FITTED], pairs)
     coefficients = np.linalg.solve(terms.T @ terms + RIDGE * np.eye(terms.shape[1]), terms.T @ values[:FITTED])
-    surface = Surface(groups, rows, coefficients.T, pairs, 0.0)
-    off = np.abs(np.log(surface.errors(points[FITTED:])) - values[FITTED:])
-    return Surface(groups, rows, coefficients.T, pairs, float(np.expm1(np.quantile(off, QUANTILE))))
+    off = np.abs(_terms(points[FITTED:], pairs) @ coefficients - values[FITTED:])
+    return Surface(groups, rows, own, coefficients.T, pairs, float(np.expm1(np.quantile(off, QUANTILE))))
 
 
 def _terms(logarithms: FloatArray, pairs: IntArray) -> FloatArray:
     """Return the (points, terms) of the polynomial."""
     products = logarithms[:, pairs[:, 0]] * logarithms[:, pairs[:, 1]]
-    return np.concatenate([np.ones((len(logarithms), 1)), logarithms, logarithms**2, products], axis=1)
+    return np.concatenate([logarithms, logarithms**2, products], axis=1)
 
 
 def _moved(start: Weights, groups: Sequence[tuple[str, tuple[str, ...]]], logarithms: FloatArray) -> Weights:

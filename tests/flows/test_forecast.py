@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from top_down_inputs import country
 
-from flows.reports.forecast.page import page_of
+from flows.reports.forecast.page import content, page_of
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed
 from flows.reports.forecast.tables import conclusion
@@ -178,41 +179,76 @@ def test_words_are_refused_before_data_is_read(das: Das, tmp_path: Path, words: 
     assert refusal in " ".join(err.split())
 
 
-def test_the_page_computes_the_surface_that_was_fitted(sized: Callable[..., Any], tmp_path: Path) -> None:
-    """Sliders in a real browser: with the sum held, errors are those of Python's polynomial."""
-    start = weights_of(SHARES)
+def test_the_page_computes_the_surface_next_to_other_shares(sized: Callable[..., Any], tmp_path: Path) -> None:
+    """Sliders in a real browser: with the sum held, errors are those of Python's polynomial, the US level's too."""
+    now, before = weights_of(SHARES), weights_of(replace(SHARES, budget=SHARES.budget / 9))
 
     def predict(weights: Weights) -> dict[Row, float]:
         return {(level, "total"): sum(weights[level].values()) ** -0.5 for level in ("County", "Tract")}
 
-    surface = fit(predict, start, ("County", "Tract"))
+    surface = fit(predict, now, ("County", "Tract"))
     assert surface.off < 0.02  # a sum of weights is no polynomial in their logarithms, but nearly one
-    content = {
-        "groups": [
-            {"level": level, "kind": names[0], "budget": sum(start[level][n] for n in names)}
-            for level, names in surface.groups
-        ],
-        "held": 1.0,
-        "pairs": surface.pairs.tolist(),
-        "rows": [
-            {"level": level, "quantity": quantity, "coefficients": own.tolist()}
-            for (level, quantity), own in zip(surface.rows, surface.coefficients, strict=True)
-        ],
-    }
-    (tmp_path / "tune.html").write_text(page_of(content, source="blocks", off="1%", unit="rho"))
+    made = content(surface, now, before, predict(before), ["US"])
+    (tmp_path / "tune.html").write_text(
+        page_of(made, source="blocks", before="theirs.json", off="1%", unit="rho"), encoding="utf-8"
+    )
     chromium = sized(1300)
     chromium.get_log("browser")
     chromium.get((tmp_path / "tune.html").as_uri())
-    chromium.execute_script(
-        "const own = document.querySelector('#groups input'); own.value = 1; own.dispatchEvent(new Event('input'))"
-    )
-    budgets = np.array([group["budget"] for group in content["groups"]])
-    moved = np.array([1.0, *np.zeros(len(budgets) - 1)])
-    moved -= np.log((budgets * np.exp(moved)).sum() / budgets.sum())
-    expected = surface.errors(moved[None])[0]
-    shown = chromium.execute_script(
-        "return [...document.getElementById('errors').rows].map((row) => row.cells[2].textContent)"
-    )
-    assert [float(text) for text in shown] == pytest.approx(expected, rel=6e-3)
-    assert "The budget is" in chromium.find_element("id", "answer").text
+
+    def column(table: str, cell: int) -> list[str]:
+        return chromium.execute_script(
+            "return [...document.getElementById(arguments[0]).rows].map((row) => row.cells[arguments[1]].textContent)",
+            table,
+            cell,
+        )
+
+    def floats(table: str, cell: int) -> list[float]:
+        return [float(text) for text in column(table, cell)]
+
+    assert floats("errors", 1) == pytest.approx(list(predict(before).values()), rel=6e-3)  # far outside the surface
+    assert floats("errors", 2) == pytest.approx(list(predict(now).values()), rel=6e-3)
+    assert column("errors", 3) == ["−67%", "−67%"]
+    budgets = np.array(floats("groups", 4))
+    assert floats("groups", 3) == pytest.approx(budgets / 9, rel=6e-3)
+    assert column("groups", 0)[:2] == ["Nation", "County"]
+    moved = np.zeros(len(budgets))
+    for slider, value in ((1, 1.0), (0, 1.2)):
+        chromium.execute_script(
+            "const own = document.querySelectorAll('#groups input')[arguments[0]];"
+            "own.value = arguments[1]; own.dispatchEvent(new Event('input'))",
+            slider,
+            value,
+        )
+        moved[slider] = value
+        held = moved - np.log((budgets * np.exp(moved)).sum() / budgets.sum())
+        assert floats("errors", 2) == pytest.approx(surface.errors(held[None, 1:])[0], rel=6e-3)
+        assert floats("groups", 4) == pytest.approx(budgets * np.exp(held), rel=6e-3)
+    said = chromium.find_element("id", "answer").text
+    assert "The budget is 2.55623 (before: 0.284025)" in said
+    assert "theirs.json" in chromium.find_element("tag name", "main").text
     assert chromium.get_log("browser") == []
+
+
+@pytest.mark.ci
+@pytest.mark.usefixtures("stages_here")
+def test_another_allocation_file_is_what_errors_are_compared_with(das: Das, tmp_path: Path) -> None:
+    data, theirs, page = country(tmp_path), tmp_path / "theirs.json", tmp_path / "tune.html"
+    theirs.write_text(json.dumps(replace(SHARES, budget=Fraction(1)).as_file()))
+    words = ("tda", "tune", data, "--us-level", "--against", theirs, "--html", page)
+    code, out, _ = das(*words, "--json")
+    assert code == 0
+    answered = json.loads(out)
+    assert "2.5562" in answered["conclusion"].split("rho 1 → ")[1]
+    assert "against the budget and shares of theirs.json" in answered["conclusion"]
+    code, out, _ = das("tda", "tune", data, "--persons-allocation", theirs, "--json")
+    alone = {(row["level"], row["quantity"]): row["error"] for row in json.loads(out)["errors"]}
+    rows = [row for row in answered["errors"] if row["product"] == "persons"]
+    assert {(row["level"], row["quantity"]): row["start"] for row in rows} == pytest.approx(
+        {key: error for key, error in alone.items() if key[1] != "occupied"}
+    )
+    start = json.loads(page.read_text().split("const START = ")[1].split(";\n")[0])
+    assert start["groups"][0]["level"] == "Nation"
+    assert start["whole"] == pytest.approx([2.5562, 1], rel=1e-4)
+    code, _, err = das(*words[:3], "--against", tmp_path / "missing.json")
+    assert (code, "missing.json" in err) == (1, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,15 +28,20 @@ if TYPE_CHECKING:
     from spine.allocations import Allocation
     from tasks.releases.pages.text_table import TextTable
     from tasks.top_down.blocks import TopDownRun
+    from tasks.top_down.choices import ProductName
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
-FIELDS = (*TOP_DOWN.inputs, "spine", "definition", "estimator", *BUDGETS)
+FIELDS = (*TOP_DOWN.inputs, "spine", "nation", "definition", "estimator", *BUDGETS)
 STAND_IN_SEED = 1  # not that of `das synth`: records that a rehearsal measures are not their own stand-in
 
 
 def tune(
     chosen: Annotated[Values, Settings(TopDownSettings, FIELDS)],
     search: Search,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Show another allocation of persons before, instead of production's."),
+    ] = None,
     check: Annotated[int | None, typer.Option(min=1, help="Measure so many runs on the stand-in as well.")] = None,
     save: Annotated[
         Path | None, typer.Option("--out", help="Write the shares of persons as an allocation file.")
@@ -51,7 +56,8 @@ def tune(
     DATA is a block table, whose people are made up, or a folder of records that are marked synthetic or public. Errors
     of totals, races, voting age by race and occupied units are predicted by level and kind of area, from the spine and
     the budgets alone: for the shares of production, and as --level, --query, --persons-budget and the allocation files
-    change them. Shares that are not typed keep their proportions.
+    change them; with --against, for another allocation file and for these. Shares that are not typed keep their
+    proportions.
 
     --solve finds the least budget for a target: "95% of places: largest group within 5 points", "tract: total error <=
     2" or "tract: total margin <= 10". --best finds the shares that lower the predicted errors most at the same budget,
@@ -63,18 +69,26 @@ def tune(
     from flows.execution.repetitions import count_marked
     from flows.reports.forecast.searches import check_words
     from flows.reports.forecast.tables import beside
+    from tasks.geography.spine_options import read_allocation
+    from tasks.top_down.accuracy.forecast import production
+    from tasks.top_down.run_plan import check_allocation
 
-    planned = planned_run(options, TopDownSettings, "tune", chosen | {"out": "out"}).design().allocations
+    design = planned_run(options, TopDownSettings, "tune", chosen | {"out": "out"}).design()
     if search != Search():
-        check_words(_of_persons(planned.get("persons"), "a search"), search)
+        check_words(_of_persons(design.allocations.get("persons"), "a search"), search)
+    before = {name: production(design, name) for name in design.products}
+    if against is not None:
+        _of_persons(design.allocations.get("persons"), "--against")
+        before["persons"] = read_allocation(against, None, design.settings["persons"])
+        check_allocation("persons", before["persons"], design.settings["persons"], against)
     with _stand_in(chosen, options) as data, TemporaryDirectory() as scratch:
         typed = chosen | {"data": data, "out": str(Path(scratch) / "out")}
         settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
         with options.leaving_nothing("Forecast", settings.directory) as workers:
             count_marked(settings, workers)
-            answered, shown, shares = _answer(settings.directory, search)
+            answered, shown, shares = _answer(settings.directory, search, before)
             if html is not None:
-                _page(html, settings.directory, shares, str(chosen["data"]))
+                _page(html, settings.directory, _of_persons(shares, "--html"), before["persons"], str(chosen["data"]))
         if save is not None:
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
@@ -107,18 +121,20 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
         yield str(made)
 
 
-def _answer(run: TopDownRun, search: Search) -> tuple[dict[str, Any], list[TextTable], Allocation | None]:
+def _answer(
+    run: TopDownRun, search: Search, start: Mapping[ProductName, Allocation]
+) -> tuple[dict[str, Any], list[TextTable], Allocation | None]:
     """Return what the typed or found shares are predicted to give, as data and tables, and the shares of persons.
 
-    Raises Refused.
+    start: allocations whose errors are shown before. Raises Refused.
     """
     from flows.reports.forecast.searches import searched
     from flows.reports.forecast.tables import answers, conclusion, margins_table, shares_table, tables
-    from tasks.top_down.accuracy.forecast import RunForecast, production
+    from tasks.top_down.accuracy.forecast import RunForecast
 
     design = run.design
     forecasts = {name: RunForecast(run, name, with_below=design.estimator == "gls") for name in design.products}
-    start, end = {name: production(design, name) for name in forecasts}, dict(design.allocations)
+    end = dict(design.allocations)
     if "persons" not in forecasts:
         data = answers(forecasts, start, end)
         return data, tables(data), None
@@ -152,13 +168,13 @@ def _measured(
     return averaged(measured.errors), targeted(measured.target)
 
 
-def _page(path: Path, run: TopDownRun, shares: Allocation | None, source: str) -> None:
-    """Write the page with sliders, which starts from these shares of persons."""
+def _page(path: Path, run: TopDownRun, shares: Allocation, before: Allocation, source: str) -> None:
+    """Write the page with sliders, which starts from these shares of persons and has `before` next to them."""
     from flows.reports.forecast.page import page
     from tasks.top_down.accuracy.forecast import RunForecast
 
     forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
-    write_file(path, page(forecast, _of_persons(shares, "--html"), source))
+    write_file(path, page(forecast, shares, before, source))
 
 
 def _of_persons(shares: Allocation | None, option: str) -> Allocation:

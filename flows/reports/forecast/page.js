@@ -6,6 +6,7 @@ const moved = START.groups.map(() => 0);
 const figure = (x, places = 3) => String(+x.toPrecision(places));
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 const budgets = (logs) => START.groups.map((group, at) => group.budget * Math.exp(logs[at]));
+const held = START.whole[0] - sum(START.groups.map((group) => group.budget));  // of levels without a slider
 
 // The ratios with the sum held: all of them scaled alike
 function logarithms() {
@@ -15,8 +16,9 @@ function logarithms() {
 }
 
 function errorsAt(logs) {
-  const terms = [1, ...logs, ...logs.map((x) => x * x), ...START.pairs.map(([a, b]) => logs[a] * logs[b])];
-  return START.rows.map((row) => Math.exp(sum(row.coefficients.map((own, at) => own * terms[at]))));
+  const own = logs.filter((_, at) => START.groups[at].predicted);
+  const terms = [...own, ...own.map((x) => x * x), ...START.pairs.map(([a, b]) => own[a] * own[b])];
+  return START.rows.map((row) => row.start * Math.exp(sum(row.coefficients.map((own, at) => own * terms[at]))));
 }
 
 function addRows() {
@@ -24,7 +26,7 @@ function addRows() {
     const row = document.createElement("tr");
     row.innerHTML = `<td></td><td></td><td><input type="range" min="-1.2" max="1.2" step="0.01" value="0"></td><td></td><td></td>`;
     const label = `${group.level}: ${group.kind}`;
-    [row.cells[0].textContent, row.cells[1].textContent, row.cells[3].textContent] = [group.level, group.kind, figure(group.budget)];
+    [row.cells[0].textContent, row.cells[1].textContent, row.cells[3].textContent] = [group.level, group.kind, figure(group.before)];
     const slider = row.querySelector("input");
     slider.setAttribute("aria-label", label);
     slider.addEventListener("input", () => { moved[at] = +slider.value; draw(); });
@@ -43,13 +45,14 @@ function addRows() {
 function draw() {
   const logs = logarithms(), now = budgets(logs);
   [...$("groups").rows].forEach((row, at) => { row.cells[4].textContent = figure(now[at]); });
-  const before = errorsAt(moved.map(() => 0)), after = errorsAt(logs);
-  const total = sum(now) + START.held;
+  const before = START.rows.map((row) => row.before), after = errorsAt(logs);
+  const budget = [START.whole[1], sum(now) + held].map((each) => figure(each, 6));
+  const total = budget[0] === budget[1] ? `<b>${budget[1]}</b>` : `<b>${budget[1]}</b> (before: ${budget[0]})`;
   const ratios = after.map((error, at) => error / before[at]), [low, high] = [Math.min(...ratios), Math.max(...ratios)];
   const words = (at) => `${START.rows[at].level}, ${START.rows[at].quantity}`;
   const change = (ratio) => `${ratio < 1 ? "−" : "+"}${figure(100 * Math.abs(ratio - 1), 2)}%`;
-  $("answer").innerHTML = high - low < 1e-9 ? `The budget is <b>${figure(total, 6)}</b>: move a slider.`
-    : `The budget is <b>${figure(total, 6)}</b>. Errors change from <b>${change(low)}</b> (${words(ratios.indexOf(low))}) to <b>${change(high)}</b> (${words(ratios.indexOf(high))}).`;
+  $("answer").innerHTML = high - low < 1e-9 ? `The budget is ${total}: move a slider.`
+    : `The budget is ${total}. Errors change from <b>${change(low)}</b> (${words(ratios.indexOf(low))}) to <b>${change(high)}</b> (${words(ratios.indexOf(high))}).`;
   const shown = START.rows.map((row, at) => at).filter((at) => START.rows[at].quantity === $("quantity").value);
   $("errors").replaceChildren(...shown.map((at) => {
     const row = document.createElement("tr");

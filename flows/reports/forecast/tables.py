@@ -70,7 +70,9 @@ def conclusion(answered: Mapping[str, Any], start: Allocation, end: Allocation) 
     rows = [row for row in answered["errors"] if row["product"] == "persons" and row["start"] > 0]
     if end != start and rows:
         least, most = (by(row["error"] / row["start"] - 1 for row in rows) for by in (min, max))
-        said.append(f"Predicted errors change by {least:+.0%} to {most:+.0%} against production's budget and shares.")
+        said.append(
+            f"Predicted errors change by {least:+.0%} to {most:+.0%} against the budget and shares of {start.source}."
+        )
     if best := answered.get("best"):
         aims, limits = [row for row in best if row["aim"]], [row for row in best if row["limit"] is not None]
         passed = [f"{row['row']} {row['ratio']:.3f}" for row in limits if row["ratio"] > row["limit"]]
@@ -124,7 +126,7 @@ def shares_table(before: Allocation, after: Allocation) -> TextTable:
         for query, alpha in after.queries[level].items():
             rows.append(["", query, _arrow(f"{float(before.queries[level][query]):.2%}", f"{float(alpha):.2%}")])
     budgets = _arrow(near(float(before.budget)), near(float(after.budget)))
-    title = f"Shares of the persons' budget, {budgets}: of production, and these"
+    title = f"Shares of the persons' budget, {budgets}: of {before.source}, and these"
     return TextTable(title, ["level", "query", "share"], rows, words=2)
 
 

@@ -77,6 +77,7 @@ class RunForecast:
         self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
         self.calibrated = design.definition == "zcdp" and design.jurisdiction == "us"
         self._levels = _levels(design, product, self._states[0].stand_in.spine)
+        self._nation = design.with_nation(run.validated.states)
         self.quantities = np.array(self._states[0].quantities)
 
     def weights(self, allocation: Allocation) -> Weights:
@@ -87,6 +88,11 @@ class RunForecast:
     def predicted_levels(self) -> tuple[str, ...]:
         """The levels of the spine whose budgets affect the errors."""
         return self._states[0].stand_in.spine.levels
+
+    @property
+    def unpredicted_levels(self) -> tuple[str, ...]:
+        """The measured levels whose budgets affect no predicted error: the nation, in a run that measures it."""
+        return tuple(level for level in self._levels if level not in self.predicted_levels and self._nation)
 
     def fixed_levels(self, kept: Sequence[str]) -> list[str]:
         """Return the levels with a fixed share in a search: `kept`, and the root, whose errors are not predicted."""
@@ -184,7 +190,7 @@ def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
 def production(design: Design, product: ProductName) -> Allocation:
     """Return production's shares at its budget; under pure DP, which it did not use, at the design's."""
     given = None if design.definition == "zcdp" else design.allocations[product].budget
-    return allocation_for(design.settings[product], given)
+    return replace(allocation_for(design.settings[product], given), source="production")
 
 
 def _levels(design: Design, product: ProductName, spine: Spine) -> tuple[str, ...]:
