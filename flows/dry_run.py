@@ -1,6 +1,6 @@
 """A run of any system that spends nothing: all stages before the reservation, and what a run would spend.
 
-parameters and account -> the stages before the reservation -> what it would spend, as an artifact
+parameters and account -> the stages before the reservation -> what it would spend and where, as an artifact
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from tasks.errors import Refused
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import locked
+from tasks.records.findings import has_errors, load_findings
 
-SPEND = "a run would spend"
+SPEND, PLACE = "a run would spend", "and release"
 
 
 def _settings_of_any_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
@@ -53,7 +54,7 @@ def dry_run(settings: AnySettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
     It refuses what a run would refuse. It also refuses a run id, because it removes its own directory. The findings
-    are only for the curator.
+    are only for the curator. The result: by part, what a run would spend and where its release would be.
     """
     try:
         if settings.run_id:
@@ -68,21 +69,28 @@ def dry_run(settings: AnySettings) -> Any:
         key=f"dry-run-{settings.SYSTEM}-{settings.folder}",
         description="What a run would spend; this one spent nothing",
     )
-    return states.tried("; ".join(f"a run of {part['release']} would spend {part[SPEND]}" for part in found))
+    return states.tried(found, "; ".join(_said(part) for part in found))
 
 
 def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
-    """Do what a run does before its reservation, and remove the run directories; return what each part would spend."""
+    """Do what a run does before its reservation; return what each part would spend.
+
+    Only run directories with findings are kept, for the curator.
+    """
     planned = dict[str, Claim]()
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(locked(part.directory))
+            stack.callback(_end, part)
             check_out(part.directory, Path(part.out), part.folder)
         switched_on = run_check(parts)
         run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
-        for part in parts:
-            end_run(part.directory)
     return [_found(part, planned.get(part.folder)) for part in parts]
+
+
+def _end(part: RunSettings) -> None:
+    if not has_errors(load_findings(part.directory)):
+        end_run(part.directory)
 
 
 def _found(settings: RunSettings, claim: Claim | None) -> dict[str, str]:
@@ -90,6 +98,12 @@ def _found(settings: RunSettings, claim: Claim | None) -> dict[str, str]:
     found = {"system": settings.SYSTEM, "release": settings.folder.upper(), SPEND: "nothing: it has nothing to release"}
     if claim is None:
         return found
+    found[PLACE] = str(Path(settings.out) / settings.folder)
     charged = f"nothing, the data is marked as {claim.mark.lower()}" if claim.mark else f"account {settings.account}"
     spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, charged to {charged}"
     return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}
+
+
+def _said(part: Mapping[str, str]) -> str:
+    place = f" and release {part[PLACE]}" if PLACE in part else ""
+    return f"a run of {part['release']} would spend {part[SPEND]}{place}"

@@ -121,6 +121,9 @@ class RunOptions(LedgerOptions):
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before data that was charged is charged again.")] = (
         False
     )
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the input and the account and show the charge; charge nothing.")
+    ] = False
     as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 

@@ -36,7 +36,7 @@ from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
-from tasks.records.findings import REPORT, Finding, NotValid, has_errors, load_findings
+from tasks.records.findings import IN_REPORT, REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
@@ -49,6 +49,9 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
     Raises Failed if the run stopped, naming the command that resumes it; Refused if it was refused.
     """
+    if options.dry_run and options.resume is None:
+        refuse(context, given(context).keys() & {"run_id"}, "a dry run has an id of its own")
+        return _try_run(options, kind, chosen)
     again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
@@ -58,6 +61,23 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json, ask=ask)
     _report(outcomes, as_json=options.as_json)
     _raise_problem(outcomes)
+
+
+def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
+    """Do what a run does before its charge, leave nothing, and show what it would spend and where. Raises Refused."""
+    from flows.dry_run import dry_run
+
+    check_needed(kind, chosen)
+    settings = planned_run(options, kind, kind.new_id(), chosen).model_copy(update={"run_id": None})
+    try:
+        with interruptible("interrupted; nothing was charged"), bars("Dry run"), temporary_server():
+            found = dry_run(settings)
+    except Refused as error:
+        if run := str(error).partition(IN_REPORT)[2]:
+            show_findings(load_findings(run_directory(options.home, run)), as_json=options.as_json)
+        raise
+    lines = [f"{name}: {text}" for part in found for name, text in part.items()]
+    show(found, lambda: "\n".join([*lines, "nothing was charged"]), as_json=options.as_json)
 
 
 def run_briefly(options: RunOptions, kind: type[RunSettings], chosen: Values) -> Sequence[Outcome]:

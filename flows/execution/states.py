@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -106,9 +106,9 @@ def nothing_to_release(parts: Sequence[RunSettings]) -> str:
     return f"{names} has no block, or config.json switches it off: skipped, nothing charged"
 
 
-def tried(found: str) -> State[Any]:
-    """Return the final state of a dry run."""
-    return Completed(name="Tried", message=f"{found}; nothing was charged")
+def tried(found: Sequence[Mapping[str, str]], message: str) -> State[Any]:
+    """Return the final state of a dry run, with what it found."""
+    return Completed(name="Tried", message=f"{message}; nothing was charged", data=found)
 
 
 def not_run(reason: str) -> State[Any]:

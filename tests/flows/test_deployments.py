@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e_runs import ACCOUNT, open_account, real_data, settings_for
+from e2e_runs import ACCOUNT, das, open_account, real_data, settings_for
 from prefect.exceptions import ParameterTypeError
 from top_down_inputs import country
 
@@ -26,7 +26,9 @@ from flows.execution.policy import DRY_RUN, POLICY, under_policy
 from flows.execution.settings import keep_settings
 from tasks.lifecycle.authorization import SECRET
 from tasks.records.marks import MARK_FILE
+from tasks.top_down.declared.synth import synthesize_records
 
+DISTRICTS = "example-districts"
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
@@ -56,7 +58,7 @@ def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
     assert systems["dry_run/dry-detailed-dhca-us"] == systems["detailed_dhca/detailed-dhca-us"] == "detailed-dhca"
     assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
     assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
-    assert systems["declared/declared"] == "declared"
+    assert systems["dry_run/dry-declared"] == systems["declared/declared"] == "declared"
     assert systems["dry_run/dry-s-dhc-pr"] == systems["s_dhc/s-dhc-us"] == "s-dhc"
     assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
 
@@ -187,28 +189,58 @@ def test_a_wrong_parameter_is_named_in_one_line(name: str, change: dict[str, Any
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "shared_cluster")
-@pytest.mark.parametrize("system", ["detailed-dhca", "top-down"])
+@pytest.mark.parametrize("system", ["detailed-dhca", "top-down", "declared"])
 def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, example: Path, tmp_path: Path) -> None:
     from flows.dry_run import dry_run
-    from flows.execution.top_down_settings import TopDownSettings
+    from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 
     ledger = open_account(tmp_path)
     if system == "detailed-dhca":
         real_data(example, tmp_path)
         settings: Any = settings_for(tmp_path).model_copy(update={"run_id": None})
-        spends = "a run of PR would spend rho 2, charged to account census"
+        spends = "a run of PR would spend rho 2, charged to account census and release {out}/pr"
     else:
-        data = country(tmp_path / "country")
-        (data / MARK_FILE).unlink()
+        of_blocks = system == "top-down"
+        data = country(tmp_path / "country") if of_blocks else synthesize_records(DISTRICTS, tmp_path / "data")["data"]
+        (data if of_blocks else data.parent).joinpath(MARK_FILE).unlink()
         names = {"out": "out", "ledger": "ledger.sqlite", "runs_folder": "state", "data": data}
         places = {name: tmp_path / place for name, place in names.items()}
-        settings = TopDownSettings.new(account=ACCOUNT, **{name: str(place) for name, place in places.items()})
-        spends = "a run of US would spend rho 2.56595, charged to account census"
+        chosen = {"account": ACCOUNT, **{name: str(place) for name, place in places.items()}}
+        if of_blocks:
+            settings = TopDownSettings.new(**chosen)
+            spends = "a run of US would spend rho 2.56595, charged to account census and release {out}/us"
+        else:
+            settings = DeclaredSettings.new(declaration=DISTRICTS, **chosen)
+            spends = "a run of DECLARED would spend rho 2, charged to account census and release {out}/declared"
     ended = dry_run(json.loads(settings.model_dump_json(exclude_unset=True)), return_state=True)
-    assert (ended.name, ended.message) == ("Tried", f"{spends}; nothing was charged")
+    assert (ended.name, ended.message) == ("Tried", spends.format(out=tmp_path / "out") + "; nothing was charged")
     assert ledger.rows(ACCOUNT) == []
     assert not list((tmp_path / "state/runs").glob("dry-*"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+def test_a_dry_run_of_a_command_leaves_only_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, ledger, runs = country(tmp_path), open_account(tmp_path), tmp_path / "state/runs"
+    (data / MARK_FILE).unlink()
+    words = ("tda", "run", data, tmp_path / "out", "--dry-run", "--ledger", ledger.path)
+    words = (*words, "--runs-folder", tmp_path / "state")
+    assert das(*words, "--run-id", "mine") == 2
+    assert das(*words, "--account", "nobody") == 1
+    capsys.readouterr()
+    assert das(*words, "--account", ACCOUNT, "--json") == 0
+    (part,) = json.loads(capsys.readouterr().out)
+    assert part["a run would spend"] == "rho 2.56595, charged to account census"
+    assert part["and release"] == str(tmp_path / "out/us")
+    assert (ledger.rows(ACCOUNT), list(runs.glob("dry-*")), (tmp_path / "out").exists()) == ([], [], False)
+    lines = (data / "units.txt").read_text().splitlines()
+    (data / "units.txt").write_text("\n".join([lines[0], f"{lines[1]}9", *lines[2:]]) + "\n")
+    assert das(*words, "--account", ACCOUNT) == 1
+    shown = capsys.readouterr()
+    (kept,) = runs.glob("dry-*")
+    assert f"report of {kept.name}" in " ".join(shown.err.split())
+    assert "HH_STATUS" in shown.out
 
 
 @pytest.mark.usefixtures("prefect_server")
