@@ -43,8 +43,9 @@ class StatisticBounds:
 class Deviations:
     """Deviations of districts from the ideal, in persons. published, deviation, error: (districts,).
 
-    remark: why the plan does not cover its whole state, in a sentence. published_is_estimate: whether the published
-    totals are an estimate by das-flows. groups_cut: the number of block groups of the spine that the districts cut.
+    joint: (2, districts) bounds that hold for all districts at once, with a probability of at least LEVEL. remark: why
+    the plan does not cover its whole state, in a sentence. published_is_estimate: whether the published totals are an
+    estimate by das-flows. groups_cut: the number of block groups of the spine that the districts cut.
     """
 
     ideal: float
@@ -52,6 +53,7 @@ class Deviations:
     deviation: FloatArray
     error: FloatArray
     bounds: tuple[StatisticBounds, ...]
+    joint: FloatArray
     remark: str = ""
     published_is_estimate: bool = False
     groups_cut: int = 0
@@ -93,7 +95,7 @@ def deviations(
         bounds("smallest deviation", np.min, below.min(), min(above.min(), 0.0)),
         bounds("range", np.ptp, max(below.max() - above.min(), 0.0), above.max() - below.min()),
     )
-    return Deviations(ideal, off, deviation, error, found)
+    return Deviations(ideal, off, deviation, error, found, np.array([below, above]))
 
 
 def joint_width(drawn: FloatArray, error: FloatArray) -> float:

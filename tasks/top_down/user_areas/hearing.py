@@ -1,4 +1,4 @@
-"""Answer a hearing's question about a districting plan, whether its range is within a limit, in words and charts."""
+"""Answer a hearing's question about a districting plan, whether its range is within a limit, in words and on a map."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from privacy.noise.margins import Z95
 from spine.geography import FloatArray, IntArray
 from tasks.geography.blocks.area_file import AreaFile
 from tasks.geography.points import Point
 from tasks.geography.regions import Region
 from tasks.records.block_codes import TRACT_UNIT
 from tasks.releases.pages import number
-from tasks.releases.pages.charts import BLUE, INK, LIGHT, ORANGE, picture
+from tasks.releases.pages.charts import INK, LIGHT, picture
 from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Deviations, StatisticBounds
 
 Verdict = Literal["yes", "no", "not known"]
-MANY = 40  # districts of a chart with little room
+MANY = 40  # districts of a map with little room
 SHORT_NAME = 4  # letters of names that a map has room for
 COLOURS = (
     "#0072b2",
@@ -130,28 +129,6 @@ def verdict_table(plan: Deviations, within: float) -> TextTable:
         share = bounds.published / plan.ideal
         rows.insert(0, ["published counts", in_percent(share, within), "yes" if share <= within else "no"])
     return TextTable("The plan", ["range of the", "of the ideal", limit], rows, answer(plan, within))
-
-
-@picture
-def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Figure:
-    """Draw the districts' deviations in per cent of the ideal, with 95% intervals and the band of half the limit."""
-    figure, axis = plt.subplots(figsize=(6, 1.1 + 0.15 * len(names)))
-    at, share = np.arange(len(names))[::-1], 100 / plan.ideal
-    reach = Z95 * plan.error * share
-    axis.axvspan(-50 * within, 50 * within, color=BLUE, alpha=0.12, linewidth=0)
-    axis.axvline(0, color=INK, linewidth=0.8)
-    axis.hlines(at, plan.deviation * share - reach, plan.deviation * share + reach, color=INK, linewidth=1)
-    axis.plot(plan.deviation * share, at, "o", color=BLUE, markersize=3.5, label="estimate, with its 95% interval")
-    if plan.published is not None:
-        axis.plot(plan.published * share, at, "D", color=ORANGE, markersize=5, fillstyle="none", label="published")
-    axis.set_yticks(at, [*map(_plain, names)], fontsize=7 if len(names) <= MANY else 9)  # for two printed pages
-    axis.set_ylim(-0.8, len(names) - 0.2)
-    axis.set_xlabel(
-        f"deviation from the ideal, per cent\nshaded: ± {50 * within:g}, which keeps the range within {100 * within:g}",
-        fontsize=8,
-    )
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=8)
-    return figure
 
 
 def _plain(name: str) -> str:

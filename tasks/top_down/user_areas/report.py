@@ -21,12 +21,12 @@ from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.area_tables import DESCRIPTION
+from tasks.top_down.user_areas.bars import bound_bars, district_bars
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.hearing import (
     Sketch,
     answer,
     census_verdict,
-    deviation_chart,
     district_map,
     in_percent,
     labels_of,
@@ -315,7 +315,7 @@ def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
     return {
         "ideal": round(plan.ideal, 1),
         "asked": f"{100 * areas.within:g} %",
-        "chart": deviation_chart(areas.districts, plan, areas.within),
+        "bars": [bound_bars(plan, areas.within), district_bars(plan, areas.within)],
         "map": sketch and district_map(areas.districts, plan, areas.within, sketch),
         "numbered": labels_of(areas.districts) != [*areas.districts],
         "shapes": bool(sketch and sketch.rings),

@@ -7,12 +7,13 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import NormalDist
 
@@ -54,6 +55,7 @@ from tasks.top_down.published.open_published import PublishedMeasurements, find_
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas import area_estimates
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
+from tasks.top_down.user_areas.bars import bound_bars, district_bars
 from tasks.top_down.user_areas.deviations import DRAWS, Deviations, StatisticBounds, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.hearing import (
@@ -61,7 +63,6 @@ from tasks.top_down.user_areas.hearing import (
     Sketch,
     answer,
     census_verdict,
-    deviation_chart,
     district_map,
     shown_bounds,
     tract_points,
@@ -536,6 +537,7 @@ def test_the_command_answers_from_what_is_kept(
     assert data["plan"]["answer"][1].replace(" %", "\N{NO-BREAK SPACE}%") in page[: page.index("<svg")]
     assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
     assert "The plan: plan.csv." in page
+    assert page.count('class="joint"') == 3 + 2, "a bar for each bound and each district"
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
@@ -656,7 +658,7 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: CachedState) ->
 )
 def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: float, verdict: str) -> None:
     bounds = StatisticBounds("range", 4.3, 6.0, 3.0, low, high)
-    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,), np.zeros((2, 2)))
     assert census_verdict(plan, within) == verdict
     published, census, cite, guide = answer(plan, within)
     assert "the one to cite" in cite
@@ -685,20 +687,27 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     ],
 )
 def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, between: str) -> None:
-    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (StatisticBounds("range", 4.3, 6.0, 3.0, low, high),))
+    plan = Deviations(
+        100,
+        np.zeros(2),
+        np.zeros(2),
+        np.ones(2),
+        (StatisticBounds("range", 4.3, 6.0, 3.0, low, high),),
+        np.zeros((2, 2)),
+    )
     assert between in answer(plan, 0.1)[1]
     assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
 
 
 def test_a_bound_just_below_nothing_has_no_minus() -> None:
-    plan = Deviations(100, None, np.zeros(2), np.ones(2), ())
+    plan = Deviations(100, None, np.zeros(2), np.ones(2), (), np.zeros((2, 2)))
     assert shown_bounds(plan, StatisticBounds("smallest deviation", None, 0, 0, -3.0, -1e-9)) == ("-3 %", "0 %")
 
 
 def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
     for range_, shown in ((0, "0 %"), (10, "10 %"), (10.0004, "10.0004 %"), (9.9999, "10 %"), (4.126, "4.13 %")):
         bounds = StatisticBounds("range", range_, 6.0, 3.0, 0, 20)
-        plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
+        plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,), np.zeros((2, 2)))
         assert answer(plan, 0.1)[0].startswith(f"The published range of this plan is {shown} of the ideal")
 
 
@@ -805,13 +814,46 @@ def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
             published_counts(str(tmp_path))
 
 
+def test_each_number_of_a_plan_has_its_bar_on_the_axis_of_its_table() -> None:
+    """In per cent of an ideal of 200: estimates of 10 and -20, their own intervals inside those of all at once."""
+    joint = np.array([[4.0, -56.0], [36.0, -24.0]])
+    range_ = StatisticBounds("range", 50.0, 60.0, 5.0, 28.0, 92.0)
+    plan = Deviations(200, np.array([10.0, -30.0]), np.array([20.0, -40.0]), np.array([5.0, 5.0]), (range_,), joint)
+
+    def at(value: float, low: float, high: float) -> float:
+        return 8 + 224 * (value - low) / (high - low)
+
+    def drawn(cell: str, mark: str, *names: str) -> list[float]:
+        found = re.search(f'class="{mark}"([^>]*)', cell)
+        assert found is not None
+        return [float(re.search(f' {name}="M?([^" ]*)', found[1])[1]) for name in names]  # type: ignore[index]
+
+    districts = district_bars(plan, 0.1)
+    assert "−28 %" in districts.head
+    assert "+18 %" in districts.head
+    for cell, published, estimate, own, both in zip(
+        districts.cells, (5, -15), (10, -20), ((5.1, 14.9), (-24.9, -15.1)), ((2, 18), (-28, -12)), strict=True
+    ):
+        place = partial(at, low=-28, high=18)
+        assert drawn(cell, "at", "cx") == [pytest.approx(place(estimate), abs=0.06)]
+        assert drawn(cell, "own", "x1", "x2") == pytest.approx([*map(place, own)], abs=0.06)
+        assert drawn(cell, "joint", "x1", "x2") == pytest.approx([*map(place, both)], abs=0.06)
+        assert drawn(cell, "published", "d") == [pytest.approx(place(published), abs=0.06)]
+        assert drawn(cell, "band", "x") == [pytest.approx(place(-5), abs=0.06)]
+    (cell,) = bound_bars(plan, 0.1).cells
+    assert drawn(cell, "own", "x1", "x2") == pytest.approx([at(14, -10, 46), at(46, -10, 46)], abs=0.06)
+    assert drawn(cell, "band", "x", "width") == pytest.approx(
+        [at(0, -10, 46), at(10, -10, 46) - at(0, -10, 46)], abs=0.1
+    )
+    assert "published" not in district_bars(replace(plan, published=None), 0.1).cells[0]
+
+
 def test_a_district_s_name_is_no_formula() -> None:
     """matplotlib takes what is between dollar signs for mathematics, and fails on what is none."""
-    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), ())
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (), np.zeros((2, 2)))
     names, middle = (r"$\q$", "B"), np.array([[-71.0, 41.0], [-71.1, 41.1]])
     sketch = Sketch(middle, middle, np.arange(2))
-    for drawn in (deviation_chart(names, plan, 0.1), district_map(names, plan, 0.1, sketch)):
-        assert r"$\q$" in drawn
+    assert r"$\q$" in district_map(names, plan, 0.1, sketch)
 
 
 def test_districts_are_drawn_as_their_blocks_make_them_up(tmp_path: Path) -> None:
@@ -833,7 +875,7 @@ def test_districts_are_drawn_as_their_blocks_make_them_up(tmp_path: Path) -> Non
         for shape, box in zip(drawn, ((-71, 41, -69, 42), (-69, 41, -67, 42)), strict=True)
     )
     assert all(shape.contains(shapely.points(at)) for shape, at in zip(drawn, sketch.middle, strict=True))
-    plan = Deviations(100, np.array([9.0, -9.0]), np.zeros(2), np.ones(2), ())
+    plan = Deviations(100, np.array([9.0, -9.0]), np.zeros(2), np.ones(2), (), np.zeros((2, 2)))
     svg = district_map(file.names, plan, 0.1, sketch)
     assert [mark in svg for mark in (">1▲<", ">2▼<", COLOURS[0], COLOURS[1], COLOURS[2])] == [True] * 4 + [False]
     with pytest.raises(Refused, match="has no shape of the area A: give tracts"):
