@@ -31,6 +31,7 @@ from tasks.releases.text_twin import differing_rows
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # the form does not depend on these
 OF_ALL = (PACKAGE_FILE, DICTIONARY_FILE, README)  # files that every release has
+MEMORY = "256MB"  # of distinct keys, which then spill: with it, as without, 50 million take a minute
 TYPES = {  # of Table Schema, by Arrow's
     "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     "integer": pa.types.is_integer,
@@ -63,7 +64,7 @@ def check_forms(
 def check_values(release: Path, tables: Sequence[Resource]) -> Iterator[Check]:
     """Check codes, keys and references of tables, and text against its Parquet."""
     by_name = {table.name: table for table in tables}
-    with ReleaseDatabase(release) as database:
+    with ReleaseDatabase(release, memory_limit=MEMORY) as database:
         yield from _check_contents(database, release, by_name)
     for table in tables:
         if table.twin:

@@ -114,25 +114,44 @@ def _places(rows: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 def check_rows(
     what: str, rows: pa.Table, expected: pa.Table, *, rounding: int = 0, clipped: bool = False, step: float = 1
 ) -> Check:
-    """Compare the rows of a release's table with the expected ones, in the same order.
+    """Compare the rows of a release's table with the expected ones, in the same order; the rest as `check_pieces`."""
+    return check_pieces(what, [(rows, expected)], rounding=rounding, clipped=clipped, step=step)
+
+
+def check_pieces(
+    what: str,
+    pieces: Iterable[tuple[pa.Table, pa.Table]],
+    *,
+    rounding: int = 0,
+    clipped: bool = False,
+    step: float = 1,
+) -> Check:
+    """Compare the rows of pieces of a release's table with the expected ones, in the same order.
 
     rounding: the largest accepted difference of counts. clipped: negative counts became 0 after all sums, so a count
     may be below the sum of its cells. step: clipped counts are multiples of it.
     """
-    faults = []
-    if len(rows) != len(expected):
-        faults.append(f"it has {len(rows):,} rows, not {len(expected):,}")
-    for name in () if faults else expected.column_names:
-        found, made = rows[name], expected[name]
-        if pa.types.is_string(made.type):
-            same = pc.fill_null(pc.equal(found.cast(made.type), made), False).to_numpy()
-        else:
-            numbers, sums = found.to_numpy(), made.to_numpy()
-            same = np.isclose(numbers, sums, rtol=ROUNDING, atol=rounding * (name == "COUNT"))
-            same |= clipped & (name == "COUNT") & (numbers < sums)
-        faults += [f"{name} differs in {int((~same).sum()):,} rows"] * (not same.all())
-    if clipped and len(rows) == len(expected):
-        counts = rows["COUNT"].to_numpy()
-        broken = (counts < 0) | ~np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)
-        faults += [f"{int(broken.sum()):,} counts are negative, or not multiples of the step"] * bool(broken.any())
-    return Check(what, f"{len(expected):,} rows", tuple(faults))
+    differ, broken, there, wanted = dict[str, int](), 0, 0, 0
+    for rows, expected in pieces:
+        there, wanted = there + len(rows), wanted + len(expected)
+        if there != wanted:
+            continue
+        for name in expected.column_names:
+            found, made = rows[name], expected[name]
+            if pa.types.is_string(made.type):
+                same = pc.fill_null(pc.equal(found.cast(made.type), made), False).to_numpy()
+            else:
+                numbers, sums = found.to_numpy(), made.to_numpy()
+                same = np.isclose(numbers, sums, rtol=ROUNDING, atol=rounding * (name == "COUNT"))
+                same |= clipped & (name == "COUNT") & (numbers < sums)
+            differ[name] = differ.get(name, 0) + int((~same).sum())
+        if clipped:
+            counts = rows["COUNT"].to_numpy()
+            whole = np.isclose(counts / step, np.rint(counts / step), rtol=0, atol=1e-6)
+            broken += int(((counts < 0) | ~whole).sum())
+    if there != wanted:
+        faults = [f"it has {there:,} rows, not {wanted:,}"]
+    else:
+        faults = [f"{name} differs in {rows:,} rows" for name, rows in differ.items() if rows]
+        faults += [f"{broken:,} counts are negative, or not multiples of the step"] * bool(broken)
+    return Check(what, f"{wanted:,} rows", tuple(faults))

@@ -6,9 +6,10 @@ coterminous regions; the received table must equal it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from privacy.tables.published import Published
 from spine.settings import Jurisdiction
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.description import Table
-from tasks.releases.published import check_rows
+from tasks.releases.published import check_pieces
 from tasks.releases.received import path_in, read_in
 from tasks.releases.statements import PUBLIC_FILE, Digest, Unshown
 from tasks.safetab.configuration import SafeTabConfiguration, read_described
@@ -37,6 +38,7 @@ from tasks.safetab.release_tables import GROUP, ITERATIONS, REGIONS
 
 Positive = Annotated[int, Field(ge=1)]
 Sets = Annotated[list[list[str]], Field()]
+ROWS_AT_ONCE = 1 << 17
 NO_FORM = 255  # in place of a detail, where the number of a group's rows fits no table
 Details = Mapping[str, NDArray[np.uint8]]  # by table: the detail of each group
 
@@ -161,22 +163,46 @@ def common_checks(received: Received) -> Iterator[Check | NotChecked]:
 
 @dataclass(frozen=True)
 class ReceivedRows:
-    """The rows of a received table, grouped by population group.
+    """The rows of a received table, grouped by population group; its columns are read when they are asked for.
 
-    columns: one entry per row; GROUP is the number of the row's group in the level's domain, -1 for an unknown group;
-    COUNT is the count or its estimate.
-    group, start, width: one entry per group, in row order: its number, its first row and its number of rows.
+    path: of its Parquet file. column: that of the count or its estimate, here COUNT.
+    group, start, width: one entry per group, in row order: its number in the level's domain, -1 for an unknown group;
+    its first row and its number of rows.
     """
 
-    columns: pa.Table
+    path: Path
+    column: str
     group: NDArray[np.int64]
     start: NDArray[np.int64]
     width: NDArray[np.int64]
 
     def numbers(self, column: str) -> NDArray[np.int64]:
-        """Return a column as integers; a missing value becomes 0."""
-        numbers: NDArray[np.int64] = self.columns[column].cast(pa.int64()).fill_null(0).to_numpy()
+        """Return COUNT, or another column, as integers; a missing value becomes 0."""
+        name = self.column if column == "COUNT" else column
+        found = pq.read_table(self.path, columns=[name])[name].cast(pa.int64()).fill_null(0)
+        numbers: NDArray[np.int64] = found.to_numpy()
         return numbers
+
+    def beside(self, made: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield tables with as many received rows as each has, then the received rows that are left, if any.
+
+        Received rows have GROUP, and the columns other than those of the key.
+        """
+        file, group, first = pq.ParquetFile(self.path), np.repeat(self.group, self.width), 0
+        names = [name for name in file.schema_arrow.names if name not in GROUP]
+        columns = ["COUNT" if name == self.column else name for name in names]
+        batches = (
+            pa.Table.from_batches([batch]).rename_columns(columns)
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=names)
+        )
+        held = file.schema_arrow.empty_table().select(names).rename_columns(columns)
+        for table in made:
+            while len(held) < len(table) and (batch := next(batches, None)) is not None:
+                held = pa.concat_tables([held, batch])
+            piece, held = held.slice(0, len(table)), held.slice(len(table))
+            yield piece.append_column("GROUP", pa.array(group[first : first + len(piece)])), table
+            first += len(piece)
+        yield from ((rest, rest.slice(0, 0)) for rest in chain([held], batches) if len(rest))
 
     def details(self, forms: Mapping[int, Published]) -> NDArray[np.uint8]:
         """Return the detail of each group, which follows from its number of rows."""
@@ -186,27 +212,26 @@ class ReceivedRows:
         return details
 
 
-def read_rows(
-    received: Received, level: Level, kind: type[GroupTables], name: str, *, keys_alone: bool = False
-) -> ReceivedRows:
-    """Read a table of a level, or its estimates. keys_alone: without counts and margins."""
+def read_rows(received: Received, level: Level, kind: type[GroupTables], name: str) -> ReceivedRows:
+    """Read the keys of a table of a level, or of its estimates."""
     path = path_in(received.folder, f"parquet/{kind.FOLDER}{name}/{level.slug}.parquet")
-    table, domain = pq.read_table(path, columns=[*GROUP] if keys_alone else None), received.domains[level]
+    domain = received.domains[level]
     codes = {
-        "REGION_TYPE": [level.region_type],
-        "REGION_ID": domain.region_ids,
-        "ITERATION_CODE": domain.iteration_codes,
+        "REGION_TYPE": pa.array([level.region_type], pa.string()),
+        "REGION_ID": pa.array(domain.region_ids, pa.string()),
+        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()),
     }
-    places = {}
-    for column, known in codes.items():
-        place = pc.index_in(table[column].cast(pa.string()), pa.array(known, pa.string()))
-        places[column] = place.fill_null(-1).to_numpy().astype(np.int64)
-    number = places["REGION_ID"] * len(domain.iterations) + places["ITERATION_CODE"]
-    group = np.where(np.min([*places.values()], axis=0) < 0, -1, number)
+    groups = [np.zeros(0, np.int64)]
+    for batch in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE, columns=[*GROUP]):
+        places = {
+            column: pc.index_in(batch[column].cast(pa.string()), known).fill_null(-1).to_numpy().astype(np.int64)
+            for column, known in codes.items()
+        }
+        number = places["REGION_ID"] * len(domain.iterations) + places["ITERATION_CODE"]
+        groups.append(np.where(np.min([*places.values()], axis=0) < 0, -1, number))
+    group = np.concatenate(groups)
     start = np.flatnonzero(np.diff(group, prepend=-2))
-    numbered = table.drop_columns([*GROUP]).append_column("GROUP", pa.array(group))
-    names = ["COUNT" if column == kind.COLUMN else column for column in numbered.column_names]
-    return ReceivedRows(numbered.rename_columns(names), group[start], start, np.diff(start, append=len(group)))
+    return ReceivedRows(path, kind.COLUMN, group[start], start, np.diff(start, append=len(group)))
 
 
 def check_groups(
@@ -243,11 +268,22 @@ def check_groups(
         _find_donors(received, level, groups, rows, details, margins)
     clipped = not received.configuration.allow_negative_counts
     for name, each in rows.items():
-        mine = groups.take(np.flatnonzero(np.isin(groups.detail, list(kind.TABLES[name]))))
-        made = rows_of_groups(mine, name, {"GROUP": pa.array(mine.group)}, margins, clip=False)
-        made = made.drop_columns(["MOE"]) if estimates else made
-        yield check_rows(f"{name}: {what} of {level}", each.columns, made, clipped=clipped)
+        parts = _parts(groups, name)
+        made = (rows_of_groups(part, name, {"GROUP": pa.array(part.group)}, margins, clip=False) for part in parts)
+        if estimates:
+            made = (table.drop_columns(["MOE"]) for table in made)
+        yield check_pieces(f"{name}: {what} of {level}", each.beside(made), clipped=clipped)
     return groups
+
+
+def _parts(groups: GroupTables, name: str) -> Iterator[GroupTables]:
+    """Yield the groups that have a table, with about ROWS_AT_ONCE of its rows at a time."""
+    forms = groups.TABLES[name]
+    mine = np.flatnonzero(np.isin(groups.detail, list(forms)))
+    widths = np.array([len(form.rows) for form in forms.values()])
+    ends = np.cumsum(widths[np.searchsorted(list(forms), groups.detail[mine])])
+    for part in np.split(mine, np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1):
+        yield groups.take(part)
 
 
 def _groups(
@@ -284,8 +320,9 @@ def _find_donors(
         stated = each.numbers("MOE")
         for detail, form in groups.TABLES[name].items():
             mine = np.flatnonzero(details[name] == detail)
-            of_rows = stated[each.start[mine][:, None] + np.arange(len(form.rows))]
             at = np.searchsorted(groups.group, each.group[mine])
+            mine, at = mine[shared[at]], at[shared[at]]
+            of_rows = stated[each.start[mine][:, None] + np.arange(len(form.rows))]
             for place, margin in enumerate(margins[name][detail]):
                 fits[place, at] &= (of_rows == margin).all(axis=1) & margin.all()  # a donor's margins are above 0
     given = shared & ~fits[received.levels.index(level)] & fits.any(axis=0)

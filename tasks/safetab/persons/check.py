@@ -33,7 +33,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     received, options = Received(release, manifest, SafeTabPConfiguration), manifest["options"]
     levels = {}
     for level in received.levels:
-        rows = {name: read_rows(received, level, PublishedGroups, name, keys_alone=True) for name in TABLES}
+        rows = {name: read_rows(received, level, PublishedGroups, name) for name in TABLES}
         groups = np.bincount(_details(received, level, rows)["t1"], minlength=len(DETAILS))[: len(DETAILS)].tolist()
         facts = level_facts(received.configuration, received.domains[level], received.queries(level), groups)
         levels[str(level)] = facts | unshown_stability(received)

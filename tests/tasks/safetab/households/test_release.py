@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from flows.execution.systems import SYSTEMS
 from spine.settings import Jurisdiction
 from tasks.releases.datapackage import read_package
 from tasks.releases.manifest import read_manifest
+from tasks.safetab import check as safetab_check
 from tasks.safetab.domain import equalities, load_domain
 from tasks.safetab.group_tables import load_final
 from tasks.safetab.households import estimates as estimating
@@ -268,6 +270,32 @@ def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
         assert found.startswith(expected)
     pq.write_table(table.slice(3), path)
     assert any(fault.startswith("t3: the groups") for each in faults(staged) for fault in each.faults)
+
+
+def test_the_check_reads_a_level_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of about four rows, and faults in the first and in the last of them."""
+    _, staged = stage_here(tmp_path, HouseholdInputs(config=configuration(**NATION_AND_COUNTIES)), "run")
+    sizes, compare = list[int](), safetab_check.check_pieces
+
+    def noted(pairs: Iterable[tuple[pa.Table, pa.Table]]) -> Iterator[tuple[pa.Table, pa.Table]]:
+        for pair in pairs:
+            sizes.append(max(map(len, pair)))
+            yield pair
+
+    monkeypatch.setattr(safetab_check, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(safetab_check, "check_pieces", lambda what, pairs, **how: compare(what, noted(pairs), **how))
+    assert not faults(staged)
+    path = staged / "parquet/t3/T03002/county-2.parquet"
+    table = pq.read_table(path)
+    widest = max(pq.read_metadata(each).num_rows for each in staged.glob("parquet/t*/*/*.parquet"))
+    assert max(sizes) < 13 <= widest
+    sums = pc.equal(table["T3_DATA_CELL"], "0").to_numpy()
+    ends = np.flatnonzero(sums)[[0, -1]]
+    more = np.bincount(ends, minlength=len(table))
+    pq.write_table(table.set_column(4, "COUNT", pc.add(table["COUNT"], pa.array(more))), path)
+    (found,) = faults(staged)
+    assert (found.what, found.faults) == ("t3/T03002: groups of (COUNTY, 2)", ("COUNT differs in 2 rows",))
+    assert found.over == f"{len(table):,} rows"
 
 
 def test_coterminous_regions_have_one_table(tmp_path: Path) -> None:
