@@ -17,6 +17,7 @@ from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
 from spine.declaration.form import OF_BOTTOM_UP, DeclaredLevel, Fault, Form, PassForm, read_form, record_faults
 from spine.declaration.product import COLUMNS, read_product
+from spine.declaration.published import UniverseTable, read_published
 from spine.geography import BoolArray
 from spine.settings import Definition
 from spine.top_down.histogram import Product
@@ -59,6 +60,11 @@ class Declaration:
         """Return the query groups that a level asks."""
         return list(self.allocation.queries[level])
 
+    @property
+    def published(self) -> list[UniverseTable]:
+        """Return the tables of a release besides those of its queries."""
+        return read_published(self.form, ())[0]
+
 
 def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[Fault]]:
     """Return the declaration in a file, or None and all faults that are seen without its tables."""
@@ -77,6 +83,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     if product is None:
         return None, faults
     queries = _queries(form, faults)
+    faults += read_published(form, (query for _, query in _partitions(form)))[1]
     faults += _totals(form)
     if unknown := [*_unknown_partitions(form, product)]:
         return None, faults + unknown

@@ -210,6 +210,25 @@ class Weight(_Section):
     grid: Annotated[Exact, Field(gt=0)] = Fraction(1)
 
 
+class PublishedTable(_Section):
+    """A table that a release has besides those of its queries: counts by a partition in the released histograms.
+
+    universe: whom it counts, in words; `where` says by axis or recode which cells these are, as of a zero.
+    """
+
+    title: str
+    universe: str
+    by: Partition
+    where: dict[str, Texts] = {}
+
+
+class Publish(_Section):
+    """Tables by the name of their files, and recodes for them alone. No noise or estimate depends on them."""
+
+    recodes: dict[Name, RecodeForm] = {}
+    tables: dict[Annotated[str, StringConstraints(pattern=SMALL)], PublishedTable] = {}
+
+
 class TableForm(_Section):
     """The histogram of a declaration: the keys of a declaration that das bottom-up reads (docs/declarations.md).
 
@@ -260,6 +279,7 @@ class Form(TableForm):
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
     measurements: str = "read"
+    publish: Publish = Publish()
 
     @property
     def full_levels(self) -> list[str]:

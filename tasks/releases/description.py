@@ -94,8 +94,8 @@ class Tidy:
     level: the level of all rows, where no placeholder says it. title: of the table, if not that of the other.
     cells, rows: the columns that say what a row counts, and the words for their values.
     columns, key: those that its rows are made from, where they are other than the table's; recoded: by such a column
-    the one of the table that it follows from, and its value for those of that one. only: the values of the rows that
-    it has. summed: whether rows with the same texts are added up.
+    the one of the table that it follows from, and its value for those of that one. only: by column the values of the
+    rows that it has. summed: whether rows with the same texts are added up.
     left_out: columns that tables/ has not.
     """
 
@@ -112,7 +112,7 @@ class Tidy:
     columns: tuple[Column, ...] = ()
     key: tuple[str, ...] = ()
     recoded: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    only: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     summed: bool = False
     left_out: tuple[str, ...] = ()
 

@@ -83,7 +83,7 @@ class TidyFile:
     cells: str = ""
     estimates: Mapping[str, str] = field(default_factory=dict)
     digits: int = 0
-    only: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     summed: bool = False
 
 

@@ -97,11 +97,11 @@ def check_tidy(release: Path, description: Description) -> Iterator[Check]:
         yield Check(f"{made.parquet}, made again", over, (f"{differ:,} rows differ",) * bool(differ))
 
 
-def _stored_rows(path: Path, only: Mapping[str, str]) -> Iterator[tuple[int, Held]]:
+def _stored_rows(path: Path, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Held]]:
     """Yield the rows of a Parquet file with these values, some at a time."""
     for batch in read_batches(path, pq.read_schema(path).names):
-        for name, value in only.items():
-            batch = batch.filter(pc.equal(batch[name].cast(pa.string()), value))
+        for name, values in only.items():
+            batch = batch.filter(pc.is_in(batch[name].cast(pa.string()), pa.array(values, pa.string())))
         yield len(batch), dict(zip(batch.schema.names, batch.columns, strict=True))
 
 

@@ -51,7 +51,7 @@ from tasks.top_down.source import Origin, Validated
 
 T = TypeVar("T")
 ROWS = 1 << 18  # of a table of answers that were read
-FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
+FREE = ("passes", "histograms", "publish")  # keys of a declaration that say nothing of its measurements
 
 
 @dataclass(frozen=True)

@@ -71,11 +71,19 @@ class PublicTables:
 
     def digest(self) -> str:
         """Return the digest of all that shapes the noise besides the records: it is part of the noise's key."""
-        return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
+        text, _ = self._parted()
+        return sha256(json.dumps([text, self.digests], sort_keys=True).encode()).hexdigest()
+
+    def _parted(self) -> tuple[str, str]:
+        """Return the declaration without `publish`, on which no noise depends, and `publish` or ""."""
+        raw = json.loads(self.text)
+        publish = raw.pop("publish", None)
+        return (self.text, "") if publish is None else (json.dumps(raw), json.dumps(publish))
 
     def release_digest(self, estimator: Estimator) -> str:
         """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
-        own = self.digest()
+        own, (_, publish) = self.digest(), self._parted()
+        own = sha256(f"{own}\npublish {publish}\n".encode()).hexdigest() if publish else own
         return own if estimator == "topdown" else sha256(f"{own}\nestimator {estimator}\n".encode()).hexdigest()
 
     def published(self) -> PublicTables:

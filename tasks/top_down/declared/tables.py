@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from privacy.tables.histogram import DETAILED, TOTAL
+from privacy.tables.histogram import DETAILED, TOTAL, Histogram
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.top_down.queries import query_group
 from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
@@ -86,6 +86,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 tidy=(
                     Tidy(f"cells/{level}", "cells", records, level=level, title=f"{title}: cells that are not 0"),
                     *(() if gls else _sums(declaration, level, count)),
+                    *_published(declaration, level, count),
                 ),
             )
         )
@@ -161,12 +162,14 @@ def _margins(declaration: Declaration, level: str) -> Table:
     return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True, tidy=tidy)
 
 
-def _asked(declaration: Declaration, query: str) -> dict[str, tuple[Column, str, dict[str, str]]]:
+def _asked(
+    product: Histogram, query: str, only: Mapping[str, Collection[str]] | None = None
+) -> dict[str, tuple[Column, str, dict[str, str]]]:
     """Return by the axes and recodes of a query the column of its sums, the axis, and its value for each code of that.
 
-    Cells that are no part of a recode have labels as values, for they have no codes.
+    only: by axis the codes that there are, if not all. Cells that are no part of a recode have labels as values, for
+    they have no codes.
     """
-    product = declaration.product
     recodes = {each.name: each for each in product.recodes}
     names = () if query == TOTAL else [axis.name for axis in product.axes] if query == DETAILED else query.split("*")
     found = {}
@@ -174,9 +177,12 @@ def _asked(declaration: Declaration, query: str) -> dict[str, tuple[Column, str,
         recode = recodes.get(name)
         axis = product.axis(recode.axis if recode else name)
         values = [recode.labels[part] for part in recode.part] if recode else axis.codes
+        there = (only or {}).get(axis.name, axis.codes)
         texts = {} if recode or axis.codes == axis.labels else dict(zip(axis.codes, axis.labels, strict=True))
+        texts = {code: text for code, text in texts.items() if code in there}
         column = Column(name, "code", f"{axis.words}, in groups" if recode else axis.words, texts)
-        found[name] = column, axis.name, dict(zip(axis.codes, values, strict=True))
+        of_codes = zip(axis.codes, values, strict=True)
+        found[name] = column, axis.name, {code: value for code, value in of_codes if code in there}
     return found
 
 
@@ -202,7 +208,7 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
             if wide and declaration.product.width(query) > MOST_PARTS:
                 continue
             if query != DETAILED or level != released:  # else they are its cells
-                asked = _asked(declaration, query)
+                asked = _asked(declaration.product, query)
                 columns = (*geounit, *(column for column, _, _ in asked.values()))
                 yield Tidy(
                     f"{query_slug(query)}/{level}",
@@ -219,7 +225,8 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
 
 def _estimates(declaration: Declaration, level: str, query: str, columns: Sequence[Column]) -> Tidy:
     """Return the sums of a query with their estimates: all that a record may be in, those of 0 too."""
-    product, asked = declaration.product, _asked(declaration, query)
+    product = declaration.product
+    asked = _asked(product, query)
     group = query_group(product, query)
     cell = np.zeros(group.width, np.int64)  # one of each part
     cell[group.coordinate] = np.arange(product.cells)
@@ -239,8 +246,32 @@ def _estimates(declaration: Declaration, level: str, query: str, columns: Sequen
         columns=(*keys, *numbers),
         key=tuple(column.name for column in keys),
         recoded=recoded,
-        only={"query": query},
+        only={"query": (query,)},
     )
+
+
+def _published(declaration: Declaration, level: str, count: Column) -> Iterator[Tidy]:
+    """Yield the tables that a declaration publishes besides those of its queries, each within its universe."""
+    geounit = geounit_columns(declaration, level)
+    for table in declaration.published:
+        only = {
+            name: tuple(table.histogram.axis(name).codes[at] for at in sorted(inside))
+            for name, inside in table.inside.items()
+        }
+        asked = _asked(table.histogram, table.by, only)
+        columns = (*geounit, *(column for column, _, _ in asked.values()))
+        yield Tidy(
+            f"{table.name}/{level}",
+            table.title,
+            table.universe,
+            level=level,
+            title=f"{table.title} by {level}; universe: {table.universe}",
+            columns=(*columns, count),
+            key=tuple(column.name for column in columns),
+            recoded={name: (axis, values) for name, (_, axis, values) in asked.items()},
+            only=only,
+            summed=True,
+        )
 
 
 def _title(declaration: Declaration, level: str, query: str) -> str:
