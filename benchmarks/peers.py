@@ -39,7 +39,9 @@ OPENDP = """
 from itertools import product
 import opendp.prelude as dp, polars as pl
 dp.enable_features("contrib")
-keys = pl.LazyFrame(list(product(*domain.values())), schema=dict.fromkeys(names, pl.String), orient="row")
+keys = pl.DataFrame(list(product(*domain.values())), schema=dict.fromkeys(names, pl.String), orient="row")
+keys.write_parquet(out + ".keys")  # in memory they are serialized again at every step of the search for the scale
+keys = pl.scan_parquet(out + ".keys")
 records = pl.scan_parquet(table).cast(dict.fromkeys(names, pl.String))
 context = dp.Context.compositor(
     data=records, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=0.1), split_evenly_over=1

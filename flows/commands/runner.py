@@ -67,11 +67,12 @@ def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> No
     """Do what a run does before its charge, leave nothing, and show what it would spend and where. Raises Refused."""
     from flows.dry_run import dry_run
 
+    carry_out: Any = dry_run
     check_needed(kind, chosen)
     settings = planned_run(options, kind, kind.new_id(), chosen).model_copy(update={"run_id": None})
     try:
         with interruptible("interrupted; nothing was charged"), bars("Dry run"), temporary_server():
-            found = dry_run(settings)
+            found = carry_out(settings)
     except Refused as error:
         if run := str(error).partition(IN_REPORT)[2]:
             show_findings(load_findings(run_directory(options.home, run)), as_json=options.as_json)
