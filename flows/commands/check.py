@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,6 +71,8 @@ def check(
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
+    from tasks.lifecycle.process import use_kernels
+    from tasks.lifecycle.run_directory import state_home
     from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
@@ -89,6 +92,8 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         description = kind.part("description")(manifest)
         tables = yield from check_forms(release, manifest, description)
         if tables:
+            with suppress(Refused):  # without a folder of its own for kernels it is only slower
+                use_kernels(state_home())
             own = kind.part("statements")(release, manifest) if kind.statements else None
             if own is None:
                 yield NotChecked("the manifest", "this system does not say what it states")

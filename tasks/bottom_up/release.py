@@ -23,10 +23,10 @@ from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
-from tasks.lifecycle.staging import write_files
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, marked, noise_law
 from tasks.releases.report import in_short, write_report
+from tasks.releases.text_twin import write_twins
 
 TITLE = "Bottom-up histogram by the two-tailed geometric mechanism"  # `release` in manifests
 ROWS_AT_ONCE = 1 << 20
@@ -89,7 +89,7 @@ def _write(
         return table_rows(design, names, rows[first:last], draws[first:last], counts[first:last])
 
     parts = (part(first, first + ROWS_AT_ONCE) for first in range(0, len(rows), ROWS_AT_ONCE))
-    write_files(part(0, 0).schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
+    write_twins(part(0, 0).schema, parts, out / f"parquet/{table}.parquet", out / f"{table}.csv", left_out=["MOE"])
 
 
 def marginal(

@@ -29,6 +29,7 @@ PACKAGES = ("flows", "tasks", "privacy", "spine")
 DEPLOYMENT = HOME / "flows/deploy"  # in a checkout a link
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+FEWEST = 1 << 16  # records, entries or rows that justify loading numba, which takes longer than it saves on fewer
 KERNELS = "from spine.compiled import"  # appears in every file with kernels
 CONSTANTS = re.compile(r"^from ((?:spine|tasks)\.\S+) import (?:\([^)]*|.*)\b[A-Z][A-Z0-9_]+\b", re.M)
 PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -156,8 +157,17 @@ def keep_kernels(state: Path) -> Path:
 
 def use_kernels(state: Path) -> None:
     """Call `keep_kernels`, unless this process or its parent has: for stages, before they import kernels."""
-    if not kernels_loaded() and Path(os.environ.get(CACHE_VARIABLE, "")).name != _kernels_version():
+    if not (kernels_loaded() or _kernels_kept()):
         keep_kernels(state)
+
+
+def worth_a_kernel(number: int) -> bool:
+    """Return whether so many records, entries or rows justify a kernel, where one is loaded or has its folder."""
+    return kernels_loaded() or (number >= FEWEST and _kernels_kept())
+
+
+def _kernels_kept() -> bool:
+    return Path(os.environ.get(CACHE_VARIABLE, "")).name == _kernels_version()
 
 
 @cache

@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.private_folder import check_own
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.releases.text_twin import write_twins
 from tasks.releases.tidy import TidyFile
 from tasks.releases.tidy_rows import write_tidy
 
@@ -129,7 +131,8 @@ def write_all_tidy(run: RunDirectory, workers: Workers, staged: Path, files: Seq
     workers.map("tables", run, _write_tidy, [(staged, each) for each in files])
 
 
-def _write_tidy(_run: RunDirectory, staged: Path, made: TidyFile) -> None:
+def _write_tidy(run: RunDirectory, staged: Path, made: TidyFile) -> None:
+    use_kernels(run.runs_folder)
     with release_file(staged, made.parquet) as parquet, release_file(staged, made.text) as text:
         write_tidy(staged, made, parquet, text)
 
@@ -151,20 +154,4 @@ def write_tables(
     first = next(rest)
     with ExitStack() as stack:
         drafts = [stack.enter_context(release_file(staged, name)) for name in (parquet, text) if name]
-        write_files(first.schema, chain([first], rest), *drafts, left_out=left_out)
-
-
-def write_files(
-    schema: pa.Schema, tables: Iterable[pa.Table], parquet: Path, *text: Path, left_out: Collection[str] = ()
-) -> None:
-    """Write tables of a schema as one Parquet file and as text files; missing folders are made."""
-    in_text = pa.schema([field for field in schema if field.name not in left_out])
-    for path in (parquet, *text):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        as_parquet = stack.enter_context(pq.ParquetWriter(parquet, schema, compression="zstd"))
-        as_text = [stack.enter_context(pa.csv.CSVWriter(path, in_text, write_options=PIPES)) for path in text]
-        for table in tables:
-            as_parquet.write_table(table)
-            for writer in as_text:
-                writer.write_table(table.select(in_text.names))
+        write_twins(first.schema, chain([first], rest), *drafts, left_out=left_out)

@@ -20,6 +20,7 @@ from privacy.tables.published import Published
 from tasks.releases.check import Check
 from tasks.releases.description import Column, Noise, Tidy
 from tasks.releases.manifest import noise_law
+from tasks.releases.text_twin import CODED
 
 Keys = Mapping[str, pa.Array]  # by column, the value of each key
 ROUNDING = 1e-12  # of a variance
@@ -53,13 +54,14 @@ def rows_of(table: Published, keys: Keys, numbers: Mapping[str, ArrayLike]) -> p
     """Return all rows of a table, keys x rows. numbers: by column, with a shape that broadcasts to (keys, rows)."""
     shape = len(next(iter(keys.values()))), len(table.rows)
     flat = {name: np.broadcast_to(number, shape).ravel() for name, number in numbers.items()}
-    return rows_by_table([table], np.zeros(shape[0], np.int64), keys, flat)
+    rows = rows_by_table([table], np.zeros(shape[0], np.int64), keys, flat)
+    return rows.cast(pa.schema([(each.name, pa.string() if each.type == CODED else each.type) for each in rows.schema]))
 
 
 def rows_by_table(
     tables: Sequence[Published], which: IntArray, keys: Keys, numbers: Mapping[str, IntArray]
 ) -> pa.Table:
-    """Return the rows of keys with different tables, one key after the other.
+    """Return the rows of keys with different tables, one key after the other, their codes by dictionaries.
 
     tables: with the same columns. which: the place in `tables` of each key's table. numbers: by column, one per row.
     """
@@ -72,7 +74,7 @@ def rows_by_table(
     return pa.table(
         {
             **{name: column.take(pa.array(key)) for name, column in keys.items()},
-            **{name: pa.array(own, pa.string()).take(row) for name, own in zip(tables[0].columns, codes, strict=True)},
+            **{name: pa.array(own, CODED).take(row) for name, own in zip(tables[0].columns, codes, strict=True)},
             **numbers,
         }
     )
@@ -138,6 +140,7 @@ def check_pieces(
             continue
         for name in expected.column_names:
             found, made = rows[name], expected[name]
+            made = made.cast(pa.string()) if made.type == CODED else made
             if pa.types.is_string(made.type):
                 same = pc.fill_null(pc.equal(found.cast(made.type), made), False).to_numpy()
             else:

@@ -1,4 +1,4 @@
-"""Compare a table's text with its Parquet, chunk by chunk: the same rows in the same order.
+"""Tables as Parquet and as text, its twin, chunk by chunk: the same rows in the same order, written and compared.
 
 Text with commas is for spreadsheets: a text that one would take for a formula has an apostrophe there.
 """
@@ -6,23 +6,69 @@ Text with commas is for spreadsheets: a text that one would take for a formula h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from tasks.lifecycle.process import worth_a_kernel
 from tasks.releases.datapackage import LONGEST_HEADER
 from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert
 
 CHUNK_ROWS = 1 << 17
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts of which each distinct one is handled once
+QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
 TYPES = {"integer": pa.int64(), "number": pa.float64()}
+
+
+def write_twins(
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    parquet: Path,
+    *text: Path,
+    delimiter: str = "|",
+    left_out: Collection[str] = (),
+    sought: bool = True,
+) -> None:
+    """Write tables of a schema as one Parquet file and as text files; missing folders are made.
+
+    left_out: columns that the text lacks. sought: Parquet has the least and the largest text of each row group, by
+    which readers find rows; these cost a third of its time. Raises ArrowInvalid for what separates values by `|`.
+    """
+    kinds = {field.name: CODED if pa.types.is_string(field.type) else field.type for field in schema}
+    coded = pa.schema(kinds)
+    numbers = [name for name, kind in kinds.items() if kind != CODED]
+    in_text = [name for name in kinds if name not in left_out]
+    with ExitStack() as stack:
+        for path in (parquet, *text):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        options: dict[str, Any] = {"compression": "zstd", "write_statistics": sought or numbers}
+        as_parquet = stack.enter_context(
+            pq.ParquetWriter(parquet, coded, store_schema=False, **options)
+        )  # texts as text
+        as_text = [stack.enter_context(path.open("wb")) for path in text]
+        for file in as_text:
+            file.write((delimiter.join(map(_quoted, in_text) if delimiter == "," else in_text) + "\n").encode())
+        for table in tables:
+            columns = [column.combine_chunks() for column in table.columns]
+            rows = pa.table(
+                [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in columns], schema=coded
+            )
+            as_parquet.write_table(rows)
+            for batch in rows.select(in_text).to_batches() if text else ():
+                made = lines(batch, delimiter)
+                for file in as_text:
+                    file.write(made)
 
 
 def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
@@ -54,8 +100,7 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
         for batch in read_batches(parquet, columns):
             for column in batch.columns:
                 if column.type == CODED:
-                    texts = column.dictionary.to_pylist()
-                    if column.null_count or (delimiter == "|" and any(map(SEPARATES.search, texts))):
+                    if column.null_count or (delimiter == "|" and separates(column.dictionary)):
                         return False
                 elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
                     return False
@@ -90,34 +135,63 @@ def _inert(rows: pa.Table) -> pa.Table:
 
 
 def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
-    """Return rows as lines of text, texts between commas quoted and none a formula.
+    """Return rows as lines of text: between commas none is a formula, and a missing value is empty."""
+    columns = [_cells(column, delimiter) for column in rows.columns]
+    if worth_a_kernel(len(rows)):
+        return _compiled_lines(columns, len(rows), delimiter)
+    cells = [
+        (texts.take(values) if texts is not None else pa.array(values).cast(pa.string())).to_pylist()
+        for texts, values in columns
+    ]
+    return pa.py_buffer("".join(f"{delimiter.join(row)}\n" for row in zip(*cells, strict=True)).encode())
 
-    Neighbouring texts are joined by their dictionaries, if one is constant or both have the same places.
-    """
-    if not len(rows):
-        return pa.py_buffer(b"")
-    cells: list[pa.Array] = []
-    for column in rows.columns:
-        if column.type != CODED:
-            cells.append(column.cast(pa.string()))
+
+def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDArray[np.integer]]:
+    """Return the texts of a column, the last one empty, and the place of each row's; or None, and whole numbers."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return None, column.to_numpy()
+    if column.type != CODED:
+        column = column.cast(pa.string()).dictionary_encode()
+    elif delimiter == "|":
+        if separates(column.dictionary):
+            raise pa.ArrowInvalid("a text holds what separates the values of a table")
+    else:
+        texts = [_quoted(inert(text)) for text in column.dictionary.to_pylist()]
+        column = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
+    places = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
+    return pa.concat_arrays([column.dictionary, pa.array([""])]), places.to_numpy()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if QUOTED.search(text) else text
+
+
+def _compiled_lines(
+    columns: Sequence[tuple[pa.StringArray | None, NDArray[np.integer]]], rows: int, delimiter: str
+) -> pa.Buffer:
+    from tasks.releases.compiled_lines import LONGEST_NUMBER, write_lines
+
+    letters, starts, values, longest = [np.zeros(0, np.uint8)], [], np.empty((len(columns), rows), np.int64), 0
+    known = size = 0
+    for own, (texts, numbers) in zip(values, columns, strict=True):
+        own[:] = numbers
+        if texts is None:
+            longest += LONGEST_NUMBER + 1
             continue
-        texts, places = column.dictionary.to_pylist(), column.indices
-        if delimiter == ",":
-            texts = ['"' + inert(text).replace('"', '""') + '"' for text in texts]
-        before = cells[-1] if cells and cells[-1].type == CODED and not cells[-1].null_count else None
-        if before is not None and not column.null_count:
-            known = before.dictionary.to_pylist()
-            if len(texts) == 1:
-                known, texts, places = known, texts * len(known), before.indices
-            elif len(known) == 1:
-                known = known * len(texts)
-            if len(texts) == len(known) and (len(before.dictionary) == 1 or places.equals(before.indices)):
-                texts = [f"{one}{delimiter}{other}" for one, other in zip(known, texts, strict=True)]
-                cells.pop()
-        cells.append(pa.DictionaryArray.from_arrays(places, pa.array(texts, pa.string())))
-    spread = [each.dictionary.take(each.indices) if each.type == CODED else each for each in cells]
-    spread[-1] = pc.binary_join_element_wise(spread[-1], "", "\n", null_handling="replace")
-    return pc.binary_join_element_wise(*spread, delimiter, null_handling="replace").buffers()[2]
+        own += known
+        ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        letters.append(np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]])
+        starts.append(ends.astype(np.int64) - ends[0] + size)
+        known, size, longest = known + len(ends), size + int(ends[-1] - ends[0]), longest + int(np.diff(ends).max()) + 1
+    out = np.empty(rows * longest, np.uint8)
+    is_number = np.array([texts is None for texts, _ in columns])
+    of_texts = np.concatenate(letters), np.concatenate([*starts, np.zeros(0, np.int64)])
+    return pa.py_buffer(out[: write_lines(*of_texts, values, is_number, ord(delimiter), out)])
+
+
+def separates(texts: pa.StringArray) -> bool:
+    """Return whether a text holds what separates or quotes values or lines, so that `|` cannot stand behind it."""
+    return bool(pc.any(pc.match_substring_regex(texts, '[|"\r\n]')).as_py())
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:

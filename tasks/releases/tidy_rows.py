@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +19,12 @@ from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import CODED, differing, lines, read_batches
+from tasks.releases.text_twin import CODED, differing, read_batches, write_twins
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values that have words together
 MOST_CELLS = 1 << 24  # of a histogram
-QUOTED = re.compile(r'[,"\r\n]')  # what no header has unquoted
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
@@ -35,21 +32,7 @@ Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their 
 def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None:
     """Write a table of tables/ to two paths."""
     schema = pa.schema([(each.column.name, TYPES[each.column.type]) for each in made.columns])
-    for path in (parquet, text):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    of_numbers = [field.name for field in schema if field.type != pa.string()]  # texts' cost a third of the time
-    coded = pa.schema([(field.name, field.type if field.name in of_numbers else CODED) for field in schema])
-    options: dict[str, Any] = {"compression": "zstd", "write_statistics": of_numbers}
-    with (
-        pq.ParquetWriter(parquet, coded, store_schema=False, **options) as as_parquet,  # so its texts are read as text
-        text.open("wb") as as_text,
-    ):
-        header: Literal["needed", "none"] = "needed" if any(map(QUOTED.search, schema.names)) else "none"
-        pa.csv.write_csv(schema.empty_table(), as_text, pa.csv.WriteOptions(quoting_header=header))
-        for rows in tidy_rows(release, made):
-            as_parquet.write_table(rows)
-            for batch in rows.to_batches():
-                as_text.write(lines(batch, ","))
+    write_twins(schema, tidy_rows(release, made), parquet, text, delimiter=",", sought=False)
 
 
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import read_part
-from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.process import use_kernels, worth_a_kernel
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
-from tasks.safetab.flatmap import worth_a_kernel
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
 

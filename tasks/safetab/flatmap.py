@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.geography.grf_c import NOWHERE
-from tasks.lifecycle.process import kernels_loaded
+from tasks.lifecycle.process import worth_a_kernel
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity
 from tasks.safetab.levels import ITERATION_LEVELS
 
-FEWEST = 1 << 16  # records or entries that justify loading numba, which takes longer than it saves on fewer
 # Entries region by region: iteration uint16, cell uint8, count int32; `ends` int64, 0 and the end of each region's.
 Counts: TypeAlias = dict[str, NDArray[Any]]
 
@@ -60,11 +59,6 @@ def count_groups(
     """
     count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
     return count(records, granularities, regions, cells)
-
-
-def worth_a_kernel(number: int) -> bool:
-    """Return whether a kernel is loaded, or enough records or entries justify loading one."""
-    return kernels_loaded() or number >= FEWEST
 
 
 def count_plainly(

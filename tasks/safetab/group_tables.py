@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privacy.tables.published import Published
 from tasks.lifecycle.files import open_array
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.staging import write_tables
 from tasks.releases.published import Keys, rows_by_table
 from tasks.safetab.domain import Domain, load_domain
@@ -118,14 +119,14 @@ def load_final(run: SafeTabRun, level: Level, kind: type[Tables]) -> Iterator[Ta
 
 
 def group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Return the key columns REGION_ID, REGION_TYPE and ITERATION_CODE of groups."""
+    """Return the key columns REGION_ID, REGION_TYPE and ITERATION_CODE of groups, by dictionaries."""
     region, position = np.divmod(group, len(domain.iteration_codes))
-    region_type = pa.array([domain.level.region_type]).take(pa.array(np.zeros(len(group), np.int32)))
-    return {
+    codes = {
         "REGION_ID": pa.array(domain.region_ids, pa.string()).take(pa.array(region)),
-        "REGION_TYPE": region_type,
+        "REGION_TYPE": pa.repeat(domain.level.region_type, len(group)),
         "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()).take(pa.array(position)),
     }
+    return {name: column.dictionary_encode() for name, column in codes.items()}
 
 
 def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
@@ -144,6 +145,7 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
 
 def write_table(run: SafeTabRun, level: Level, kind: type[GroupTables], name: str, out: Path) -> None:
     """Write a table of a level into OUT as text and Parquet. In text, only estimates have margins."""
+    use_kernels(run.runs_folder)
     domain, details, margins = load_domain(run, level), list(kind.TABLES[name]), load_margins(run, level, kind)
     clip = not run.parameters.configuration.allow_negative_counts
     final = (piece.released() for piece in load_final(run, level, kind))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from dhca_inputs import PROPERTY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.lifecycle import process
 from tasks.lifecycle.staging import PIPES
 from tasks.releases import text_twin
 from tasks.releases.description import Column, integer, number
@@ -74,31 +77,48 @@ CODES = st.lists(TEXT, min_size=1, max_size=4, unique=True)
 
 @given(data=st.data(), rows=st.integers(1, 6), wide=st.integers(1, 5))
 @PROPERTY
-def test_lines_are_what_arrow_writes(data: st.DataObject, rows: int, wide: int) -> None:
-    """Texts with one value, the places of their neighbours, unused values or none at all; numbers between them."""
+def test_lines_are_what_others_write(data: st.DataObject, rows: int, wide: int) -> None:
+    """Values used several times, once, never or missing, and numbers between them, by the kernel and without it."""
     columns: list[pa.Array] = []
     for _ in range(wide):
         texts = data.draw(CODES)
         places = st.lists(st.integers(0, len(texts) - 1) | st.none(), min_size=rows, max_size=rows)
-        places = data.draw(places | st.just([0] * rows) | st.just([row % len(texts) for row in range(rows)]))
-        columns.append(pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(texts)))
-        numbers = data.draw(st.sampled_from([[], [range(rows)], [[None, 0.5, 2.0, 1e-7, 1e17, -0.0]]]))
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(data.draw(places), pa.int32()), pa.array(texts)))
+        few, many = [-7, 0, 10, 1 - (1 << 63), (1 << 63) - 1, 99], [None, 0.5, 2.0, 1e-7, 1e17, -0.0]
+        numbers = data.draw(st.sampled_from([[], [range(rows)], [few], [many], [[3, None] * 3]]))
         columns += [pa.array([*each][:rows]) for each in numbers]
     table = pa.record_batch(columns, [str(place) for place in range(len(columns))])
-    for delimiter, style, inert_ in ((",", "needed", inert), ("|", "none", str)):
-        plain = [
-            pa.array([None if text is None else inert_(text) for text in each.to_pylist()], pa.string())
-            if each.type == CODED
-            else each
-            for each in columns
-        ]
-        texts = [text for each in plain for text in each.to_pylist() if isinstance(text, str)]
-        if style == "none" and any(each in text for text in texts for each in '"\n|'):
-            continue  # Arrow refuses them
-        stream = io.BytesIO()
-        options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
-        pa.csv.write_csv(pa.table(plain, table.schema.names), stream, options)
-        assert bytes(lines(table, delimiter)) == stream.getvalue()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "kernels_loaded", bool)  # none
+        for patched, delimiter in product((0, 1 << 30), ",|"):
+            patch.setattr(process, "FEWEST", patched)
+            others = with_commas(columns) if delimiter == "," else with_bars(columns)
+            if others is None:
+                with pytest.raises(pa.ArrowInvalid, match="separates the values"):
+                    lines(table, delimiter)
+            else:
+                assert bytes(lines(table, delimiter)) == others
+
+
+def with_commas(columns: list[pa.Array]) -> bytes:
+    """Return rows as Python writes them; one with an empty text alone is an empty line."""
+    stream = io.StringIO()
+    cells = [[inert(text) for text in each.cast(pa.string()).to_pylist()] for each in columns]
+    for row in zip(*cells, strict=True):
+        csv.writer(stream, lineterminator="\n").writerow(row) if row != ("",) else stream.write("\n")
+    return stream.getvalue().encode()
+
+
+def with_bars(columns: list[pa.Array]) -> bytes | None:
+    """Return rows as Arrow writes them, None for texts that it refuses."""
+    plain = [each.cast(pa.string()) if each.type == CODED else each for each in columns]
+    texts = [text for each in columns if each.type == CODED for text in each.dictionary.to_pylist()]
+    if any(each in text for text in texts for each in '"\n|'):
+        return None
+    stream = io.BytesIO()
+    options = pa.csv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
+    pa.csv.write_csv(pa.table(plain, [str(place) for place in range(len(plain))]), stream, options)
+    return stream.getvalue()
 
 
 def test_a_text_as_written_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

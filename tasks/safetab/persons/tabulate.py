@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from tasks.errors import Refused
 from tasks.geography.public_regions import REGION_COLUMNS
 from tasks.lifecycle.new_folder import new_folder
-from tasks.lifecycle.staging import write_files
 from tasks.releases.describe import write_descriptions
 from tasks.releases.description import Column, Description, Table, integer
 from tasks.releases.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in
+from tasks.releases.text_twin import write_twins
 from tasks.safetab.levels import Level, named_level
 from tasks.safetab.persons.tables import description as release_description
 from tasks.safetab.release_tables import ITERATION, ITERATIONS, OF_GROUP
@@ -140,7 +140,7 @@ def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -
         suppressed[name] = table.loc[is_gone, GROUP]
         kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False).replace_schema_metadata()
         file = f"{name}/{level.slug}"
-        write_files(kept.schema, [kept], out / f"parquet/{file}.parquet", out / f"{file}.csv", left_out=["MOE"])
+        write_twins(kept.schema, [kept], out / f"parquet/{file}.parquet", out / f"{file}.csv", left_out=["MOE"])
     rows = [tables["t1"][GROUP], negative["t1"], negative["t2"], suppressed["t1"], suppressed["t2"], not_compared]
     found = dict(zip(WORDS, rows, strict=True))
     changed = [of.value_counts(sort=False).reset_index(name="rows").assign(change=name) for name, of in found.items()]
