@@ -25,7 +25,7 @@ from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.blocks import TopDownRun
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.open_published import find_published
 

@@ -12,12 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dhca_inputs import HERE
 
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds
 from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
 from spine.top_down import Plan
+from tasks.records.marks import mark_folder
+from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables
+from tasks.top_down.declared.run import RECORDS, DeclaredRun
+from tasks.top_down.input.histograms import sum_histograms
+from tasks.top_down.input.validation import validate
+from tasks.top_down.run_plan import Tables
+from tasks.top_down.source import Validated
 
 Row = tuple[str, ...]
 BASE: dict[str, Any] = {
@@ -134,3 +143,10 @@ def persons(seed: int = 1) -> list[Row]:
         rows += [(zone, "1", chance.choice("12"), str(chance.randint(0, 9))) for _ in range(at_home)]
         rows += [(zone, "2", chance.choice("12"), str(chance.randint(2, 9))) for _ in range(inside)]
     return rows
+
+
+def count(run: DeclaredRun, data: str, public: PublicTables, estimator: Estimator = "topdown") -> Validated:
+    """Validate the records of a run and make its exact histograms."""
+    validated = validate(run, HERE, Tables({RECORDS: data}, mark_folder(data)), DeclaredDesign(public, estimator))
+    sum_histograms(run, HERE)
+    return validated

@@ -21,7 +21,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file
 from tasks.records.marks import MARK_FILE, Mark, save_mark
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.blocks import TopDownRun
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import find_published
@@ -54,12 +54,11 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     return data
 
 
-def tables(data: Path) -> Tables:
+def tables(data: Path, products: tuple[ProductName, ...] = PRODUCTS) -> Tables:
     """The files of a folder DATA."""
 
-    records = {name: str(next(data.glob(f"{name}.*"))) for name in PRODUCTS}
-    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv")]
-    return Tables(records, *public, str(data))
+    records = {name: str(next(data.glob(f"{name}.*"))) for name in products}
+    return Tables(records, str(data), *(str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv")))
 
 
 def design(

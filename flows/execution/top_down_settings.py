@@ -18,20 +18,29 @@ from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, 
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.top_down.blocks import TopDownRun
-    from tasks.top_down.declared.source import DeclaredRun
+    from tasks.top_down.declared.public_tables import DeclaredDesign
+    from tasks.top_down.declared.run import DeclaredRun
+    from tasks.top_down.input.block_run import TopDownRun
     from tasks.top_down.run_plan import Design, Tables
 
 FORMS = ("parquet", "txt")
 
 
-def of_margins(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the line that says how to get margins of a release without a further charge, if that is possible."""
-    said = manifest["statements"].get("standard_errors")
-    return [f"   margins  {said}"] if said else []
+class EstimateSettings(RunSettings):
+    """The settings of a run whose counts are estimated."""
+
+    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Return the number of parents that the first method did not solve; how to get margins without a charge."""
+        parts = {f" of {name}": facts for name, facts in manifest.get("products", {}).items()} or {"": manifest}
+        failed = {of: len(facts["failed"]) for of, facts in parts.items() if facts["failed"]}
+        margins = manifest["statements"].get("standard_errors")
+        return [
+            *(f"{n} parents{of} were not solved by the first method: see manifest.json" for of, n in failed.items()),
+            *([f"   margins  {margins}"] if margins else []),
+        ]
 
 
-class TopDownSettings(RunSettings):
+class TopDownSettings(EstimateSettings):
     """The inputs, outputs and options of one run of the TopDown Algorithm, which releases one jurisdiction."""
 
     SYSTEM = "top-down"
@@ -80,7 +89,7 @@ class TopDownSettings(RunSettings):
     @property
     def directory(self) -> TopDownRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.blocks import TopDownRun
+        from tasks.top_down.input.block_run import TopDownRun
 
         return TopDownRun(self.runs / str(self.run_id))
 
@@ -94,18 +103,6 @@ class TopDownSettings(RunSettings):
         """Return the states that the run charges; empty if its data decides."""
         return STATES_PR if self.jurisdiction == "pr" else tuple(f"{state:02}" for state in self.states)
 
-    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents of each product that the first method did not solve; how to get margins."""
-        failed = {product: len(facts["failed"]) for product, facts in manifest["products"].items()}
-        return [
-            *(
-                f"{number} parents of {product} were not solved by the first method: see manifest.json"
-                for product, number in failed.items()
-                if number
-            ),
-            *of_margins(manifest),
-        ]
-
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
@@ -115,10 +112,10 @@ class TopDownSettings(RunSettings):
         data = self.data.rstrip("/")
         return Tables(
             records={name: _records(data, name) for name in self.products},
+            marks=data,
             geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
             totals=self.state_totals or f"{data}/{TOTALS_FILE}",
-            marks=data,
         )
 
     def geography_read(self) -> str:
@@ -162,10 +159,10 @@ class TopDownSettings(RunSettings):
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
         from tasks.records.files import refuse_unreadable
-        from tasks.top_down.run_plan import public_digests, request_digest
+        from tasks.top_down.run_plan import request_digest
 
         with refuse_unreadable(f"a public file of the run on {self.data}"):
-            return request_digest(self.design(), public_digests(self.tables))
+            return request_digest(self.design(), self.tables.digests())
 
 
 def _records(data: str, name: str) -> str:
@@ -183,7 +180,7 @@ def _declaration(name: str) -> str:
     return str(Path(name).absolute()) if is_file and "://" not in name else name
 
 
-class DeclaredSettings(RunSettings):
+class DeclaredSettings(EstimateSettings):
     """The inputs, outputs and options of one run of a declaration."""
 
     SYSTEM = "declared"
@@ -199,7 +196,7 @@ class DeclaredSettings(RunSettings):
     @property
     def directory(self) -> DeclaredRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.declared.source import DeclaredRun
+        from tasks.top_down.declared.run import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
 
@@ -212,7 +209,7 @@ class DeclaredSettings(RunSettings):
 
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""
-        files = ", ".join(self.directory.public.digests)
+        files = ", ".join(self.directory.design.public.digests)
         return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
 
     def published(self) -> str:
@@ -220,14 +217,20 @@ class DeclaredSettings(RunSettings):
         declared = self.directory.declared
         return f", with noisy answers: {declared.declaration.form.measurements}" if declared.is_wide else ""
 
-    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents that the first method did not solve; how to get margins."""
-        failed = len(manifest["failed"])
-        solved = [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
-        return [*solved, *of_margins(manifest)]
+    @property
+    def tables(self) -> Tables:
+        """The paths of the inputs."""
+        from tasks.top_down.declared.run import RECORDS
+        from tasks.top_down.run_plan import Tables
+
+        return Tables({RECORDS: self.data}, self.marks)
+
+    def design(self) -> DeclaredDesign:
+        """Return the plan of the run. Raises Refused for a declaration with faults."""
+        from tasks.top_down.declared.public_tables import DeclaredDesign, read_declared
+
+        return DeclaredDesign(read_declared(self.declaration, self.directory)[0], self.estimator)
 
     def configuration_digest(self) -> str:
         """Return the digest of the declaration, its public files and the estimator. Raises Refused."""
-        from tasks.top_down.declared.public_tables import read_declared
-
-        return read_declared(self.declaration, self.directory)[0].release_digest(self.estimator)
+        return self.design().digest()

@@ -4,9 +4,6 @@
 prepared/design              products, spine, budgets, and what is made of the measurements
 prepared/blocks/SS           the state's blocks of the universe with their declared invariants
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares; its summary; its geocodes, where they were read
-prepared/tables              the paths of a run's input
-prepared/codes               all blocks of its geography
-counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode               confidential
 ```
 """
 
@@ -14,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -33,10 +30,8 @@ from tasks.lifecycle.files import atomic_path, complete, load_object, open_array
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.records.arrow import text
-from tasks.top_down.measure import Asked, MeasuredRun
-from tasks.top_down.run_plan import SCHEMAS, US, Design, Estimator, ProductName, Tables, request_digest
-from tasks.top_down.source import Descent, Names, Source
-from tasks.top_down.spend import planned_spend
+from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
+from tasks.top_down.source import DESIGN, Descent, Names, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -96,16 +91,7 @@ class BlockSource(Source):
     @property
     def design(self) -> Design:
         """Load the design: products, spine, budgets, and what is made of the measurements."""
-        return self._load("prepared/design", Design)
-
-    @property
-    def estimator(self) -> Estimator:
-        """Return what the histograms are estimated by."""
-        return self.design.estimator
-
-    def choose(self, estimator: Estimator) -> None:
-        """Estimate by this from now on."""
-        save_object(self / "prepared/design", replace(self.design, estimator=estimator))
+        return self._load(DESIGN, Design)
 
     @property
     def folder(self) -> str:
@@ -114,8 +100,9 @@ class BlockSource(Source):
 
     @property
     def product_states(self) -> Sequence[tuple[ProductName, str]]:
-        """Return every product with every state."""
-        return [(product, state) for product in self.design.products for state in self.validated.states]
+        """Return every product with every state that has a block."""
+        states = [path.name for path in complete(self / "prepared/blocks")]
+        return [(product, state) for product in self.design.products for state in states]
 
     @property
     def descents(self) -> tuple[Descent, ...]:
@@ -149,7 +136,7 @@ class BlockSource(Source):
 
         The first call in a process decides where compiled kernels are cached: it imports numba.
         """
-        return _plan_of(self.path, product, state, (stamp(self / VALIDATED), stamp(self / "prepared/design")))
+        return _plan_of(self.path, product, state, (stamp(self / VALIDATED), stamp(self / DESIGN)))
 
     def offsets(self, product: str, state: str) -> tuple[int, ...]:
         """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
@@ -193,27 +180,6 @@ class BlockSource(Source):
         codes = self.codes(product, state)[self.plan(product, state).spine.levels.index(level)]
         names: Names = lambda first, last, rows: {"geounit": geounits(codes[first:last], rows)}  # noqa: E731
         return f"{product}/{level}/{state}.parquet", names
-
-
-@dataclass(frozen=True)
-class TopDownRun(BlockSource, MeasuredRun):
-    """A run on the redistricting data."""
-
-    @property
-    def tables(self) -> Tables:
-        """Load the paths of the run's inputs."""
-        return self._load("prepared/tables", Tables)
-
-    def asked(self) -> Asked:
-        """Return what the run asks to be charged, for the states of its data."""
-        design, validated = self.design, self.validated
-        request = request_digest(design, validated.digests)
-        return Asked(
-            planned_spend(design, nation=validated.nation),
-            validated.states,
-            {product: design.cost(product, nation=False) for product in design.products},
-            sha256(f"{request}\nspine {self.spine_digest()}\n".encode()).hexdigest(),
-        )
 
 
 def save_blocks(source: Source, blocks: Blocks) -> None:

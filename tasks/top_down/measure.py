@@ -7,11 +7,11 @@ measurements draw the same numbers, and nothing stores them in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,18 @@ from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_gr
 from spine.top_down.queries import QueryGroup
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import NoiseSource, read_drawing
-from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.reservation import Claim
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.reservation import Charging, Claim
 from tasks.lifecycle.workers import Workers
-from tasks.records.counted_records import load_counted
-from tasks.records.records import FileReport, RecordFile, join_reports
-from tasks.top_down.run_plan import US, law, undrawable
+from tasks.records.findings import Finding
+from tasks.records.records import RecordFile
+from tasks.top_down.run_plan import US, Tables, law, undrawable
 from tasks.top_down.source import Source, load_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
 
-RECORDS = "prepared/{}"  # by histogram
+TABLES, RECORDS = "prepared/tables", "prepared/{}"  # the second by histogram
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,17 @@ class MeasuredRun(Source):
     """A run as the source of its own measurements, which it draws under its secret; stages write besides
 
     ```
+    prepared/tables              the paths of the input
     prepared/PRODUCT             the file of a histogram's records
-    persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * cells + cell    confidential
-    counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order           confidential
+    persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * keys + cell       confidential
+    counts/PRODUCT/SS.leaves     exact histograms of a part's leaves, as they are read   confidential
+    counts/PRODUCT/SS.findings   declared figures that these contradict                  confidential
+    counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order             confidential
     ```
+    record_kind: the kind of a histogram's records in their digests.
     """
+
+    record_kind: ClassVar[str]
 
     def asked(self) -> Asked:
         """Return what the run asks to be charged."""
@@ -138,6 +144,37 @@ class MeasuredRun(Source):
         """Return the number of a part's first geounit among those of the run, by level: the address of its noise."""
         raise NotImplementedError
 
+    @property
+    def tables(self) -> Tables:
+        """Load the paths of the run's input."""
+        return self._load(TABLES, Tables)
+
+    def read_public(self, charging: Charging | None) -> list[Finding]:
+        """Read the public files into the run directory; return their faults. charging: the account, to refuse early."""
+        return []
+
+    def open(self, product: Any) -> tuple[RecordFile | None, list[Finding]]:
+        """Open the records of a histogram; return None and findings for a file without its columns."""
+        raise NotImplementedError
+
+    def counting(self, product: Any) -> tuple[Any, ...]:
+        """Return how a chunk of records is counted: the last arguments of `counted_records.count_chunk`."""
+        raise NotImplementedError
+
+    def leaves(self, product: Any, part: str) -> tuple[int, int, int, int]:
+        """Return the first leaf of a part, of those of the run, how many it has, the keys of each, and the cells."""
+        raise NotImplementedError
+
+    def contradictions(
+        self, product: Any, part: str, leaf: IntArray, cell: IntArray, count: IntArray
+    ) -> Iterable[Finding]:
+        """Return the declared figures that are not true of the records of a part, counted by leaf and cell."""
+        raise NotImplementedError
+
+    def places(self, product: Any, part: str) -> IntArray:
+        """Return the place in the spine of each leaf of a part."""
+        return np.argsort(self.spine(product, part).order)
+
     def records(self, product: str) -> RecordFile:
         """Load what was opened as the records of a histogram."""
         return load_object(self / RECORDS.format(product), RecordFile)
@@ -146,20 +183,9 @@ class MeasuredRun(Source):
         """Return the folder of the counted records of a histogram."""
         return self / f"persons/{product}"
 
-    def count_records(
-        self, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
-    ) -> FileReport:
-        """Count a file on the workers: `count_chunk` counts a chunk of a product, by number, into `counted_folder`."""
-        save_object(self / RECORDS.format(product), file)
-        workers.map(stage, self, count_chunk, [(product, number) for number in range(file.chunks)])
-        return join_reports(self, workers, file, self.counted_folder(product))
-
-    def counted(self, product: str, cells: int, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Return leaf, cell and count of the leaves first ... last - 1 from all chunks; a pair may occur in several."""
-        none = np.zeros(0, np.int64)
-        found = [(none, none), *load_counted(self.counted_folder(product), first * cells, last * cells)]
-        key, count = (np.concatenate(each) for each in zip(*found, strict=True))
-        return *np.divmod(key - first * cells, cells), count
+    def leaves_folder(self, product: str, part: str) -> Path:
+        """Return the folder of the exact histograms of a part's leaves."""
+        return self / f"counts/{product}/{part}.leaves"
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of the exact histograms of a level."""

@@ -192,17 +192,27 @@ def request_digest(design: Design, files: Mapping[str, str]) -> str:
 class Tables:
     """The paths or URLs of the input.
 
-    records: of each product that is released. geography: as `das spine` reads it. quarters, totals: the declared
-    invariants: living quarters by block, total population by state. marks: the folder where a mark may be.
+    records: of each histogram that is released. marks: the folder where a mark may be. geography: as `das spine` reads
+    it. quarters, totals: the declared invariants: living quarters by block, total population by state. The public files
+    of a declaration are in its design.
     """
 
-    records: dict[ProductName, str]
-    geography: str
-    quarters: str
-    totals: str
+    records: dict[str, str]
     marks: str
+    geography: str = ""
+    quarters: str = ""
+    totals: str = ""
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The files of the declared invariants."""
+        return tuple(filter(None, (self.quarters, self.totals)))
 
-def public_digests(tables: Tables) -> dict[str, str]:
-    """Return the digests of the public files by name."""
-    return input_digests(tables.geography, tables.quarters, tables.totals)
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files but marks."""
+        return *self.records.values(), *self.figures, *filter(None, (self.geography,))
+
+    def digests(self) -> dict[str, str]:
+        """Return the digests of the public files by name."""
+        return input_digests(self.geography, *self.figures) if self.geography else {}

@@ -3,6 +3,7 @@
 The hierarchy of a histogram is worked on in parts: those of the redistricting data are states, a declaration is one.
 
 ```
+prepared/design              what was asked to be measured, and what is made of the measurements
 prepared/validated           the facts about the input
 noisy/PRODUCT/SS/LEVEL/FIRST estimates of a batch of geounits, and solves/, how they were found
 ```
@@ -12,7 +13,7 @@ All of it is public. SS is a part, or US for the nation and the states' parts be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -24,7 +25,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.errors import Failed
-from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays
+from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Estimator
@@ -32,6 +33,7 @@ from tasks.top_down.run_plan import US, Estimator
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
+DESIGN = "prepared/design"
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
 Names: TypeAlias = Callable[[int, int, IntArray], dict[str, pa.Array]]  # first, last, places among these: the columns
 T = TypeVar("T")
@@ -110,13 +112,19 @@ class Source(RunDirectory):
     answer_type: ClassVar[Any] = np.int64  # of answers in a release
 
     @property
+    def design(self) -> Any:
+        """Load the design: what was asked to be measured, and what is made of the measurements."""
+        raise NotImplementedError
+
+    @property
     def estimator(self) -> Estimator:
         """Return what the histograms are estimated by."""
-        raise NotImplementedError
+        estimator: Estimator = self.design.estimator
+        return estimator
 
     def choose(self, estimator: Estimator) -> None:
         """Estimate by this from now on."""
-        raise NotImplementedError
+        save_object(self / DESIGN, replace(self.design, estimator=estimator))
 
     @property
     def folder(self) -> str:

@@ -126,7 +126,7 @@ def _of_declaration(
     typed = {"data": data, "declaration": declaration, "out": str(place)}
     settings = planned_run(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
     with options.leaving_nothing("Errors", settings.directory) as workers:
-        mark = count_marked(settings, workers)["tabulate"].mark
+        mark = count_marked(settings, workers)["validate"].mark
         errors, words = measure_errors(settings.directory, workers, range(runs), tuple(estimators))
     about = {"truth": TRUTH[mark], "Data": data, "Runs": str(runs)}
     with new_folder(place, 0o700) as folder:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from spine.allocations import Allocation
     from tasks.releases.pages.text_table import TextTable
-    from tasks.top_down.blocks import TopDownRun
     from tasks.top_down.choices import ProductName
+    from tasks.top_down.input.block_run import TopDownRun
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
 FIELDS = (*TOP_DOWN.inputs, "spine", "nation", "definition", "estimator", *BUDGETS)

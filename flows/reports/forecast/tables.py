@@ -13,8 +13,8 @@ from spine.allocations import Allocation
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import level_title
 from tasks.top_down.accuracy.forecast import EXACT, RunForecast, exact_errors
-from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.choices import ProductName
+from tasks.top_down.input.block_run import TopDownRun
 
 MODEL = (
     "Predicted from the shares and a stand-in for the records, which is published or made up: no measurement was taken "

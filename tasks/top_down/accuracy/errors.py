@@ -27,11 +27,10 @@ from tasks.records.block_codes import short_codes
 from tasks.records.marks import UNMARKED
 from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
-from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
@@ -185,7 +184,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     """
     schema = SCHEMAS[product]
     counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
-    exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
+    exact = load_histograms(run.leaves_folder(product, state), TrueHistograms)
     released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
     truth, estimated = exact.sums(counted), released.sums(counted)
     groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]

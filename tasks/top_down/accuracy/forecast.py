@@ -27,8 +27,7 @@ from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
 from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked, size_words
 from tasks.top_down.areas import areas
-from tasks.top_down.blocks import TopDownRun
-from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import Design, ProductName
 from tasks.top_down.source import load_histograms
 
@@ -173,7 +172,7 @@ class RunForecast:
 def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
     """Return the stand-in and spine of a state, from the counts of a run on marked data."""
     blocks, design, spine = run.state(state), run.design, run.spine(product, state)
-    counted = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
+    counted = load_histograms(run.leaves_folder(product, state), TrueHistograms)
     place = np.empty(spine.blocks, np.int64)
     place[spine.order] = np.arange(spine.blocks)
     last = len(spine.levels) - 1

@@ -33,6 +33,7 @@ from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
 from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
+from tasks.top_down.declared.run import contradictions
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tables import (
     COUNT,
@@ -45,7 +46,6 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
-from tasks.top_down.declared.tabulate import contradictions
 from tasks.top_down.published.release_source import joined_codes
 
 PART = "of-part"  # which no axis is called

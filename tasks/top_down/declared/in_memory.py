@@ -13,16 +13,16 @@ import pyarrow as pa
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
-from spine.top_down import TrueHistograms
+from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import Authorization, NoiseSource
 from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
+from tasks.top_down.declared.run import contradictions, encode, record_columns
 from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tables import released_levels
-from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
 from tasks.top_down.measure import Measuring
 
 
@@ -104,4 +104,5 @@ def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, .
     leaf, cell = np.divmod(keys, declared.declaration.product.cells)
     if wrong := [found.rule for found in contradictions(declared, leaf, cell, counts)]:
         raise Refused("the records contradict declared figures: " + "; ".join(wrong))
-    return histograms(declared, leaf, cell, counts)
+    spine = declared.hierarchy.spine
+    return summed(from_entries(TrueHistograms, len(spine.levels) - 1, 0, leaf, cell, counts, spine.blocks), spine)

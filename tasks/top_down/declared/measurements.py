@@ -30,8 +30,9 @@ from tasks.releases.manifest import mark_facts, mark_in
 from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator, names_of
+from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables, assemble, without_folders
+from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.source import ALL, DeclarationSource, check_estimator, names_of
 from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
@@ -47,7 +48,7 @@ from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.source import Origin, Validated
+from tasks.top_down.source import DESIGN, Origin, Validated
 
 T = TypeVar("T")
 ROWS = 1 << 18  # of a table of answers that were read
@@ -75,8 +76,7 @@ class Measurements(NamedTuple):
             raise Refused("a release with the answers that were read is not estimated again: das check checks it")
         check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
-        save_object(source / PUBLIC, self.public)
-        source.choose(self.estimator)
+        save_object(source / DESIGN, DeclaredDesign(self.public, self.estimator))
         save_object(
             source / release_source.RELEASE, release_source.Measurements(path_in(self.folder, SETTINGS_FILE).parent, {})
         )
@@ -90,7 +90,7 @@ def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> N
     """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
     full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
     workers.map("measure", run, write_level, [(*each, staged) for each in full])
-    content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
+    content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.design.public.published())}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, SETTINGS_FILE) as draft:

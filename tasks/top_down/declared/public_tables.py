@@ -42,12 +42,12 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import unwritable_blocks
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
+from tasks.top_down.source import DESIGN
 from tasks.top_down.spend import declared_spend
 
 if TYPE_CHECKING:
     from spine.wide.plan import WidePlan
 
-PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
@@ -71,20 +71,14 @@ class PublicTables:
 
     def digest(self) -> str:
         """Return the digest of all that shapes the noise besides the records: it is part of the noise's key."""
-        text, _ = self._parted()
+        text, _ = self.parted()
         return sha256(json.dumps([text, self.digests], sort_keys=True).encode()).hexdigest()
 
-    def _parted(self) -> tuple[str, str]:
+    def parted(self) -> tuple[str, str]:
         """Return the declaration without `publish`, on which no noise depends, and `publish` or ""."""
         raw = json.loads(self.text)
         publish = raw.pop("publish", None)
         return (self.text, "") if publish is None else (json.dumps(raw), json.dumps(publish))
-
-    def release_digest(self, estimator: Estimator) -> str:
-        """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
-        own, (_, publish) = self.digest(), self._parted()
-        own = sha256(f"{own}\npublish {publish}\n".encode()).hexdigest() if publish else own
-        return own if estimator == "topdown" else sha256(f"{own}\nestimator {estimator}\n".encode()).hexdigest()
 
     def published(self) -> PublicTables:
         """Return what a release says of the public files: their names, without folders."""
@@ -92,6 +86,24 @@ class PublicTables:
         names = published_names(raw)
         digests = {names[file]: digest for file, digest in self.digests.items()}
         return replace(self, text=json.dumps(without_folders(raw)), digests=digests)
+
+
+@dataclass(frozen=True)
+class DeclaredDesign:
+    """The design of a run of a declaration: what its public files hold, and by what histograms are estimated."""
+
+    public: PublicTables
+    estimator: Estimator = "topdown"
+
+    def digest(self) -> str:
+        """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
+        own, by, (_, publish) = self.public.digest(), self.estimator, self.public.parted()
+        own = sha256(f"{own}\npublish {publish}\n".encode()).hexdigest() if publish else own
+        return own if by == "topdown" else sha256(f"{own}\nestimator {by}\n".encode()).hexdigest()
+
+    def with_nation(self, _states: tuple[str, ...]) -> bool:
+        """Return that the hierarchy is all that is measured."""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,9 +448,9 @@ def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTab
 
 def _kept(run: RunDirectory, path: str) -> PublicTables | None:
     """Return what a run keeps of a declaration of whose files some are gone; None where none is, or one is changed."""
-    if not (run / PUBLIC).exists():
+    if not (run / DESIGN).exists():
         return None
-    kept = load_object(run / PUBLIC, PublicTables)
+    kept = public_of(run)
     raw, there = json.loads(kept.text), exists(path)
     if there and read_raw(path) != raw:
         return None
@@ -452,12 +464,17 @@ def _kept(run: RunDirectory, path: str) -> PublicTables | None:
     return kept if gone else None
 
 
+def public_of(run: RunDirectory) -> PublicTables:
+    """Load what a run keeps of the public files."""
+    return load_object(run / DESIGN, DeclaredDesign).public
+
+
 def declared_of(run: RunDirectory) -> Declared:
     """Return the declaration of a run; nobody may change it, for it is cached."""
-    return _declared(load_object(run / PUBLIC, PublicTables).digest(), run)
+    return _declared(public_of(run).digest(), run)
 
 
 @lru_cache(maxsize=2)
 def _declared(_digest: str, run: RunDirectory) -> Declared:
     use_kernels(run.runs_folder)
-    return assemble(load_object(run / PUBLIC, PublicTables))
+    return assemble(public_of(run))

@@ -180,7 +180,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
     declared, origin, truth = own.declared, own.origin, is_truth(own)
     spine, drawn = declared.hierarchy.spine, not truth and origin is None
     solved, failed = describe_solves(own, own.name, spine.levels)
-    facts, published = explain(declared), own.public.published()
+    facts, published = explain(declared), own.design.public.published()
     stated = {
         **({} if origin is None else {"measured_by": origin.run}),
         "spent": declared.spend.as_json() if drawn else None,
@@ -196,7 +196,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
         **({"answers": count_answers(own)} if declared.is_wide and not truth else {}),
         "solved": solved,
         "failed": [row for _, row in failed],
-        "configuration_digest": own.public.release_digest(own.estimator),
+        "configuration_digest": own.design.digest(),
     }
     for level in declared.names:
         with release_file(staged, names_file(level)) as draft:

@@ -7,26 +7,21 @@ geounit on the level.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from privacy.accounting.states import EVERYWHERE
 from spine.geography import IntArray
 from spine.top_down import Plan
 from tasks.errors import Refused
-from tasks.lifecycle.files import load_object, save_object
-from tasks.top_down.choices import ESTIMATORS, Estimator
-from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
+from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, declared_of
 from tasks.top_down.declared.tables import geounit_columns
-from tasks.top_down.measure import Asked, MeasuredRun
-from tasks.top_down.source import Descent, Names, Source
+from tasks.top_down.source import DESIGN, Descent, Names, Source
 
 ALL = "all"  # the only part
 FOLDER = "declared"  # of OUT
-ESTIMATOR = "prepared/estimator"
 CHILDREN = 4096  # geounits that one piece estimates, about
 
 
@@ -34,9 +29,9 @@ class DeclarationSource(Source):
     """A source whose hierarchy and histogram are a declaration's."""
 
     @property
-    def public(self) -> PublicTables:
-        """Load what the declaration's public files hold."""
-        return load_object(self / PUBLIC, PublicTables)
+    def design(self) -> DeclaredDesign:
+        """Load the design: what the declaration's public files hold, and the estimator."""
+        return self._load(DESIGN, DeclaredDesign)
 
     @property
     def declared(self) -> Declared:
@@ -47,17 +42,6 @@ class DeclarationSource(Source):
     def name(self) -> str:
         """Return the declaration's name, which its histogram has in folders and in the noise's address."""
         return self.declared.declaration.form.name
-
-    @property
-    def estimator(self) -> Estimator:
-        """Return what the histograms are estimated by: as of a run that says nothing, the program of 2020."""
-        if not (self / ESTIMATOR).exists():
-            return "topdown"
-        return ESTIMATORS[ESTIMATORS.index(load_object(self / ESTIMATOR, str))]
-
-    def choose(self, estimator: Estimator) -> None:
-        """Estimate by this from now on."""
-        save_object(self / ESTIMATOR, estimator)
 
     @property
     def folder(self) -> str:
@@ -86,24 +70,6 @@ class DeclarationSource(Source):
     def released(self, _product: Any, _state: str, level: str) -> tuple[str, Names]:
         """Return the file of a level's answers in a release's measurements, and what names its geounits there."""
         return f"{level}.parquet", names_of(self.declared, level)
-
-
-@dataclass(frozen=True)
-class DeclaredRun(DeclarationSource, MeasuredRun):
-    """A run of a declaration."""
-
-    def asked(self) -> Asked:
-        """Return what the run asks to be charged."""
-        spend = self.declared.spend
-        return Asked(spend, EVERYWHERE, {self.name: spend.charged}, self.public.digest())
-
-    def read_at(self) -> Callable[[str, str, IntArray, IntArray], IntArray]:
-        """Return noisy answers at addresses, drawn as they are asked. Raises Failed where the run may not draw."""
-        return self.answers(self.name, ALL).at
-
-    def offsets(self, _product: Any, _state: str) -> tuple[int, ...]:
-        """Return that the hierarchy is all that is measured."""
-        return (0,) * len(self.declared.plan.spine.levels)
 
 
 def names_of(declared: Declared, level: str) -> Names:

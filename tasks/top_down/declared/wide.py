@@ -27,7 +27,8 @@ from tasks.lifecycle.files import (
     save_object,
 )
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
+from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, load_estimates
 from tasks.top_down.source import FIRST, Source, save_histograms

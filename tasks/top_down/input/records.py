@@ -20,12 +20,11 @@ from spine.geocodes import digits
 from spine.geography import IntArray
 from spine.redistricting import HOUSEHOLD, PERSONS, UNITS
 from tasks.lifecycle.files import open_array, save_arrays
-from tasks.records import counted_records
 from tasks.records.arrow import text
 from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.records.record_digests import Sums, sum_by_state, weights
 from tasks.records.records import RowChecks
-from tasks.top_down.blocks import Blocks, TopDownRun
+from tasks.top_down.blocks import Blocks, BlockSource
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
@@ -52,27 +51,18 @@ NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
-def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
+def save_codes(run: BlockSource, codes: IntArray, blocks: Blocks) -> None:
     """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
     row = np.full(len(codes), -1)
     row[np.searchsorted(codes, short_codes(blocks.geography.geocode))] = np.arange(len(blocks.geography))
     save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
 
 
-def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
-    """Validate a chunk, and count it by block and cell."""
-    geography, into = run / CODES, (run.counted_folder(product), run.records(product), number)
-    if not geography.exists():  # it has faults: no block is looked up
-        counted_records.count_chunk(*into, partial(encode, product, None), ())
-        return
-    states = sorted(path.name for path in (run / "prepared/blocks").iterdir())
-
-    def sum_up(keys: IntArray, counts: IntArray) -> Sums:
-        row, cell = np.divmod(keys, CELLS[product])
-        within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
-        return sum_by_state(open_array(geography, "block")[row], counts, within)
-
-    counted_records.count_chunk(*into, partial(encode, product, geography), states, sum_up)
+def sum_records(product: ProductName, geography: Path, keys: IntArray, counts: IntArray) -> Sums:
+    """Return the sums of records by state, for their digests. geography: what `save_codes` saved."""
+    row, cell = np.divmod(keys, CELLS[product])
+    within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
+    return sum_by_state(open_array(geography, "block")[row], counts, within)
 
 
 def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> tuple[IntArray, None]:

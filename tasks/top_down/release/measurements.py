@@ -19,7 +19,7 @@ from spine.top_down.queries import query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.blocks import ROWS, BlockSource, TopDownRun
+from tasks.top_down.blocks import ROWS, BlockSource
 from tasks.top_down.release.design_file import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import law, variance
@@ -37,7 +37,7 @@ def write_measurements(run: S, workers: Workers, out: Path, write: Callable[[S, 
         write(run, workers, staged)
 
 
-def write_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+def write_layout(run: BlockSource, workers: Workers, staged: Path) -> None:
     """Write the noisy measurements of every level, state by state, in the layout of the design."""
     if (layout := run.design.measurements) != "none":
         write = write_own_layout if layout == "parquet" else write_measurement_files

@@ -19,7 +19,7 @@ from top_down_inputs import country, design, tables
 from tasks.records.marks import MARK_FILE
 from tasks.records.record_digests import TABLE, digests, sum_rows
 from tasks.records.tables import EncodedColumn
-from tasks.top_down.blocks import TopDownRun
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.input.validation import validate
 
 

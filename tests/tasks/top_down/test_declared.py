@@ -28,6 +28,7 @@ from declarations import (
     TOTALS,
     Row,
     changed,
+    count,
     exactly,
     figures_of,
     hierarchy_of,
@@ -43,7 +44,7 @@ from hypothesis import strategies as st
 import das_flows
 from flows.commands.show import open_release
 from flows.execution.runner import InProcess
-from flows.execution.top_down_settings import DeclaredSettings, of_margins
+from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
 from flows.reports.show.view import NotThere
 from flows.top_down import check_declared
@@ -73,10 +74,9 @@ from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
 from tasks.top_down.declared.release import COVERAGE, write_release
-from tasks.top_down.declared.source import DeclaredRun
+from tasks.top_down.declared.run import DeclaredRun, open_data
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
-from tasks.top_down.declared.tabulate import open_data, tabulate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.published.estimate import write_estimate
 
@@ -502,7 +502,7 @@ def test_records_that_contradict_the_declaration_are_refused_before_anything_is_
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     with pytest.raises(Refused, match="curator's report") as refused:
-        tabulate(run, HERE, data, read_declared(declaration)[0])
+        count(run, data, read_declared(declaration)[0])
     assert column in {finding.column for finding in load_findings(run)}
     assert not any(char.isdigit() for char in str(refused.value).replace("r1", ""))  # no figure of the records
     assert not (run / "counts").exists()
@@ -514,7 +514,7 @@ def test_a_total_that_is_not_that_of_the_records_is_refused(tmp_path: Path) -> N
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     with pytest.raises(Refused):
-        tabulate(run, HERE, data, read_declared(declaration)[0])
+        count(run, data, read_declared(declaration)[0])
     (finding,) = load_findings(run)
     assert (finding.column, finding.values) == ("totals.0.file", ("1", "2"))
 
@@ -611,7 +611,7 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     write_mark(Path(data).parent, [Path(data).name], generator="a test", version="1")
-    tabulate(run, HERE, data, read_declared(declaration)[0])
+    count(run, data, read_declared(declaration)[0])
     errors, words = measure_errors(run, HERE, [4])
     true = truth_of(persons(), COLUMNS["zone"])
     zones = load_estimates(run, run.name, "all", "zone")
@@ -821,7 +821,7 @@ def test_a_release_says_how_to_read_it_and_to_get_margins_for_nothing_where_that
     wanted = "das tda estimate RELEASE OUT --estimator gls"
     for name in ("README.txt", "report.html"):
         assert [wanted in " ".join((each / name).read_text().split()) for each in (staged, other, gls)] == [1, 0, 0]
-    (line,) = of_margins(read_manifest(staged))
+    (line,) = DeclaredSettings.model_construct().remarks(read_manifest(staged))
     assert wanted in line
     text = " ".join((gls / "README.txt").read_text().split())
     assert "publish estimate ± estimate_margin" in text
@@ -962,7 +962,7 @@ def test_errors_of_both_estimators_are_of_the_same_noise(tmp_path: Path) -> None
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     write_mark(Path(data).parent, [Path(data).name], generator="a test", version="1")
-    tabulate(run, HERE, data, read_declared(declaration)[0])
+    count(run, data, read_declared(declaration)[0])
     errors, _ = measure_errors(run, HERE, [4], ["topdown", "gls"])
     both = errors[(errors["size"] == "all") & (errors["level"] == "zone")].set_index(["estimator", "quantity"])
     alone = measure_errors(run, HERE, [4])[0]
@@ -1118,7 +1118,7 @@ def test_synthetic_records_of_the_example_pass_its_validation_and_are_marked(tmp
     assert made["records"] == declared.bounds.lowest_totals.values.sum()
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
-    assert tabulate(run, HERE, str(made["data"]), public).mark == "SYNTHETIC"
+    assert count(run, str(made["data"]), public).mark == "SYNTHETIC"
 
 
 def test_synthetic_records_follow_a_table_of_shares(tmp_path: Path) -> None:
@@ -1323,7 +1323,7 @@ def test_synthetic_records_meet_counts_that_nest(tmp_path: Path, totals: list[st
     synthesize_records(declaration, tmp_path / "made", records=records)
     run = DeclaredRun(tmp_path / "runs/r2")
     run.create()
-    tabulate(run, HERE, str(tmp_path / "made/records.csv"), read_declared(declaration)[0])  # refuses what contradicts
+    count(run, str(tmp_path / "made/records.csv"), read_declared(declaration)[0])  # refuses what contradicts
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from declarations import count
 from dhca_inputs import HERE
 from wide import WIDE
 
@@ -48,8 +49,8 @@ from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.release import write_release
-from tasks.top_down.declared.source import ALL, DeclaredRun
-from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
@@ -105,7 +106,7 @@ def measured(folder: Path, name: str, declaration: str) -> DeclaredRun:
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
-    tabulate(run, HERE, str(folder / f"{name.partition('-')[0]}.csv"), read_declared(declaration)[0])
+    count(run, str(folder / f"{name.partition('-')[0]}.csv"), read_declared(declaration)[0])
     authorize(Charging("census", ledger), claim(run, HERE))
     return run
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from declarations import count
 from top_down_inputs import HERE, begin, country, design, finish
 
 from privacy.accounting.ledger import Account, Ledger
@@ -24,13 +25,13 @@ from spine.top_down import Estimates, joined
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.blocks import TopDownRun
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.redistricting import write_declarations
-from tasks.top_down.declared.source import ALL, DeclaredRun
-from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.source import ALL
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.measure import claim
 from tasks.top_down.run_plan import US, ProductName
@@ -88,7 +89,7 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     declared.create()
     Ledger(ledger).open_account(Account("census", design.definition, Fraction(100)))
     public, _ = read_declared(str(path))
-    tabulate(declared, HERE, records, public, design.estimator)
+    count(declared, records, public, design.estimator)
     authorize(Charging("census", ledger), claim(declared, HERE))
     estimate(declared, HERE)
     return declared

@@ -26,9 +26,10 @@ from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
 from tasks.top_down import blocks
-from tasks.top_down.blocks import BlockSource, TopDownRun
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.check.counts import check_figures
 from tasks.top_down.estimate.estimators import take_exact
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
 from tasks.top_down.source import load_histograms
 from tasks.top_down.spend import planned_spends

@@ -12,7 +12,7 @@ from top_down_inputs import HERE, country, damage, design, edited, tables
 
 from tasks.errors import Refused
 from tasks.records.findings import Finding, load_findings
-from tasks.top_down.blocks import TopDownRun
+from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.input.validation import validate
 
 Change = Callable[[list[str]], list[str]]
@@ -166,7 +166,7 @@ def test_what_the_ledger_is_told_of_the_records_names_every_file(tmp_path: Path,
     told = {}
     for products in (("persons",), ("units",), ("units", "persons")):
         run = new_run(tmp_path, "-".join(products))
-        told[products] = validate(run, HERE, tables(data), design(products=products), None).records_digests
+        told[products] = validate(run, HERE, tables(data, products), design(products=products), None).records_digests
     assert sorted(told["units", "persons"]) == sorted((*told["units",], *told["persons",]))
 
 
