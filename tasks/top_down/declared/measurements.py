@@ -8,11 +8,11 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,12 @@ from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_table, write_tables
+from tasks.lifecycle.typed_json import decode
 from tasks.lifecycle.workers import Workers
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import mark_facts, mark_in
 from tasks.releases.received import path_in, read_json
-from tasks.top_down.choices import ESTIMATORS, Estimator
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.equal import Counts
 from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables, assemble, without_folders
 from tasks.top_down.declared.run import DeclaredRun
@@ -42,15 +43,20 @@ from tasks.top_down.declared.tables import (
     is_full,
 )
 from tasks.top_down.declared.wide import ReadAnswers, load_answers
-from tasks.top_down.published import release_source
-from tasks.top_down.published.release_source import ReleaseSource
+from tasks.top_down.published.release_source import RELEASE, ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import DESIGN, Origin, Validated
 
-T = TypeVar("T")
+KEYS: dict[str, Any] = {  # of declared.json, and what they hold
+    "run": str,
+    "text": str,
+    "totals": tuple[dict[str, int], ...],
+    "digests": dict[str, str],
+    "estimator": Estimator,
+}
 ROWS = 1 << 18  # of a table of answers that were read
 FREE = ("passes", "histograms", "publish")  # keys of a declaration that say nothing of its measurements
 
@@ -77,9 +83,7 @@ class Measurements(NamedTuple):
         check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / DESIGN, DeclaredDesign(self.public, self.estimator))
-        save_object(
-            source / release_source.RELEASE, release_source.Measurements(path_in(self.folder, SETTINGS_FILE).parent, {})
-        )
+        save_object(source / RELEASE, path_in(self.folder, SETTINGS_FILE).parent)
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
         workers.map("read answers", source, read_level, source.product_levels)
@@ -163,41 +167,31 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
         columns = {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names}
     except UNREADABLE as error:
         raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
-    raw, text = _field(content, "text", lambda text: (dict(json.loads(text)), str(text)))
-    equal = _field(raw, "equal", lambda each: _read_equal(folder, len(each)), ())
-    totals, digests = _field(content, "totals", _read_totals), _field(content, "digests", _read_digests)
-    public = PublicTables(text, columns, totals, digests, equal)
-    by = _field(content, "estimator", lambda stated: ESTIMATORS[ESTIMATORS.index(estimator or stated)])
-    mark = _field(content, "synthetic", lambda _: mark_in(content))
-    found = Measurements(folder.resolve(), _field(content, "run", _read_run), mark, public, by)
+
+    def stated(key: str) -> Any:
+        return _field(key, lambda: decode(KEYS[key], content[key], []))
+
+    text, totals, run = stated("text"), stated("totals"), stated("run")
+    raw = _field("text", lambda: dict(json.loads(text)))
+    if any(not 0 <= value <= LARGEST_COUNT for each in totals for value in each.values()):
+        raise Refused(f"{SETTINGS_FILE}: totals has a total that nothing has")
+    if not run:
+        raise Refused(f"{SETTINGS_FILE}: run is empty")
+    equal = _field("equal", lambda: _read_equal(folder, len(raw.get("equal", ()))))
+    public = PublicTables(text, columns, totals, stated("digests"), equal)
+    mark, by = _field("synthetic", lambda: mark_in(content)), estimator or stated("estimator")
+    found = Measurements(folder.resolve(), run, mark, public, by)
     return found if declaration is None else found._replace(public=_with_passes(public, raw, declaration))
 
 
-def _field(content: Mapping[str, Any], key: str, read: Callable[[Any], T], default: object = None) -> T:
-    """Return what a key of a received file holds, as `read` returns it. Raises Refused, and names the key."""
+def _field(key: str, read: Callable[[], Any]) -> Any:
+    """Return what a key of a received file holds, as `read` reads it. Raises Refused, and names the key."""
     try:
-        return read(content[key] if default is None else content.get(key, default))
+        return read()
     except UNREADABLE as error:
         raise Refused(
             f"{SETTINGS_FILE}: {key} is missing, or not as a release has it ({type(error).__name__})"
         ) from None
-
-
-def _read_totals(stated: Any) -> tuple[dict[str, int], ...]:
-    totals = tuple({str(group): int(value) for group, value in each.items()} for each in stated)
-    if any(not 0 <= value <= LARGEST_COUNT for each in totals for value in each.values()):
-        raise ValueError("a total that nothing has")
-    return totals
-
-
-def _read_digests(stated: Any) -> dict[str, str]:
-    return {str(name): str(digest) for name, digest in stated.items()}
-
-
-def _read_run(stated: Any) -> str:
-    if not isinstance(stated, str) or not stated:
-        raise TypeError("a run is named by a text")
-    return stated
 
 
 def _read_equal(folder: Path, number: int) -> tuple[Counts, ...]:

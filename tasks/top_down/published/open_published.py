@@ -29,7 +29,7 @@ from tasks.top_down.release.design_file import (
     BLOCKS_FOLDER,
     FOLDER,
     SETTINGS_FILE,
-    Description,
+    DesignFile,
     read_description,
     reading,
 )
@@ -79,7 +79,7 @@ class PublishedMeasurements:
 class PublishedRelease(PublishedMeasurements):
     """Measurements of a das-flows release, as its folder measurements/ describes them."""
 
-    described: Description
+    described: DesignFile
 
     def files(self, state: str) -> Any:
         """Return the description, and digests of the blocks and the answers."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isclose
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +41,7 @@ from tasks.top_down.release.design_file import (
     GEOUNITS_FOLDER,
     SETTINGS_FILE,
     UNREADABLE,
-    Description,
+    DesignFile,
     read_blocks,
     reading,
 )
@@ -58,14 +57,7 @@ LAW = (
     "variance_denominator",
     "variance",
 )  # columns that name the law of an answer
-RELEASE = "prepared/release"
-
-
-class Measurements(NamedTuple):
-    """The folder of measurements. widths: digits of geocodes by level for a spine that is read; else empty."""
-
-    folder: Path
-    widths: Mapping[ProductName, tuple[int, ...]]
+RELEASE = "prepared/release"  # the folder of the measurements
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class ReleaseSource(PublishedSource):
         """Map and validate the answers of a level (`read_answers`)."""
         plan, (file, names) = self.plan(product, state), self.released(product, state, level)
         number, columns = plan.spine.levels.index(level), self.columns(plan, level)
-        path = path_in(load_object(self / RELEASE, Measurements).folder, file)
+        path = path_in(load_object(self / RELEASE, Path), file)
         new_answers(folder, len(plan.spine.starts[number]), columns.values())
         for query, geounit, answers in read_answers(plan, number, path, names):
             put_answers(folder, geounit, columns[query], answers, path)
@@ -89,15 +81,15 @@ class BlockRelease(BlockSource, ReleaseSource):
 
 
 def read_into(
-    source: BlockRelease, workers: Workers, described: Description, changes: Changes, only: Sequence[str]
+    source: BlockRelease, workers: Workers, described: DesignFile, changes: Changes, only: Sequence[str]
 ) -> None:
     """Read the measurements of a release into a directory: blocks, spines, then the validated answers.
 
     only: states to estimate separately, without the US level; empty for all. Raises Refused for faults.
     """
     digest = save_description(source, described, changes, only)
-    if load_object(source / RELEASE, Measurements).widths:
-        workers.map("spine", source, read_spine, source.product_states)
+    if widths := described.widths:
+        workers.map("spine", source, read_spine, [(*pair, widths[pair[0]]) for pair in source.product_states])
     else:
         build_spines(source, workers)
     if digest is not None and source.spine_digest() != digest:
@@ -105,7 +97,7 @@ def read_into(
     workers.map("read answers", source, read_level, source.product_levels)
 
 
-def save_description(source: BlockRelease, described: Description, changes: Changes, only: Sequence[str]) -> str | None:
+def save_description(source: BlockRelease, described: DesignFile, changes: Changes, only: Sequence[str]) -> str | None:
     """Save design and blocks; return the digest of the measured spines, if all of them are made."""
     folder, totals, validated = described.folder, described.totals, described.validated
     digest: str | None = described.spine_digest
@@ -121,16 +113,19 @@ def save_description(source: BlockRelease, described: Description, changes: Chan
     for state, (geography, quarters) in parts.items():
         save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
     save_object(source / DESIGN, replace(described.design, measurements="none", **changes))
-    save_object(source / RELEASE, Measurements(folder.resolve(), described.widths))
+    save_object(source / RELEASE, folder.resolve())
     save_object(source / ORIGIN, described.origin)
     save_object(source / VALIDATED, validated)
     return digest
 
 
-def read_spine(source: BlockRelease, product: ProductName, state: str) -> None:
-    """Save the spine of imported measurements, which is read from them, with its shares."""
-    folder, all_widths = load_object(source / RELEASE, Measurements)
-    widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
+def read_spine(source: BlockRelease, product: ProductName, state: str, widths: tuple[int, ...]) -> None:
+    """Save the spine of imported measurements, which is read from them, with its shares.
+
+    widths: digits of geocodes by level.
+    """
+    folder = load_object(source / RELEASE, Path)
+    path = path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
     allocation = source.design.allocations[product]
     try:
         table = pq.read_table(path, columns=["block", "geocode"])

@@ -47,7 +47,7 @@ FOLLOWING = ("product", "jurisdiction", "variant", "levels")  # fields of settin
 
 
 @dataclass(frozen=True)
-class Description:
+class DesignFile:
     """The content of design.json in a folder. totals: declared population by state code.
 
     validated: without digests of records. widths: of imported measurements, the digits of each level's geocodes by
@@ -109,7 +109,7 @@ def reading(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def read_description(folder: Path) -> Description:
+def read_description(folder: Path) -> DesignFile:
     """Read design.json of a folder of measurements. Raises Refused, or one of UNREADABLE."""
     content = read_json(folder, SETTINGS_FILE)
     totals = {int(state): int(total) for state, total in content["state_totals"].items()}
@@ -119,7 +119,7 @@ def read_description(folder: Path) -> Description:
     run = facts.get("measured_by", "") if facts else str(content["run"])
     if run == "" or not isinstance(run, str | None):
         raise NotOfRelease(f"{SETTINGS_FILE} does not say who measured: source.measured_by is a run, or null")
-    return Description(
+    return DesignFile(
         folder=folder,
         origin=Origin(run, facts),
         design=_read_design(content),

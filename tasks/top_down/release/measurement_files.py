@@ -58,7 +58,7 @@ CONSTRAINT_COLUMNS = {  # sign and axes of persons; units are summed over their 
 }
 
 
-class Query(NamedTuple):
+class QueryColumns(NamedTuple):
     """The columns that are the same in all rows of a query. axes: a word for each, * where it is summed over."""
 
     query_name: str
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
     plb: FloatArray
 
 
-def answer_rows(axes: Sequence[str], queries: Sequence[Query], batch: Batch, numbers: pa.DataType) -> pa.Table:
+def answer_rows(axes: Sequence[str], queries: Sequence[QueryColumns], batch: Batch, numbers: pa.DataType) -> pa.Table:
     """Return a row for each geounit and query; numbers: the type in its lists. Answers have no column of signs."""
     rows = len(batch.codes)
     query_of, geounit = np.tile(np.arange(len(queries)), rows), pa.array(np.repeat(np.arange(rows), len(queries)))
@@ -164,7 +164,7 @@ def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
     names = [name for name in QUERIES[product] if name in plan.allocation.queries[geounits.level]]
     shape_of, schema = shapes(product), geounits.measuring.plan.product
     queries = [
-        Query(name.replace("*", " * ") + "_dpq", _words(schema, name), shape_of[name], sign="") for name in names
+        QueryColumns(name.replace("*", " * ") + "_dpq", _words(schema, name), shape_of[name], sign="") for name in names
     ]
     batches = _answers(geounits.take(measured), names)
     tables = (answer_rows(geounits.axes, queries, batch, pa.int32()) for batch in batches)
@@ -214,7 +214,7 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
     values = {LOWER: facilities, UPPER: UNITS_OF_BOUND * quarters, NO_MINORS: 0 * total, TOTAL: total}
     axes = geounits.axes
     queries = [
-        Query(f"{name}_con", words[-len(axes) :], (values[name].shape[1], *[1] * (len(axes) - 1)), sign)
+        QueryColumns(f"{name}_con", words[-len(axes) :], (values[name].shape[1], *[1] * (len(axes) - 1)), sign)
         for name in names
         for sign, words in [CONSTRAINT_COLUMNS[name]]
     ]
