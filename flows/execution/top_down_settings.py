@@ -184,6 +184,7 @@ class DeclaredSettings(EstimateSettings):
     """The inputs, outputs and options of one run of a declaration."""
 
     SYSTEM = "declared"
+    VALIDATED = "histograms"
     SHOWN = ("estimator",)
     IS_TABLE = True
 

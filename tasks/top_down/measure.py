@@ -171,8 +171,8 @@ class MeasuredRun(Source):
         """Return the declared figures that are not true of the records of a part, counted by leaf and cell."""
         raise NotImplementedError
 
-    def places(self, product: Any, part: str) -> IntArray:
-        """Return the place in the spine of each leaf of a part."""
+    def places(self, product: Any, part: str) -> IntArray | None:
+        """Return the place in the spine of each leaf of a part; None where they are in its order."""
         return np.argsort(self.spine(product, part).order)
 
     def records(self, product: str) -> RecordFile:

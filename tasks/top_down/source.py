@@ -13,7 +13,7 @@ All of it is public. SS is a part, or US for the nation and the states' parts be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.errors import Failed
-from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays, save_object
+from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Estimator
@@ -121,10 +121,6 @@ class Source(RunDirectory):
         """Return what the histograms are estimated by."""
         estimator: Estimator = self.design.estimator
         return estimator
-
-    def choose(self, estimator: Estimator) -> None:
-        """Estimate by this from now on."""
-        save_object(self / DESIGN, replace(self.design, estimator=estimator))
 
     @property
     def folder(self) -> str:

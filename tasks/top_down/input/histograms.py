@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from spine.top_down.histogram import TrueHistograms, from_entries, joined, summed
@@ -25,9 +27,12 @@ def sum_part(run: MeasuredRun, product: str, part: str) -> None:
     if all(folder.exists() for folder in folders):
         return
     leaves = load_histograms(run.leaves_folder(product, part), TrueHistograms)
-    row, lowest = run.places(product, part)[leaves.row], len(spine.levels) - 1
-    ordered = from_entries(TrueHistograms, lowest, 0, row, leaves.cell, leaves.count, spine.blocks)
-    for folder, histograms in zip(folders, summed(ordered, spine), strict=True):
+    lowest, place = len(spine.levels) - 1, run.places(product, part)
+    if place is None:
+        leaves = replace(leaves, level=lowest)
+    else:
+        leaves = from_entries(TrueHistograms, lowest, 0, place[leaves.row], leaves.cell, leaves.count, spine.blocks)
+    for folder, histograms in zip(folders, summed(leaves, spine), strict=True):
         if not folder.exists():
             save_histograms(folder, histograms)
 
