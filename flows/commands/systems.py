@@ -237,7 +237,7 @@ With --declaration, DATA is a table of any records, and OUT gets histograms by t
     inputs=("data", "geography", "quarters", "state_totals", "jurisdiction", "states", "products"),
     exact=("spine", "microdata"),
     modules={
-        "": ("scipy.sparse", "tasks.top_down.input.histograms", "tasks.top_down.release.stage_release"),
+        "": ("scipy.sparse", "tasks.top_down.input.block_run", "tasks.top_down.release.stage_release"),
         "declaration": ("tasks.top_down.declared.release",),
     },
 )
