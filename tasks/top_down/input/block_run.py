@@ -17,13 +17,11 @@ import numpy as np
 
 from spine.geography import IntArray, geoid15
 from spine.redistricting import redistricting_declaration
-from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.records.findings import SHOWN_VALUES, Finding
 from tasks.records.records import RecordFile, open_records
 from tasks.top_down.blocks import BlockSource, save_blocks
 from tasks.top_down.input.declared_counts import broken_counts
-from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
 from tasks.top_down.measure import Asked, MeasuredRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
@@ -49,6 +47,9 @@ class TopDownRun(BlockSource, MeasuredRun):
 
     def read_public(self, charging: Charging | None) -> list[Finding]:
         """Read geography and declared invariants, and save the blocks of the universe. Raises Refused as `precheck`."""
+        from tasks.geography.public_regions import keep_regions  # imports pandas, which workers do not need
+        from tasks.top_down.input.public_input import read_public
+
         tables, design = self.tables, self.design
         keep_regions(self, tables.geography)
         blocks, codes, findings = read_public(tables, design)
