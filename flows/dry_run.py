@@ -59,9 +59,9 @@ def dry_run(settings: AnySettings) -> Any:
     try:
         if settings.run_id:
             raise Refused(f"run_id is {settings.run_id!r}, but a dry run has an id of its own: leave it out")
-        settings = under_policy(settings, settings.SYSTEM, DRY_RUN)
-        settings = settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}")
-        found = _try(settings.parts)
+        asked = under_policy(settings, settings.SYSTEM, DRY_RUN)
+        settings = asked.named(f"dry-{runtime.flow_run.id}-{asked.folder}")
+        found = _try(settings.parts, asked.out)
     except Refused as error:
         return states.refused(error)
     create_table_artifact(
@@ -72,10 +72,11 @@ def dry_run(settings: AnySettings) -> Any:
     return states.tried(found, "; ".join(_said(part) for part in found))
 
 
-def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
+def _try(parts: Sequence[RunSettings], out: str) -> list[dict[str, str]]:
     """Do what a run does before its reservation; return what each part would spend.
 
-    Only run directories with findings are kept, for the curator.
+    out: with the placeholders, which a run fills in by its own id and day. Only run directories with findings are
+    kept, for the curator.
     """
     planned = dict[str, Claim]()
     with ExitStack() as stack:
@@ -85,7 +86,7 @@ def _try(parts: Sequence[RunSettings]) -> list[dict[str, str]]:
             check_out(part.directory, Path(part.out), part.folder)
         switched_on = run_check(parts)
         run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
-    return [_found(part, planned.get(part.folder)) for part in parts]
+    return [_found(part, planned.get(part.folder), out) for part in parts]
 
 
 def _end(part: RunSettings) -> None:
@@ -93,12 +94,12 @@ def _end(part: RunSettings) -> None:
         end_run(part.directory)
 
 
-def _found(settings: RunSettings, claim: Claim | None) -> dict[str, str]:
+def _found(settings: RunSettings, claim: Claim | None, out: str) -> dict[str, str]:
     """Return what a part would spend, as a row of the artifact."""
     found = {"system": settings.SYSTEM, "release": settings.folder.upper(), SPEND: "nothing: it has nothing to release"}
     if claim is None:
         return found
-    found[PLACE] = str(Path(settings.out) / settings.folder)
+    found[PLACE] = f"{out}/{settings.folder}"
     charged = f"nothing, the data is marked as {claim.mark.lower()}" if claim.mark else f"account {settings.account}"
     spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, charged to {charged}"
     return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}

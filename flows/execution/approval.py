@@ -48,7 +48,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
     """
     if runtime.deployment.id is None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
-    questions = []
+    questions, waits = [], []
     for ask in asks:
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
@@ -56,8 +56,9 @@ def await_approval(asks: Sequence[Ask]) -> None:
         # suspend_flow_run takes no message
         asked = f"{unit} {rounded_up(amount)} of account {settings.account}"
         get_run_logger().info("%s: waits for a person's approval of %s", settings.folder, asked)
-        best_effort(add_tags)(f"asks {asked}")
+        waits.append(f"asks {asked}")
         questions.append(question(settings, claim))
+    best_effort(add_tags)(*waits)
     form = Approval.with_initial_data(description="\n\n".join(questions))
     try:
         answered = suspend_flow_run(
@@ -65,6 +66,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
         )
     except ValidationError:
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
+    best_effort(add_tags)(without=waits)
     if answered.answer != "approve":
         raise Refused(f"the charge was not approved by {answered.name}: {answered.reason}")
     with ledger_errors("approval"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -181,8 +181,8 @@ def begin(parts: Sequence[RunSettings]) -> None:
         client.update_flow_run(own, tags={*runtime.flow_run.tags, *tags, *resumed})
 
 
-def add_tags(*names: str) -> None:
-    """Add tags to the flow run."""
+def add_tags(*names: str, without: Collection[str] = ()) -> None:
+    """Add tags to the flow run, and remove those of `without`."""
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
-        client.update_flow_run(own, tags={*client.read_flow_run(own).tags, *names})
+        client.update_flow_run(own, tags={*client.read_flow_run(own).tags, *names} - {*without})

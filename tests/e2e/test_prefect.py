@@ -620,6 +620,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     wait_for(lambda: state_of(office, run) == "Refused", "the answer")
     last = office.get(f"flow_runs/{run}")["state"]["message"]
     assert last == "refused: the charge was not approved by A. Person: another day"
+    assert not [tag for tag in office.get(f"flow_runs/{run}")["tags"] if tag.startswith("asks ")], "it is answered"
     assert "exited with unexpected exception" not in office.log.read_text()
     again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
     office.post(f"flow_runs/{run}/set_state", again)  # a Retry asks again, and the answer before is no answer

@@ -207,8 +207,8 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
         places = {name: tmp_path / place for name, place in names.items()}
         chosen = {"account": ACCOUNT, **{name: str(place) for name, place in places.items()}}
         if of_blocks:
-            settings = TopDownSettings.new(**chosen)
-            spends = "a run of US would spend rho 2.56595, charged to account census and release {out}/us"
+            settings = TopDownSettings.new(**chosen | {"out": f"{tmp_path}/out/{{run}}"})
+            spends = "a run of US would spend rho 2.56595, charged to account census and release {out}/{{run}}/us"
         else:
             settings = DeclaredSettings.new(declaration=DISTRICTS, **chosen)
             spends = "a run of DECLARED would spend rho 2, charged to account census and release {out}/declared"
