@@ -53,7 +53,8 @@ def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Itera
     parts = [heading, *shown_marks(manifest), "FILES", *_folders(tables, every)]
     if tidy:
         overlap = any("category" in table.column_names for table in tidy)
-        parts += ["A TABLE", *_reading(max(tidy, key=lambda table: len(_codes(table)))), NO_ROW, *[OVERLAP] * overlap]
+        counts = [table for table in tidy if any(column.role == "count" for column in table.columns)] or tidy
+        parts += ["A TABLE", *_reading(max(counts, key=lambda table: len(_codes(table)))), NO_ROW, *[OVERLAP] * overlap]
     said = manifest.get("statements", {})
     parts += ["NUMBERS", *(str(said[name]) for name in MEANINGS if name in said)]
     margins = any(column.role == "margin" for table in tidy for column in table.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from hashlib import sha256
@@ -198,6 +199,19 @@ def test_errors_are_of_marked_data_alone(new_home: Callable[..., Home], case: Ca
     assert json.loads(ended.out)["NOT_PRIVATE"]
     assert "NOT PRIVATE" in ended.err
     assert home.rows() == []
+
+
+@every()
+def test_the_table_that_the_readme_reads_is_sorted_by_its_count(finished: Finish, case: Case) -> None:
+    """R sorts no text the other way round."""
+    release = finished(case).release
+    text = (release / README).read_text()
+    path, column = re.search(r'read_parquet\("([^"]*)"\)\n.*sort_values\("([^"]*)"', text).groups()  # type: ignore[union-attr]
+    table = pq.read_table(release / path)
+    kind = table.schema.field(column).type
+    assert pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    named = [each for each in read_package(release, read_manifest(release)["files"]) if path in each.paths]
+    assert [each.name for each in named[0].with_role("count")] == [column]
 
 
 @every()
