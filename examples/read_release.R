@@ -4,7 +4,9 @@
 
 path <- commandArgs(trailingOnly = TRUE)[1]
 table <- read.csv(path, colClasses = "character", check.names = FALSE, encoding = "UTF-8")
-numbers <- intersect(c("count", "margin", "estimate", "estimate_margin", "standard_error"), names(table))
+numbers <- intersect(
+  c("count", "margin", "margin_90", "variance", "estimate", "estimate_margin", "standard_error"), names(table)
+)
 table[numbers] <- lapply(table[numbers], as.numeric)
 
 print(head(table[order(-table$count), ], 5), row.names = FALSE)
