@@ -15,7 +15,16 @@ import numpy as np
 
 from privacy.tables.histogram import DETAILED, TOTAL
 from spine.allocations import Allocation
-from spine.declaration.form import OF_BOTTOM_UP, DeclaredLevel, Fault, Form, PassForm, read_form, record_faults
+from spine.declaration.form import (
+    OF_BOTTOM_UP,
+    DeclaredLevel,
+    Fault,
+    Form,
+    PassForm,
+    expanded,
+    read_form,
+    record_faults,
+)
 from spine.declaration.product import COLUMNS, read_product
 from spine.declaration.published import UniverseTable, read_published
 from spine.geography import BoolArray
@@ -85,6 +94,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     queries = _queries(form, faults)
     faults += read_published(form, (query for _, query in _partitions(form)))[1]
     faults += _totals(form)
+    faults += _ranges(form)
     if unknown := [*_unknown_partitions(form, product)]:
         return None, faults + unknown
     faults += _counts(form, product)
@@ -176,6 +186,14 @@ def _partitions(form: Form) -> Iterator[tuple[str, str]]:
     for at, each in enumerate(form.passes):
         yield from (("passes.round", name.removesuffix("!")) for name in each.round)
         yield from ((f"passes.{at}.then.round", name) for then in each.then for name in then.round)
+    yield from (("passes.anchors", name) for name, _ in _anchors(form))
+
+
+def _anchors(form: Form) -> Iterator[tuple[str, Fraction]]:
+    for each in form.passes:
+        yield from each.anchors.items()
+        for then in each.then:
+            yield from then.anchors.items()
 
 
 def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
@@ -202,6 +220,16 @@ def _totals(form: Form) -> Iterator[Fault]:
             yield Fault(f"totals.{at}.of", text)
     if not form.totals and not form.totals_are_known and form.levels[0].columns:
         yield Fault("totals", f"{form.levels[0].name} has several geounits and none above: declare a total of each")
+
+
+def _ranges(form: Form) -> Iterator[Fault]:
+    """Yield ranges of a release's values that are none."""
+    for at, each in enumerate(form.equal):
+        for name, texts in each.only.items():
+            try:
+                _ = [*map(expanded, texts)]
+            except ValueError as error:
+                yield Fault(f"equal.{at}.only.{name}", str(error))
 
 
 def _counts(form: Form, product: Product) -> Iterator[Fault]:
@@ -380,6 +408,11 @@ def _wide_faults(
         elif each.repair and (each.most or not chain or not product.refines(chain[-1], each.partition)):
             text = "it is of counts without `most`, of a partition that the last of `round` refines"
             yield Fault(f"counts.{at}.repair", text)
+    anchors = dict(_anchors(form))
+    if anchors and (not form.is_wide or min(anchors.values()) <= 0):
+        yield Fault("passes.anchors", "they have positive weights, and are of passes with `then` next to `equal`")
+    if asked := next((name for name in anchors if any(name in own for own in queries.values())), None):
+        yield Fault("passes.anchors", f"{asked} is asked: an anchor is a sum that no query asks")
     if not form.is_wide:
         return
     if len(form.equal) > 1 or form.kept_counts or form.totals:
@@ -400,6 +433,7 @@ def _wide_faults(
         yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
         for level, own in queries.items():
             first = [name for each in _all(form.passes[0], own)[:1] for name in each if name in own]
+            first += form.passes[0].anchors
             for name in (name for name in first if not product.refines(chain[-1], name)):
                 text = f"{name} is not a sum of {chain[-1]}, the last of `round`: ask it in `then`"
                 yield Fault(f"queries.{level}.{name}", text)

@@ -170,27 +170,36 @@ class EqualForm(_Section):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
 
     table: its name in the release's description, where several tables have such counts. columns: by recode, the
-    release's column with its parts, which have the recode's labels there. The estimates have these counts, whatever the
-    records have: the release is public, and read instead of them.
+    release's column with its parts, which have the recode's labels there. only: by column of the release the values of
+    the rows that are read. The estimates have these counts, whatever the records have: the release is public, and read
+    instead of them.
     """
 
     partition: Partition
     release: str
     table: str = ""
     columns: dict[str, str] = {}
+    only: dict[str, Texts] = {}
 
 
 class ThenForm(_Section):
-    """The passes after a rounding: what the chain before rounded is kept exactly; `round` refines it."""
+    """The passes after a rounding: what the chain before rounded is kept exactly; `round` refines it.
+
+    anchors: as of `PassForm`.
+    """
 
     least_squares: tuple[Texts, ...] = (("rest",),)
     round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
+    anchors: dict[Partition, Exact] = {}
 
 
 class PassForm(_Section):
     """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells.
 
-    rounding: of a wide table, as the programs do, or carried: what a sum has lost in rounding is made up for later.
+    rounding: of a wide table, as the programs do, or carried: what a sum has lost in rounding is made up for later;
+    stepwise: also, the last sums of `round` but one come before the last.
+    anchors: sums that no query asks and that the top of a wide table keeps close to those of all answers of its cells,
+    also of cells that are 0, with weights next to these.
     """
 
     levels: Texts = Field(min_length=1)
@@ -199,7 +208,8 @@ class PassForm(_Section):
     round: Annotated[tuple[Partition, ...], BeforeValidator(_listed)] = ()
     cells: int = Field(default=1, ge=1, le=100)
     then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
-    rounding: Literal["program", "carried"] = "program"
+    rounding: Literal["program", "carried", "stepwise"] = "program"
+    anchors: dict[Partition, Exact] = {}
 
 
 class Weight(_Section):
@@ -262,7 +272,8 @@ class Form(TableForm):
     """The keys of a declaration that das tda reads.
 
     measurements: which noisy answers of a wide table are published: those that were `read`, `all`, or `above LEVEL` all
-    of the levels down to this one.
+    of the levels down to this one. copied: columns of the table of leaves with whole numbers that a release's microdata
+    repeat: public figures of what the table does not count.
     """
 
     name: Annotated[str, StringConstraints(pattern=SMALL)]
@@ -280,6 +291,7 @@ class Form(TableForm):
     histograms: Texts | None = None
     measurements: str = "read"
     publish: Publish = Publish()
+    copied: Texts = ()
 
     @property
     def full_levels(self) -> list[str]:

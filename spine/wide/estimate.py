@@ -19,10 +19,11 @@ import numpy as np
 from spine.geography import IntArray
 from spine.top_down.descend import Solve
 from spine.top_down.histogram import Estimates
-from spine.wide.least_squares import Rows, Solved, solve
+from spine.wide.least_squares import Solved, solve
 from spine.wide.plan import ReadAt, WidePlan
 from spine.wide.rounding import Rounding
 from spine.wide.switches import Cells, Switcher
+from spine.wide.undecided import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,8 @@ class WideEstimation:
         def weight(query: str) -> float:
             return self.plan.weight(name, query, pass_.cells)
 
-        return solve(pass_, own, answers, weight, self.how)
+        every = self.plan.possible[which] if own.counts is None and pass_.anchors else None
+        return solve(pass_, own, answers, weight, self.how, every)
 
     def _repaired(self, level: int, first: int, cells: IntArray, whole: IntArray, least: IntArray) -> Estimates:
         found: list[Cells] = []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spine.geography import BoolArray, FloatArray, IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down import integer_programs
 from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
@@ -17,26 +16,12 @@ from spine.wide import general, rounding
 from spine.wide.dual import STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
 from spine.wide.rounding import Rounding
+from spine.wide.stepwise import in_two_steps
 from spine.wide.transport import Problems
+from spine.wide.undecided import Rows, Undecided, undecided
 
 # Noisy answers of a query, for children (from 0) at coordinates.
 Answers = Callable[[str, IntArray, IntArray], IntArray]
-
-
-class Rows(NamedTuple):
-    """A parent's cells in one pass, and what is known of its children.
-
-    number: (n,) coordinates, ascending. counts: (n,), None at a root. kept: (n,) the known sum of each. kind: (n,) its
-    part. sums: (sums, children) by `kept`. open: (children, parts). scale: (children,).
-    """
-
-    number: IntArray
-    counts: IntArray | None
-    kept: IntArray
-    kind: IntArray
-    sums: IntArray
-    open: BoolArray
-    scale: FloatArray
 
 
 class Solved(NamedTuple):
@@ -47,49 +32,6 @@ class Solved(NamedTuple):
     projections: int
     solver: Solver
     by: By
-
-
-@dataclass(frozen=True, eq=False)
-class Undecided:
-    """The entries that answers decide. rows: which of the cells. problems: without a metric. child, row: of entries."""
-
-    rows: IntArray
-    problems: Problems
-    child: IntArray
-    row: IntArray
-    open: BoolArray
-
-
-def undecided(own: Rows, whole: IntArray) -> Undecided:
-    """Return the undecided entries, and write the others into `whole`, (n, children).
-
-    A known sum with one cell of the parent, or with one child, leaves nothing to decide.
-    """
-    kept, begin, rows = np.unique(own.kept, return_index=True, return_counts=True)  # rows are sorted by it
-    sums = own.sums[kept]
-    columns = (sums > 0).sum(axis=1)
-    alone = rows == 1
-    whole[begin[alone]] = sums[alone]
-    single = ~alone & (columns == 1) & (own.counts is not None)
-    if own.counts is not None:
-        group = np.repeat(np.arange(len(kept)), rows)
-        of_one = np.flatnonzero(single[group])
-        whole[of_one, sums.argmax(axis=1)[group[of_one]]] = own.counts[of_one]
-    left = np.flatnonzero(~alone & ~single & (columns > 0))
-    of_row = np.repeat(np.arange(len(left)), rows[left])
-    first_row = np.append(0, np.cumsum(rows[left]))
-    chosen = np.repeat(begin[left] - first_row[:-1], rows[left]) + np.arange(first_row[-1])
-    at, child = np.nonzero(sums[left] > 0)
-    first_column = np.searchsorted(at, np.arange(len(left) + 1))
-    first = np.append(0, np.cumsum(rows[left] * columns[left]))
-    wide = columns[left][of_row]
-    row = np.repeat(np.arange(len(chosen)), wide)
-    begins = np.cumsum(wide) - wide
-    of_entry = child[first_column[of_row][row] + np.arange(first[-1]) - begins[row]]
-    counts = np.zeros(0) if own.counts is None else own.counts[chosen].astype(float)
-    known = sums[left][at, child].astype(float)
-    problems = Problems(first_row, first_column, first, child, counts, known, np.zeros(first[-1]))
-    return Undecided(chosen, problems, of_entry, row, own.open[of_entry, own.kind[chosen][row]])
 
 
 class Sums(NamedTuple):
@@ -117,19 +59,35 @@ def sums_of(above: Numbers, own: Rows, left: Undecided, whole: IntArray) -> Sums
 
 
 def objective_of(
-    pass_: Pass, own: Rows, left: Undecided, whole: IntArray, answers: Answers, weight: Callable[[str], float]
+    pass_: Pass,
+    own: Rows,
+    left: Undecided,
+    whole: IntArray,
+    answers: Answers,
+    weight: Callable[[str], float],
+    every: IntArray | None = None,
 ) -> tuple[Problems, Objective]:
-    """Read the answers; return the problems with their metric, and the objective."""
+    """Read the answers; return the problems with their metric, and the objective.
+
+    every: with anchors, the coordinates of all possible cells, whose answers they are sums of.
+    """
     open_, child, row = left.open, left.child, left.row
     children, rows = whole.shape[1], len(left.rows)
     target, cell = np.zeros(len(child)), np.ones(rows)
-    target[open_] = answers(pass_.cells, child[open_], own.number[left.rows][row[open_]])
+    number_of = own.number[left.rows][row[open_]]
+    if every is None:
+        target[open_] = answers(pass_.cells, child[open_], number_of)
+        anchors: dict[str, IntArray] = {}
+    else:
+        of_all = answers(pass_.cells, np.zeros(len(every), np.int64), every)
+        target[open_] = of_all[np.searchsorted(every, number_of)]
+        anchors = {name: np.bincount(pass_.up[name][every], of_all).astype(np.int64) for name in pass_.anchors}
     up: list[IntArray] = []
     of_sum: list[FloatArray] = []
     weights: list[FloatArray] = []
     number = dense = 0
-    for name in (*pass_.dense, *pass_.large):
-        sums, w = sums_of(pass_.up[name], own, left, whole), weight(name)
+    for name in (*pass_.dense, *anchors, *pass_.large):
+        sums, w = sums_of(pass_.up[name], own, left, whole), pass_.anchors[name] if name in anchors else weight(name)
         shared = np.ones(len(sums.coordinate), bool)
         if name in pass_.large:
             shared = np.bincount(sums.of_row) > 1
@@ -144,12 +102,13 @@ def objective_of(
         needed = np.zeros((len(sums.coordinate), children), bool)
         needed[sums.of_row[row[open_]], child[open_]] = True
         at, of = np.nonzero(needed & shared[:, None])
+        asked = sums.coordinate[at]
         y = np.zeros(needed.shape)
-        y[at, of] = answers(name, of, sums.coordinate[at]) - sums.held[at, of]
+        y[at, of] = (anchors[name][asked] if name in anchors else answers(name, of, asked)) - sums.held[at, of]
         of_sum.append(y[shared])
         weights.append(np.full(int(shared.sum()), w))
         number += int(shared.sum())
-        dense = number if name in pass_.dense else dense
+        dense = dense if name in pass_.large else number
     a = np.where(open_, 1.0 / (own.scale[child] * cell[row]), 0.0)
     target /= cell[row]
     up_ = np.ascontiguousarray(np.array(up, np.int64).reshape(len(up), rows).T)
@@ -160,14 +119,23 @@ def objective_of(
 
 
 def solve(
-    pass_: Pass, own: Rows, answers: Answers, weight: Callable[[str], float], how: Rounding, stop: float = STEP
+    pass_: Pass,
+    own: Rows,
+    answers: Answers,
+    weight: Callable[[str], float],
+    how: Rounding,
+    every: IntArray | None = None,
+    stop: float = STEP,
 ) -> Solved:
-    """Divide a parent's cells among its children. weight: of a query next to the cells. how: it is rounded."""
+    """Divide a parent's cells among its children. weight: of a query next to the cells. how: it is rounded.
+
+    every: as of `objective_of`.
+    """
     whole = np.zeros((len(own.number), len(own.scale)), np.int64)
     left = undecided(own, whole)
     if not len(left.child):
         return Solved(whole, 0, 0, "own", "flow")
-    problems, objective = objective_of(pass_, own, left, whole, answers, weight)
+    problems, objective = objective_of(pass_, own, left, whole, answers, weight, every)
     found = minimize(problems, objective, stop)
     solver: Solver = "own"
     if not (found.step < stop and found.missed <= MISSED):
@@ -178,22 +146,22 @@ def solve(
         x = found.x
     x = np.rint(x * rounding.GRID) / rounding.GRID
     nested = [pass_.up[name][own.number[left.rows]] for name in pass_.chain]
-    integers, by = to_integers(problems, x, objective, nested, how)
+    integers, by = to_integers(left, problems, x, objective, nested, how)
     whole[left.rows[left.row], left.child] = integers
     return Solved(whole, len(left.child), found.projections, solver, by)
 
 
 def to_integers(
-    problems: Problems, x: FloatArray, objective: Objective, nested: list[Numbers], how: Rounding
+    left: Undecided, problems: Problems, x: FloatArray, objective: Objective, nested: list[Numbers], how: Rounding
 ) -> tuple[IntArray, By]:
     """Round x; a problem that the flow cannot round goes to HiGHS. Raises EstimationError if a sum is missed."""
-    group = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first_row))
-    chain = np.zeros((len(nested), len(group)), np.int64)
-    for level, own in enumerate(nested):  # numbered within each problem, whose rows are neighbours
-        place = np.unique(group * (int(own.max()) + 1) + own, return_inverse=True)[1]
-        chain[level] = place - np.minimum.reduceat(place, problems.first_row[:-1])[group]
+    if how == "stepwise" and nested:
+        found = in_two_steps(left, problems, x, objective, nested)
+        if found is not None and meets(problems, found):
+            return found, "flow"
+    chain = rounding.numbered(problems, nested)
     lost = np.zeros(objective.y.shape)
-    whole, missing = rounding.round_all(problems, x, chain, objective.up, how == "carried", lost)
+    whole, missing = rounding.round_all(problems, x, chain, objective.up, how != "program", lost)
     for g in np.flatnonzero(missing).tolist():
         parent, at = rounding.problem(problems, g, chain), slice(problems.first[g], problems.first[g + 1])
         alone: Any = ParentProblem(None, parent)  # type: ignore[arg-type]  # no objective is needed

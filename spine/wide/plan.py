@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
@@ -34,7 +35,8 @@ class Pass:
     """A least squares and a rounding over the coordinates of one query, whose sums over a coarser one are known.
 
     cells, kept: the two queries. dense, large: further queries that are asked, few sums and many. chain: nested sums
-    that rounding keeps close to. up: by name, the coordinate of each cell in a coarser query.
+    that rounding keeps close to. up: by name, the coordinate of each cell in a coarser query. anchors: weights next to
+    the cells of sums that no query asks: at the top, those of all answers of the cells take the place of answers.
     """
 
     cells: str
@@ -43,6 +45,7 @@ class Pass:
     large: tuple[str, ...]
     chain: tuple[str, ...]
     up: Mapping[str, Numbers]
+    anchors: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,22 +71,29 @@ class WidePlan:
     @cached_property
     def passes(self) -> tuple[Pass, Pass]:
         """The pass over the sums that the release's counts divide, and the one over all cells inside these sums."""
-        level, passes = self.declaration.levels[-1].name, self.declaration.passes
+        level, passes, (form, *_) = (
+            self.declaration.levels[-1].name,
+            self.declaration.passes,
+            self.declaration.form.passes,
+        )
         (first,), chain = passes.earlier[level], passes.rounded
         known = (TOTAL, DETAILED, chain[-1], *first)
         later = [name for name in self.declaration.queries(level) if name not in known]
         return (
-            self._pass(chain[-1], self.equal, [name for name in first if name != chain[-1]], chain[:-1]),
-            self._pass(DETAILED, chain[-1], later, passes.then),
+            self._pass(chain[-1], self.equal, [name for name in first if name != chain[-1]], chain[:-1], form.anchors),
+            self._pass(DETAILED, chain[-1], later, passes.then, form.then[0].anchors),
         )
 
-    def _pass(self, cells: str, kept: str, queries: list[str], chain: tuple[str, ...]) -> Pass:
+    def _pass(
+        self, cells: str, kept: str, queries: list[str], chain: tuple[str, ...], anchors: Mapping[str, Fraction]
+    ) -> Pass:
         width = self.product.width(cells)
         dense = [name for name in queries if self.product.width(name) <= min(DENSE_WIDTH, width // DENSE_PART)]
         large = [name for name in queries if name not in dense]
-        names = dict.fromkeys((kept, *queries, *chain))
+        names = dict.fromkeys((kept, *queries, *chain, *anchors))
         up = {name: _above(self.coordinate(cells), self.coordinate(name), width) for name in names}
-        return Pass(cells, kept, tuple(dense), tuple(large), tuple(chain), up)
+        weights = {name: float(weight) for name, weight in anchors.items()}
+        return Pass(cells, kept, tuple(dense), tuple(large), tuple(chain), up, weights)
 
     def coordinate(self, query: str) -> Numbers:
         """Return the (cells,) coordinate of every cell in a query."""

@@ -6,13 +6,17 @@ That drifts where many fractions are small: each of a hundred problems rounds th
 "carried": the least distance to the fractions themselves; problems by falling size, and each fraction above 0 first
 raised by KAPPA times what the sums that it lies in have lost so far in that child. Sums and zeros hold as before, and
 each problem is still one flow of least cost.
+
+"stepwise": carried, and the finest nested sums are rounded first, and divide a problem into small ones (`stepwise`).
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
@@ -20,11 +24,21 @@ from spine.top_down.least_squares import NO_BOUNDS, NO_FLOATS, NO_INTEGERS, NO_R
 from spine.top_down.rounding import distributed, remainder
 from spine.wide.transport import Problems
 
-Rounding: TypeAlias = Literal["program", "carried"]
+Rounding: TypeAlias = Literal["program", "carried", "stepwise"]
 GRID = 2.0**14  # parts of a record: fractions are rounded to it first, so that a solver's last digits decide no tie
 KAPPA = 0.02
 LEAST, MOST = 2e-6, 0.999  # of a raised fraction
 UNIT = 1 << 20  # parts of a record in which distances are counted
+
+
+def numbered(problems: Problems, nested: Sequence[NDArray[np.signedinteger[Any]]]) -> IntArray:
+    """Return (chain, rows) the nested sum of each row, numbered from 0 within each problem."""
+    group = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first_row))
+    chain = np.zeros((len(nested), len(group)), np.int64)
+    for level, own in enumerate(nested):  # a problem's rows are neighbours
+        place = np.unique(group * (int(own.max()) + 1) + own, return_inverse=True)[1]
+        chain[level] = place - np.minimum.reduceat(place, problems.first_row[:-1])[group]
+    return chain
 
 
 @compiled

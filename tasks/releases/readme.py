@@ -31,6 +31,7 @@ MEANINGS = (
     "truncation",
     "clipping",
     "bias",
+    "unreconciled",
     "guarantee",
 )
 NO_ROW = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,34 +70,49 @@ def declare(
     jurisdiction: Annotated[Jurisdiction, option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
     redistricting: Annotated[
-        Path | None, typer.Option(help="Declare the DHC's persons of DATA, with the counts of this release.")
+        Path | None, typer.Option(help="Declare the DHC's persons and units of DATA, with the counts of this release.")
     ] = None,
+    units: Annotated[
+        Path | None, typer.Option(help="Declare the DHC's households of DATA, with the tenures of this release.")
+    ] = None,
+    anchored: Annotated[
+        bool, typer.Option("--anchored", help="With --units: smaller errors above tracts than the program's way.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write declarations to change: of the redistricting data, the DHC's persons, or a draft from a table of places.
+    """Write declarations to change: of the redistricting data, the DHC, or a draft from a table of places.
 
     Of DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
     declared populations. Unchanged, they estimate what `das tda run --us-level` does. With --from, OUT gets a draft
     with comments, and of the table the columns of its levels and its key. Give a public table: one with a column named
     like an axis, or without a column that has another code in every row, is refused; other records are not recognized.
 
-    With --redistricting, DATA is of `das synth --for dhc`: OUT gets the declaration of the DHC's persons, a table of
-    the blocks on the DHC's spine with their facilities, and the release, whose counts are those of every estimate.
+    With --redistricting, DATA is of `das synth --for dhc`: OUT gets the declarations of the DHC's persons and housing
+    units, a table of the blocks on the DHC's spine with their facilities, and the release, whose counts are those of
+    every estimate. With --units, a release of these housing units, OUT gets the declaration of the DHC's households.
 
     **Example:** `das tda declare ri/ mine/`
 
     **Example:** `das tda declare data/dhc mine/ --redistricting out/us`
+
+    **Example:** `das tda declare data/dhc households/ --units units/declared`
 
     **Example:** `das tda declare --from leaves.csv --axis "sex=1,2" --axis "age=0-99,[100-120]" mine/`
     """
     *data, place = places
     if len(data) != (leaves is None):
         raise typer.BadParameter("give DATA and OUT, or --from LEAVES and OUT")
-    if redistricting is not None and (leaves or axis or geography or only_state):
-        raise typer.BadParameter("--redistricting goes with DATA, OUT and --jurisdiction alone")
+    of_dhc = [release for release in (redistricting, units) if release is not None]
+    if of_dhc and (len(of_dhc) > 1 or leaves or axis or geography or only_state):
+        raise typer.BadParameter("--redistricting and --units go with DATA, OUT and --jurisdiction alone")
+    if anchored and units is None:
+        raise typer.BadParameter("--anchored is an option of --units")
     check_empty(place)
-    if redistricting is not None:
-        _dhc(data[0], place, redistricting, jurisdiction, as_json=as_json)
+    if of_dhc:
+        from tasks.top_down.declared import dhc
+
+        write = partial(dhc.write_households_declaration, anchored=anchored) if units else dhc.write_dhc_declarations
+        _dhc(data[0], place, partial(write, data[0], of_dhc[0], jurisdiction), as_json=as_json)
     elif leaves is not None:
         _draft(leaves, axis or [], place, as_json=as_json)
     else:
@@ -165,15 +181,15 @@ def _redistricting(
     show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}", as_json=as_json)
 
 
-def _dhc(data: Path, place: Path, release: Path, jurisdiction: Jurisdiction, *, as_json: bool) -> None:
-    from tasks.top_down.declared.dhc import write_dhc_declaration
-
+def _dhc(data: Path, place: Path, write: Callable[[Path], tuple[list[Path], int]], *, as_json: bool) -> None:
     with new_folder(place) as folder:
-        path, blocks = write_dhc_declaration(data, release, jurisdiction, folder)
-    path = place / path.name
-    records = next((each for each in sorted(data.glob("persons.*"))), data / "persons.txt")
-    next_ = f"{blocks:,} blocks\nnext: das tda run {records} out/ --declaration {path}"
-    show({"blocks": blocks, "declarations": [path]}, lambda: next_, as_json=as_json)
+        names, blocks = write(folder)
+    paths, told = [place / path.name for path in names], f"{blocks:,} blocks"
+    for path in paths:
+        records = path.name.split("-")[1]
+        file = next((each for each in sorted(data.glob(f"{records}.*"))), data / f"{records}.txt")
+        told += f"\nnext: das tda run {file} {records}/ --declaration {path}"
+    show({"blocks": blocks, "declarations": paths}, lambda: told, as_json=as_json)
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:

@@ -1,13 +1,15 @@
-"""Persons with relationships and group quarters by detailed type, as the DHC has them (docs/spec/files.md)."""
+"""Persons, households and housing units, and group quarters by detailed type, for the DHC (docs/spec/files.md)."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from spine.dhc_households import BOTH, NO_CHILDREN, NO_PARTNER, household_types
+from spine.geography import BoolArray
 from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES, OLDEST
 from tasks.synth.population.codes import CENRACE, SETS
-from tasks.synth.population.model import HOUSEHOLDER, IntArray
+from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, OWN_CHILDREN, IntArray
 from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
 
 # Detailed types of each major type of group quarters, and the first relationship code of each.
@@ -33,6 +35,11 @@ AGES_OF = {
     **dict.fromkeys((39, 40), (16, 75)),
 }
 LIMITS = np.array([AGES_OF.get(code, (0, OLDEST)) for code in range(RELATIONSHIPS)])
+
+AGES_OF_HOUSEHOLDERS = [25, 35, 45, 55, 60, 65, 75, 85]  # where all groups but the first begin
+ELDERLY = [60, 65, 75]
+PARTNERS, GRANDCHILD, PARENTS = (21, 22, 23, 24), 30, (29, 31)  # RELSHIP
+VACANCY = np.repeat(np.arange(1, 8), [23, 4, 6, 5, 33, 1, 28])  # VACS of a hundred vacant units in turn, about as 2020
 
 
 def _quarters_type(stretch: Stretch) -> IntArray:
@@ -84,3 +91,73 @@ def prims(stretch: Stretch) -> list[IndexedColumns]:
     code = np.char.add(np.char.add(columns["TABBLKST"], columns["TABBLKCOU"]), np.char.add(cousub, b"99999"))
     words = {"tabblk": block_code(stretch.blocks), "primgeo": code}
     return [IndexedColumns(words, np.arange(len(stretch.blocks)))]
+
+
+def _unit_has(stretch: Stretch, persons: BoolArray) -> BoolArray:
+    """Return by unit whether some of its persons are chosen."""
+    found: BoolArray = np.bincount(stretch.population.homes.unit[persons], minlength=len(stretch.mafid)) > 0
+    return found
+
+
+def _ages_present(young: BoolArray, older: BoolArray) -> IntArray:
+    """Return PAOC or PAC: under 6 only, 6 to 17 only, both, none."""
+    return np.select([young & older, young, older], [BOTH, 1, 2], NO_CHILDREN)
+
+
+def household_records(stretch: Stretch) -> list[IndexedColumns]:
+    """Return a record of each household: block, sex, age, Hispanic origin and race of the householder, TEN, HHTYPE.
+
+    What the DHC takes for impossible is changed: own children whom the householder is too old for are other minors, and
+    nobody is old where nobody can be.
+    """
+    people, homes, rows, recodes = stretch.population, stretch.population.homes, stretch.households, stretch.recodes
+    minor, head = people.age < ADULT_AGE, homes.head[rows]
+    others = minor & ~np.isin(people.role, (HOUSEHOLDER, *PARTNERS))
+    child, young = np.isin(people.role, OWN_CHILDREN), people.age < 6
+    own, minors = (
+        _ages_present(_unit_has(stretch, each & young), _unit_has(stretch, each & ~young))[rows]
+        for each in (child & minor, others)
+    )
+    sex, size = people.sex[head].astype(np.int64), np.minimum(homes.size[rows], 7)
+    under_18, couple = _unit_has(stretch, minor)[rows], recodes.cplt[rows].astype(np.int64)
+    age = np.searchsorted(AGES_OF_HOUSEHOLDERS, people.age[head], side="right")
+    too_old = np.where(sex == 1, (age > 6) | ((age > 4) & (own % 2 == 1)), (age > 6) & (own % 2 == 1))
+    own = np.where(too_old, NO_CHILDREN, own)
+    has_child, has_grandchild, has_parent = (
+        _unit_has(stretch, np.isin(people.role, each))[rows] for each in (OWN_CHILDREN, GRANDCHILD, PARENTS)
+    )
+    generations = 1 + (has_child & (has_grandchild | has_parent)).astype(np.int64)
+    relatives = (recodes.family[rows] > 0).astype(np.int64)
+    codes = [kind.code for kind in household_types()]
+    numbers, powers = np.array(codes, np.int64), 10 ** np.arange(6, -1, -1)
+    parts = np.column_stack([couple, generations, own, minors, relatives, under_18, size])
+    parts[~np.isin(parts @ powers, numbers), 1] = 1  # too few persons for three generations
+    kind = np.searchsorted(numbers, parts @ powers)
+    least = np.array([0, 0, 0, 0, 0, 1, 2, 3, 3])[age]
+    oldest = np.zeros(len(stretch.mafid), np.int64)
+    np.maximum.at(oldest, homes.unit, people.age)
+    elderly = np.maximum(np.searchsorted(ELDERLY, oldest[rows], side="right"), least)
+    alone = (size == 1) | ((size == 2) & under_18) | ((size == 3) & (own == BOTH))  # but for minors
+    elderly = np.where(alone, least, np.where((couple < NO_PARTNER) & (age == 0), np.minimum(elderly, 2), elderly))
+    return [
+        at_block(stretch, rows),
+        coded("HHSEX", ["1", "2"], sex),
+        coded("HHLDRAGE", [*"123456789"], age),
+        coded("HHSPAN", list("012"), recodes.hispanic[rows]),
+        coded("HHRACE", [f"{code:02d}" for code in range(8)], np.minimum(recodes.race[rows], 7)),
+        coded("ELDERLY", [*"0123"], elderly),
+        coded("TEN", [*"01234"], people.tenure[rows]),
+        coded("HHTYPE", codes, kind),
+    ]
+
+
+def unit_records(stretch: Stretch) -> list[IndexedColumns]:
+    """Return a record of each housing unit: block, TEN, VACS."""
+    homes = stretch.population.homes
+    units = np.flatnonzero(homes.kind == 0)
+    vacant = VACANCY[(stretch.first_mafid + units) * 37 % len(VACANCY)]
+    return [
+        at_block(stretch, units),
+        coded("TEN", [*"01234"], stretch.population.tenure[units]),
+        coded("VACS", [*"01234567"], np.where(homes.head[units] < 0, vacant, 0)),
+    ]

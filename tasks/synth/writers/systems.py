@@ -189,10 +189,12 @@ SYSTEMS = {
             "dhc",
             (
                 RecordTable("persons", dhc.person_records),
+                RecordTable("households", dhc.household_records),
+                RecordTable("units", dhc.unit_records),
                 RecordTable("quarters", dhc.facilities, b",", "csv", always_text=True),
                 RecordTable("prims", dhc.prims, b",", "csv", always_text=True),
             ),
-            34,
+            68,
         ),
     )
 }

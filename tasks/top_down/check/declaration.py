@@ -18,7 +18,7 @@ from privacy.noise.margins import Z95
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
 from spine.noise import distinct_shares
-from spine.top_down.histogram import Product
+from spine.top_down.histogram import Estimates, Product, from_entries
 from spine.top_down.queries import query_group
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.manifest import mark_of
@@ -29,6 +29,8 @@ from tasks.top_down.check.counts import is_another
 from tasks.top_down.check.measurements import check_addresses, check_answers
 from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS
+from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
+from tasks.top_down.declared.dhc_microdata import microdata
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
@@ -108,7 +110,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
             path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
             what, found = f"answers of {level}", (path, declared.plan, number, names_of(declared, level))
             yield check_answers(what, [found]) if is_full(declaration, level) else check_addresses(what, *found)
-        yield _check_figures(release, declared)
+        yield from _check_figures(release, declared)
         yield from (_check_names(release, declared, level) for level in declared.names)
     else:
         if any(level.names for level in declaration.levels):
@@ -171,12 +173,13 @@ def _check_margins(
     yield Check(f"margins of {level}", f"{len(queries)} queries", tuple(faults))
 
 
-def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
-    """Check that the counts of the leaves have the declared figures."""
+def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChecked]:
+    """Check that the counts of the leaves have the declared figures, and that the microdata are of these counts."""
     declaration, geounits = declared.declaration, declared.hierarchy.spine.blocks
     product, level = declaration.product, declaration.levels[-1].name
     if level not in released_levels(declaration):
-        return NotChecked("declared figures", f"the level {level} is not released")
+        yield NotChecked("declared figures", f"the level {level} is not released")
+        return
     table = pq.read_table(path_in(release, f"parquet/{level}.parquet"))
     own = names_of(declared, level)(0, geounits, np.arange(geounits))
     codes = joined_codes([table[name] for name in own], len(table))
@@ -191,7 +194,18 @@ def _check_figures(release: Path, declared: Declared) -> Check | NotChecked:
         cell, count = np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
         faults = [finding.rule for finding in contradictions(declared, leaf, cell, count)]
         faults += _other_counts(declared, leaf, cell, count)
-    return Check("declared figures", f"{geounits:,} geounits", tuple(faults))
+        if microdata_of(declaration):
+            blocks = from_entries(Estimates, len(declaration.levels) - 1, 0, leaf, cell, count, geounits)
+            yield _check_microdata(release, declared, blocks)
+    yield Check("declared figures", f"{geounits:,} geounits", tuple(faults))
+
+
+def _check_microdata(release: Path, declared: Declared, blocks: Estimates) -> Check:
+    """Check that the microdata are those of the counts of the leaves."""
+    file = microdata_table(declared.declaration).parquet
+    stated, own = pq.read_table(path_in(release, file)), pa.concat_tables(microdata(declared, blocks))
+    faults = () if stated.equals(own) else ("they are not those of the counts",)
+    return Check(file, f"{len(stated):,} rows", faults)
 
 
 def _other_counts(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[str]:

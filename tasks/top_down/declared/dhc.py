@@ -1,7 +1,8 @@
-"""The DHC's persons as a declaration with its tables: blocks on their spine, facilities, the redistricting release."""
+"""The DHC as declarations with their tables: blocks on their spine, facilities, the release that each is equal to."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,13 @@ import pyarrow.csv
 from spine.build import optimized
 from spine.declaration.declaration import read_declaration
 from spine.declaration.figures import whole_numbers
+from spine.dhc_households import (
+    NO_RENT,
+    VACANCIES,
+    VACANT,
+    households_declaration,
+    units_declaration,
+)
 from spine.entities import in_aian
 from spine.geography import IntArray, gq_pattern
 from spine.hierarchy import Spine
@@ -26,27 +34,70 @@ from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
 from tasks.records.declarations import SHIPPED, read_columns, read_raw
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
+from tasks.top_down.declared.equal import read_equal
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE
 
 CODE = re.compile("[0-9]{15}")
 PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
-RELEASE = "redistricting"  # the folder that the declaration is equal to
+BLOCKS_FILE = "blocks.txt"
+RELEASE, UNITS_RELEASE = "redistricting", "units"  # the folders that declarations are equal to
 NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
 
 
-def write_dhc_declaration(data: Path, release: Path, jurisdiction: Jurisdiction, out: Path) -> tuple[Path, int]:
-    """Write the declaration of the DHC's persons into a folder, with its table of blocks and the release.
+def write_dhc_declarations(data: Path, release: Path, jurisdiction: Jurisdiction, out: Path) -> tuple[list[Path], int]:
+    """Write the declarations of the DHC's persons and housing units into a folder, with their blocks and the release.
 
     data: GRF-C.txt; quarters.csv, housing units and facilities by block; prims.csv. Leaves are the blocks with living
-    quarters. Returns the declaration and the number of blocks. Raises Refused for tables with faults.
+    quarters. Returns the declarations and the number of blocks. Raises Refused for tables with faults.
     """
     require_release(release)
-    name = f"dhc-persons-{jurisdiction}.toml"
-    declaration, _ = read_declaration(read_raw(str(SHIPPED / name)))
+    persons, units = out / f"dhc-persons-{jurisdiction}.toml", out / f"dhc-units-{jurisdiction}.json"
+    table = _block_table(data, jurisdiction)
+    pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
+    shutil.copyfile(SHIPPED / persons.name, persons)
+    units.write_text(json.dumps(units_declaration(jurisdiction), indent=1), "utf-8")
+    shutil.copytree(release, out / RELEASE, copy_function=_link)
+    return [persons, units], len(table)
+
+
+def write_households_declaration(
+    data: Path, release: Path, jurisdiction: Jurisdiction, out: Path, *, anchored: bool = False
+) -> tuple[list[Path], int]:
+    """Write the declaration of the DHC's households as `write_dhc_declarations`, with the release of its housing units.
+
+    The table of blocks gets what this release has of each: vacant units by status, and units without payment of rent.
+    """
+    require_release(release)
+    raw, table = units_declaration(jurisdiction), _block_table(data, jurisdiction)
+    raw["equal"] = [{"partition": "ten*vacs", "release": str(release)}]
+    declaration, _ = read_declaration(raw)
     assert declaration is not None
-    columns = [column for count in declaration.form.counts for column in count.columns if column]
-    extra = data / PRIMS_FILE
+    leaves = {name: [*map(str, table[name].to_pylist())] for name in table.column_names}
+    counts, _ = read_equal(declaration, 0, str(release), leaves)
+    row, cell, number = np.array(counts, np.int64).reshape(-1, 3).T
+    by_cell = np.zeros((len(table), *declaration.product.shape), np.int64)
+    by_cell.reshape(len(table), -1)[row, cell] = number
+    table = table.append_column(NO_RENT, pa.array(by_cell[:, 4, 0]))
+    for status in VACANCIES:
+        table = table.append_column(f"{VACANT}{status}", pa.array(by_cell[:, 0, int(status)]))
+    path = out / f"dhc-households-{jurisdiction}.json"
+    pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
+    made = households_declaration(jurisdiction, _facility_columns(jurisdiction), anchored=anchored)
+    path.write_text(json.dumps(made), "utf-8")
+    shutil.copytree(release, out / UNITS_RELEASE, copy_function=_link)
+    return [path], len(table)
+
+
+def _facility_columns(jurisdiction: Jurisdiction) -> list[str]:
+    declaration, _ = read_declaration(read_raw(str(SHIPPED / f"dhc-persons-{jurisdiction}.toml")))
+    assert declaration is not None
+    return [column for count in declaration.form.counts for column in count.columns if column]
+
+
+def _block_table(data: Path, jurisdiction: Jurisdiction) -> pa.Table:
+    """Return the blocks with living quarters: their codes, geounits on the DHC's spine, units and facilities."""
+    columns, extra = _facility_columns(jurisdiction), data / PRIMS_FILE
     settings = settings_for("dhc-persons", jurisdiction)
     geography, _ = read_geography(
         data / GRF_FILE, replace(settings, occupied_only=False), extra=str(extra) if extra.exists() else None
@@ -64,17 +115,15 @@ def write_dhc_declaration(data: Path, release: Path, jurisdiction: Jurisdiction,
     blocks = replace(geography, gq=gq, universe=universe).take(universe)
     part = in_aian(blocks, settings) if settings.aian_split else np.zeros(len(blocks), bool)
     spine, own = optimized(blocks, settings), block_columns(blocks.geocode)
-    table = {
-        **{name: own[name] for name in BLOCK_COLUMNS},
-        "state": own[BLOCK_COLUMNS[0]],
-        "aian": pa.array(part.astype(int)),
-        **{column: pa.array(_numbers(spine, level)) for level, column in NUMBERED.items()},
-        **{column: pa.array(facilities[universe, at]) for at, column in enumerate(["hu", *columns])},
-    }
-    pa.csv.write_csv(pa.table(table), out / declaration.form.leaves.file, PIPES)
-    shutil.copyfile(SHIPPED / name, out / name)
-    shutil.copytree(release, out / RELEASE, copy_function=_link)
-    return out / name, len(blocks)
+    return pa.table(
+        {
+            **{name: own[name] for name in BLOCK_COLUMNS},
+            "state": own[BLOCK_COLUMNS[0]],
+            "aian": pa.array(part.astype(int)),
+            **{column: pa.array(_numbers(spine, level)) for level, column in NUMBERED.items()},
+            **{column: pa.array(facilities[universe, at]) for at, column in enumerate(["hu", *columns])},
+        }
+    )
 
 
 def _read_facilities(path: Path, columns: list[str]) -> tuple[IntArray, IntArray]:

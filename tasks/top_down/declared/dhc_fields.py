@@ -1,14 +1,16 @@
-"""The fields of the DHC's microdata of persons, in the order of the Bureau's microdata detail file."""
+"""Which microdata a release of the DHC has, and the fields of persons in the order of the Bureau's file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import cell_values
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.description import Column, Table
+from tasks.top_down.declared.dhc_unit_fields import is_households, units_table
 from tasks.top_down.release.tables import BLOCK, RECORDS, axis_column
 
 FILE = "mdf/persons.parquet"
@@ -32,23 +34,27 @@ OF_RELATIONSHIP = {  # by column, the code of each relationship or type
 }
 
 
-def has_microdata(declaration: Declaration) -> bool:
-    """Return whether a declaration has the cells of the DHC's persons, in their order, and its blocks are released."""
+def microdata_of(declaration: Declaration) -> Literal["persons", "units"] | None:
+    """Return whose microdata a release has: its cells are the DHC's, in their order, and its blocks are released."""
     axes = [(axis.column, cell_values(axis)) for axis in declaration.form.axes.values()]
-    is_dhc = axes == [(column, [(value,) for value in values]) for column, values in VALUES.items()]
+    are_persons = axes == [(column, [(value,) for value in values]) for column, values in VALUES.items()]
     of_blocks = declaration.form.leaves.key == BLOCK_COLUMNS and declaration.levels[-1].columns == BLOCK_COLUMNS[-1:]
     blocks = declaration.levels[-1].name
-    return is_dhc and of_blocks and blocks in (declaration.form.histograms or (blocks,))
+    if not of_blocks or blocks not in (declaration.form.histograms or (blocks,)):
+        return None
+    return "persons" if are_persons else "units" if is_households(declaration) else None
 
 
 def unwritable_blocks(declaration: Declaration, keys: Iterable[str]) -> Iterator[str]:
     """Yield the keys of leaves, joined by `|`, that the microdata's geocodes cannot hold."""
-    if has_microdata(declaration):
+    if microdata_of(declaration):
         yield from (key for key in keys if not BLOCK_CODE.fullmatch(key))
 
 
 def microdata_table(declaration: Declaration) -> Table:
     """Return the description of the microdata."""
+    if microdata_of(declaration) == "units":
+        return units_table(declaration)
     relationship, *axes = declaration.product.axes
     texts = dict(zip(RELSHIP[1:HOUSEHOLD], ["householder", *relationship.labels[2:HOUSEHOLD]], strict=True))
     texts |= {"37": "in institutional group quarters", "38": "in noninstitutional group quarters"}

@@ -1,6 +1,7 @@
-"""Microdata of the DHC's persons, with the fields of the Bureau's microdata detail file in its order.
+"""Microdata of the DHC's persons or units, with the fields of the Bureau's microdata detail file in its order.
 
-A row for each block and cell with its COUNT, sorted by block in spine order, then cell.
+A row for each block and cell with its COUNT, sorted by block in spine order, then cell; vacant units and group quarters
+follow a block's households.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spine.geography import geocode16
+from spine.declaration.declaration import Declaration
+from spine.geography import IntArray, geocode16
+from spine.top_down import Estimates
 from tasks.lifecycle.staging import write_tables
-from tasks.top_down.declared.dhc_fields import FILE, OF_RELATIONSHIP
+from tasks.top_down.declared.dhc_fields import OF_RELATIONSHIP, microdata_of, microdata_table
+from tasks.top_down.declared.dhc_unit_fields import Units, unit_columns, with_other_units
+from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.records import block_columns, words
@@ -22,30 +27,41 @@ from tasks.top_down.release.microdata import BUILD, ROWS_EACH
 
 def write_microdata(own: DeclarationSource, staged: Path) -> None:
     """Write the microdata of all blocks."""
-    declared, product = own.declared, own.declared.declaration.product
+    blocks = load_estimates(own, own.name, ALL, own.declared.hierarchy.spine.levels[-1])
+    write_tables(staged, microdata(own.declared, blocks), microdata_table(own.declared.declaration).parquet)
+
+
+def microdata(declared: Declared, blocks: Estimates) -> Iterator[pa.Table]:
+    """Yield the microdata of blocks, some rows at a time."""
+    declaration = declared.declaration
     key = np.array([key.split("|") for key in declared.hierarchy.keys.tolist()], np.int64)
-    geocode, level = geocode16(*key.T), declared.hierarchy.spine.levels[-1]
+    geocode, of_units = geocode16(*key.T), microdata_of(declaration) == "units"
+    if of_units:
+        rows = with_other_units(blocks, declaration.product.shape, declared.copied)
+    else:
+        rows = Units(blocks.row, *(blocks.cell,) * 3, blocks.count)
+    for first in range(0, max(1, len(rows.row)), ROWS_EACH):
+        part = Units(*(each[first : first + ROWS_EACH] for each in rows))
+        same = np.zeros(len(part.row), np.int8)
+        yield pa.table(
+            {
+                "SCHEMA_TYPE_CODE": words(["MUD" if of_units else "MPD"], same),
+                "SCHEMA_BUILD_ID": words([BUILD], same),
+                **block_columns(geocode[part.row]),
+                **(unit_columns(part, declaration) if of_units else _person_columns(part.cell, declaration)),
+                "COUNT": part.number,
+            }
+        )
 
-    def tables() -> Iterator[pa.Table]:
-        blocks = load_estimates(own, own.name, ALL, level)
-        row = blocks.row
-        for first in range(0, max(1, len(row)), ROWS_EACH):
-            part = slice(first, first + ROWS_EACH)
-            relationship, *at = np.unravel_index(blocks.cell[part], product.shape)
-            same = np.zeros(len(relationship), np.int8)
-            of_relationship = {name: words(codes, relationship) for name, codes in OF_RELATIONSHIP.items()}
-            alone = of_relationship.pop("LIVE_ALONE")
-            yield pa.table(
-                {
-                    "SCHEMA_TYPE_CODE": words(["MPD"], same),
-                    "SCHEMA_BUILD_ID": words([BUILD], same),
-                    **block_columns(geocode[row[part]]),
-                    "EPNUM": words(["999999999"], same),
-                    **of_relationship,
-                    **{axis.column: words(axis.codes, cell) for axis, cell in zip(product.axes[1:], at, strict=True)},
-                    "LIVE_ALONE": alone,
-                    "COUNT": blocks.count[part],
-                }
-            )
 
-    write_tables(staged, tables(), FILE)
+def _person_columns(cell: IntArray, declaration: Declaration) -> dict[str, pa.Array]:
+    product = declaration.product
+    relationship, *at = np.unravel_index(cell, product.shape)
+    of_relationship = {name: words(codes, relationship) for name, codes in OF_RELATIONSHIP.items()}
+    alone = of_relationship.pop("LIVE_ALONE")
+    return {
+        "EPNUM": words(["999999999"], np.zeros(len(cell), np.int8)),
+        **of_relationship,
+        **{axis.column: words(axis.codes, own) for axis, own in zip(product.axes[1:], at, strict=True)},
+        "LIVE_ALONE": alone,
+    }

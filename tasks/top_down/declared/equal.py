@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import EqualForm
+from spine.declaration.form import EqualForm, expanded
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
@@ -37,7 +37,7 @@ def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) 
 
     leaves: columns of the table of leaves. The release's table has the columns of all levels, or those of a leaf's key;
     the axes of the partition by their names or columns, or the parts of a recode in the column that the declaration
-    names; and a count. Other columns are summed over. Its files stay unchanged meanwhile.
+    names; and a count. Other columns are summed over, in the rows of `only`. Its files stay unchanged meanwhile.
 
     Raises Refused where it is no whole release with such a table, or the table has other leaves or values.
     """
@@ -56,10 +56,8 @@ def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> 
     if not is_whole(release):
         raise Refused(f"{equal.release} is not whole: a file is missing or changed")
     table, codes, axes, count = _find_table(declaration, equal, release, [*manifest["files"], MANIFEST])
-    read = pa.concat_tables(
-        pq.read_table(path_in(release, path), columns=[*codes, *(column.name for column in axes.values()), count])
-        for path in table.paths
-    )
+    names = dict.fromkeys([*codes, *(column.name for column in axes.values()), count, *equal.only])
+    read = pa.concat_tables(pq.read_table(path_in(release, path), columns=[*names]) for path in table.paths)
     valid = not read[count].null_count and pa.types.is_integer(read[count].type)
     records = read[count].to_numpy() if valid else np.array([-1])
     if (records < 0).any() or (records > LARGEST_COUNT).any() or records.sum() > LARGEST_COUNT:
@@ -68,10 +66,14 @@ def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> 
     if stated not in (None, number):
         raise Refused(f"{equal.release} is of {stated:,} leaves, and the table of leaves has {number:,}: give its own")
     asked = product.asked(equal.partition)
-    names = {axis: asked[axis] for axis in product.names if axis in asked}  # in the order of coordinates
-    parts = tuple(_parts(declaration, name, axes[axis], read) for axis, name in names.items())
+    ordered = {axis: asked[axis] for axis in product.names if axis in asked}  # as coordinates are
     row, width = _rows(read, codes, leaves), product.width(equal.partition)
-    coordinate = np.ravel_multi_index(parts, tuple(map(product.width, names.values()))) if parts else 0
+    for name, texts in equal.only.items():
+        values = pa.array([value for text in texts for value in expanded(text)])
+        chosen = pc.is_in(pc.cast(read[name], pa.string()), values)
+        read, row, records = read.filter(chosen), row[chosen.to_numpy()], records[chosen.to_numpy()]
+    parts = tuple(_parts(declaration, name, axes[axis], read) for axis, name in ordered.items())
+    coordinate = np.ravel_multi_index(parts, tuple(map(product.width, ordered.values()))) if parts else 0
     pairs, inverse = np.unique(row * width + coordinate, return_inverse=True)
     sums = np.bincount(inverse, records, len(pairs)).astype(np.int64)
     return tuple(zip(*(each.tolist() for each in (*np.divmod(pairs, width), sums)), strict=True))
@@ -93,7 +95,7 @@ def _find_table(
         }
         codes = next((own for own in (levels, declaration.form.leaves.key) if columns.keys() >= {*own}), None)
         whole = len(counts) == 1 and not (table.is_text or table.is_tidy)
-        if whole and codes and columns.keys() >= {*axes.values()} and equal.table in ("", table.name):
+        if whole and codes and columns.keys() >= {*axes.values(), *equal.only} and equal.table in ("", table.name):
             fit[table.name] = table, codes, {axis: columns[own] for axis, own in axes.items()}, counts[0]
     if len(fit) != 1:
         needed = ", ".join([*levels, *asked])

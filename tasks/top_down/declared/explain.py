@@ -111,6 +111,8 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
             f"the counts of {equal.partition} in every {declaration.levels[-1].name} that {names[equal.release]} has "
             "published: the estimates have them, whatever the records have"
         )
+    if form.copied:
+        said.append(f"the columns {', '.join(form.copied)} of every {declaration.levels[-1].name}, in the microdata")
     for zero in form.zeros:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
         where = where.replace(NEGATED, "other than ")

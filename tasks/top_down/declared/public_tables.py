@@ -40,6 +40,7 @@ from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import unwritable_blocks
+from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import DESIGN
@@ -111,7 +112,7 @@ class Declared:
     """A declaration with its tables, all without faults.
 
     figures: as declared, in spine order. names: of the geounits of each level that has some. released: of a wide
-    declaration, what its geounits have of the release.
+    declaration, what its geounits have of the release. copied: columns of the leaves that microdata repeat.
     """
 
     declaration: Declaration
@@ -120,6 +121,7 @@ class Declared:
     bounds: Bounds
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     released: ReleasedSums | None = None
+    copied: Mapping[str, IntArray] = field(default_factory=dict)
 
     @property
     def is_wide(self) -> bool:
@@ -274,6 +276,7 @@ def leaf_columns(declaration: Declaration) -> Iterator[str]:
         yield from level.made.apart if level.made else ()
         yield from [level.names] if level.names else ()
     yield from (column for count in declaration.form.counts for column in count.columns if column)
+    yield from declaration.form.copied
 
 
 def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
@@ -318,17 +321,21 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     if hierarchy is None:
         raise faulty(path, faults)
     order, names = hierarchy.spine.order, _names(declaration, hierarchy, public.leaves, faults)
-    counts: list[IntArray] = []
-    for at, count in enumerate(declaration.form.counts):
-        columns = []
-        for column in count.columns:
-            numbers, wrong = whole_numbers(public.leaves[column]) if column else (np.zeros(len(order), np.int64), [])
-            if wrong:
-                text = f"{column} is {public.leaves[column][wrong[0]]!r} in the leaf "
-                leaf = leaf_keys(declaration.form, public.leaves)[wrong[0]]
-                faults.append(Fault(f"counts.{at}.columns", f"{text}{leaf}: no whole number"))
-            columns.append(numbers[order])
-        counts.append(np.column_stack(columns))
+
+    def whole(column: str, key: str) -> IntArray:
+        numbers, wrong = whole_numbers(public.leaves[column]) if column else (np.zeros(len(order), np.int64), [])
+        if wrong:
+            leaf = leaf_keys(declaration.form, public.leaves)[wrong[0]]
+            text = f"{column} is {public.leaves[column][wrong[0]]!r} in the leaf {leaf}: no whole number"
+            faults.append(Fault(key, text))
+        return numbers[order]
+
+    form = declaration.form
+    counts = [
+        np.column_stack([whole(column, f"counts.{at}.columns") for column in count.columns])
+        for at, count in enumerate(form.counts)
+    ]
+    copied = {column: whole(column, "copied") for column in form.copied}
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
         raise faulty(path, faults)
@@ -336,7 +343,7 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
         text = f"{wrong_block} is not a block: 2 digits of the state, 3 of the county, 6 of the tract, 4 of the block"
         raise faulty(path, [Fault("leaves.key", text)])
     if declaration.form.is_wide:
-        return _wide(declaration, hierarchy, counts, public.equal[0], names, path)
+        return _wide(declaration, hierarchy, counts, public.equal[0], names, copied, path)
     equal = []
     for at, (each, found) in enumerate(zip(declaration.form.equal, public.equal, strict=True)):
         own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
@@ -350,7 +357,7 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
     faults += _undrawable(hierarchy)
     if bounds is None or faults:
         raise faulty(path, faults)
-    declared = Declared(declaration, hierarchy, figures, bounds, names)
+    declared = Declared(declaration, hierarchy, figures, bounds, names, copied=copied)
     if sum(len(name) + 9 for name in declared.fixed_groups) > LONGEST_GROUPS:
         key = "totals" if public.totals else "counts"
         raise faulty(path, [Fault(key, "the names of its groups are too long for one sentence: shorten them")])
@@ -373,6 +380,7 @@ def _wide(
     counts: Sequence[IntArray],
     equal: Counts,
     names: Mapping[str, Sequence[str]],
+    copied: Mapping[str, IntArray],
     path: str,
 ) -> Declared:
     """Return a wide declaration with its hierarchy; the release's counts stay sparse. Raises Faulty."""
@@ -383,10 +391,14 @@ def _wide(
         raise faulty(path, [Fault("equal.0.release", "a count is of no leaf or part")])
     own = counts[0] if counts else np.zeros((leaves, 1), np.int64)
     released = sum_released(hierarchy, own, place[rows], parts, numbers)
-    if faults := [*released_faults(hierarchy, released), *_undrawable(hierarchy)]:
+    faults = [*released_faults(hierarchy, released), *_undrawable(hierarchy)]
+    if len(wrong := contradicting_blocks(declaration, copied, released)):
+        text = f"{hierarchy.keys[wrong[0]]} has more units without payment of rent than rented ones in the release"
+        faults.append(Fault("copied", text))
+    if faults:
         raise faulty(path, faults)
     bounds = released_bounds(hierarchy.spine, released)
-    declared = Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released)
+    declared = Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released, copied)
     try:
         declared.prepare_wide()
     except ValueError as error:

@@ -32,7 +32,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import InShort
 from tasks.releases.report import write_report as write_page
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.dhc_fields import has_microdata
+from tasks.top_down.declared.dhc_fields import microdata_of
 from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measurements import write_read
@@ -63,6 +63,11 @@ STATEMENTS = {
     "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The "
     "noisy measurements have exact laws.",
 }
+UNRECONCILED = {
+    "unreconciled": "Persons and households of the DHC are estimated apart, as in the production runs of 2020, and not "
+    "reconciled: a block may have 31 persons in households in one release, and households whose sizes add up to 67 in "
+    "the other. Neither is an error of the files."
+}
 COVERAGE = (
     "by the normal law the count in the records is within it in 95 of 100 runs; in fewer where one answer outweighs "
     "the others: about 94 under geometric noise, and as few as 75 where the standard error is below about 1."
@@ -85,7 +90,7 @@ def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> Non
         read = [each for each in own.product_levels if not is_full(own.declared.declaration, each[2])]
         workers.map("release", own, write_read, [(*each, staged) for each in read])
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
-    if has_microdata(own.declared.declaration):
+    if microdata_of(own.declared.declaration):
         workers.map("release", own, write_microdata, [(staged,)])
     if own.estimator == "gls" and not is_truth(own):
         workers.map("margins", own, write_margins, [(staged,)])
@@ -232,6 +237,7 @@ def declaration_statements(
     declared = (form.zeros, "zeros within a part"), (any(each.most for each in form.counts), "limits")
     unused = [words for there, words in (*declared, (form.equal, "equal")) if there]
     left_out = f", without {' and '.join(unused)}" if unused else ""
+    of_dhc = UNRECONCILED if microdata_of(declaration) else {}
     of_estimator = {"estimates": f"{OF_GLS}{left_out}."} if estimator == "gls" else LATER if later else {}
     return {
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
@@ -240,7 +246,7 @@ def declaration_statements(
         "cells": declaration.product.cells,
         "measurements": declaration.form.measurements if drawn and declaration.form.is_wide else drawn,
         **measured(declaration.allocation, declaration.allocation.levels, shares),
-        "statements": {} if estimator is None else STATEMENTS | of_estimator,
+        "statements": {} if estimator is None else STATEMENTS | of_dhc | of_estimator,
     }
 
 

@@ -14,7 +14,7 @@ from spine.top_down.queries import query_group
 from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
-from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table
+from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
 MEASUREMENTS = "measurements"
@@ -90,7 +90,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 ),
             )
         )
-    tables += [microdata_table(declaration)] if has_microdata(declaration) else []
+    tables += [microdata_table(declaration)] if microdata_of(declaration) else []
     named = [level.name for level in declaration.levels if level.names]
     tables += [_names(declaration, level) for level in named]
     if gls:

@@ -90,6 +90,12 @@ BAD: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
         "queries",
         lambda raw: raw["passes"][0].update(round=["relgq*sex*age6*race", "relgq*sex*age*race"]),
     ),
+    "anchors that are asked": ("passes.anchors", lambda raw: raw["passes"][0].update(anchors={"sex*age6": "1"})),
+    "anchors without weight": ("passes.anchors", lambda raw: raw["passes"][0].update(anchors={"sex": "0"})),
+    "anchors that the chain does not sum": (
+        "queries.tract.age",
+        lambda raw: raw["passes"][0].update(anchors={"age": "1"}),
+    ),
     "a query that the chain does not sum": (
         "queries.tract.age",
         lambda raw: raw["queries"].update(tract={"age": "1/2", "detailed": "1/2"}),

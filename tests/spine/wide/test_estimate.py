@@ -22,7 +22,7 @@ def made() -> Tree:
     return tree()
 
 
-@pytest.mark.parametrize("how", ["program", "carried"])
+@pytest.mark.parametrize("how", ["program", "carried", "stepwise"])
 def test_without_noise_the_estimates_are_the_truth(made: Tree, how: Rounding) -> None:
     levels, _, _ = made.estimate(made.noisy(0.0), how)
     for estimate, true in zip(levels, made.truth, strict=True):
@@ -31,7 +31,7 @@ def test_without_noise_the_estimates_are_the_truth(made: Tree, how: Rounding) ->
         np.testing.assert_array_equal(estimate.count, true.count)
 
 
-@pytest.mark.parametrize("how", ["program", "carried"])
+@pytest.mark.parametrize("how", ["program", "carried", "stepwise"])
 def test_every_geounit_has_its_known_sums_no_zeros_and_the_leaves_their_counts(made: Tree, how: Rounding) -> None:
     levels, estimation, _ = made.estimate(made.noisy(6.0), how)
     plan, product = made.plan, made.plan.product
@@ -81,8 +81,11 @@ def test_queries_may_be_asked_after_the_rounding() -> None:
         np.testing.assert_array_equal(own, sums)
 
 
-@pytest.mark.parametrize("how", ["program", "carried"])
-def test_unread_answers_and_the_order_of_parents_have_no_effect(made: Tree, how: Rounding) -> None:
+@pytest.mark.parametrize(
+    ("how", "anchors"), [("program", False), ("carried", False), ("program", True), ("stepwise", True)]
+)
+def test_unread_answers_and_the_order_of_parents_have_no_effect(made: Tree, how: Rounding, anchors: bool) -> None:
+    made = tree(raw=changed_wide(anchored)) if anchors else made
     answers = made.noisy(6.0)
     levels, _, seen = made.estimate(answers, how)
     others = {key: np.where(seen[key], own, own + 1_000) for key, own in answers.items()}
@@ -115,6 +118,34 @@ def test_without_our_solvers_general_ones_are_used_and_counted(made: Tree, monke
         np.testing.assert_array_equal(one.totals(), same.totals())
         if not level:  # ties of the least cost are broken otherwise, and below come other parents
             assert np.abs(one.dense(made.plan.product.cells) - same.dense(made.plan.product.cells)).sum() < 30
+
+
+def anchored(raw: dict[str, Any]) -> None:
+    raw["passes"][0] |= {"anchors": {"age6*race": "100"}, "then": [{"anchors": {"age": "100"}}]}
+
+
+def test_anchors_are_sums_of_all_answers_at_the_top(made: Tree) -> None:
+    """Also of cells of 0; what a known sum leaves of the misfit is the same in all its anchored sums that are not 0."""
+    own, answers = tree(raw=changed_wide(anchored)), made.noisy(1.0)
+    product, known = (
+        own.plan.product,
+        {"age6*race": np.arange(18) % 3 + 3 * (np.arange(18) > 5), "age": np.arange(12) // 2},
+    )
+    for query, cells in (("age6*race", "relgq*sex*age6*race"), ("age", "detailed")):
+        asked, whole = query_group(product, query), own.plan.coordinate(cells)
+        of_cell = np.zeros(product.width(cells), np.int64)
+        of_cell[whole] = asked.coordinate
+        possible = np.unique(whole[product.possible])
+        sums = np.bincount(of_cell[possible], answers["state", cells][0, possible], asked.width)
+        found = [exact_answers(each.estimate(answers, "carried")[0][0], asked, 0, 1)[0] for each in (made, own)]
+        spreads = [
+            max(np.ptp((each - sums)[(known[query] == part) & (each > 0)]) for part in range(6)) for each in found
+        ]
+        assert spreads[1] <= 2 < spreads[0]
+    levels, _, _ = own.estimate(own.noisy(0.0))
+    for estimate, true in zip(levels, own.truth, strict=True):
+        np.testing.assert_array_equal(estimate.cell, true.cell)
+        np.testing.assert_array_equal(estimate.count, true.count)
 
 
 def test_a_state_without_records_has_none_below(made: Tree) -> None:

@@ -13,6 +13,7 @@ from wide import tree
 from spine.geography import FloatArray, IntArray
 from spine.wide import least_squares, rounding
 from spine.wide.rounding import round_all
+from spine.wide.stepwise import in_two_steps
 from spine.wide.transport import Problems
 
 Case = tuple[Problems, FloatArray, IntArray, IntArray, bool, FloatArray]  # as `round_all` is called
@@ -46,6 +47,28 @@ def test_carried_sums_lose_less(cases: list[Case]) -> None:
         assert not missing.any()
         off[carried] = sum(np.abs(sums(up[:, k] + 1, whole - x)[1:]).mean() for k in range(3))  # the dense queries
     assert off[True] < 0.6 * off[False]
+
+
+def test_in_two_steps_the_finest_sums_are_next_to_their_fractions() -> None:
+    found: list[tuple[Any, IntArray | None]] = []
+
+    def recording(*given: Any) -> IntArray | None:
+        found.append((given, in_two_steps(*given)))
+        return found[-1][1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(least_squares, "in_two_steps", recording)
+        made = tree(persons=1_500)
+        made.estimate(made.noisy(8.0), "stepwise")
+    off = []
+    for (left, problems, x, _, nested), whole in found:
+        if whole is not None:
+            assert least_squares.meets(problems, whole)
+            group = np.searchsorted(problems.first_row, left.row, side="right") - 1
+            of = np.unique(np.stack([group, nested[-1][left.row], left.child]), axis=1, return_inverse=True)[1].ravel()
+            off.append(np.abs(np.bincount(of, whole - x)).max())
+    assert len(off) > 0.8 * len(found) > 2
+    assert max(off) < 1, "of each sum, up or down to the next whole number"
 
 
 def test_the_distance_to_the_fractions_is_the_least(cases: list[Case]) -> None:

@@ -1,4 +1,4 @@
-"""Persons of the DHC: relationships that can be, in the population that the other systems' files have."""
+"""Persons, households and units of the DHC: records that can be, in the population that other systems' files have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spine.declaration.declaration import read_declaration
+from spine.declaration.declaration import Declaration, read_declaration
+from spine.declaration.product import coordinates
+from spine.dhc_households import households_declaration, units_declaration
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.synth.synthesize import synthesize_example
@@ -28,16 +30,40 @@ def read(path: Path, between: str = "|") -> pd.DataFrame:
     return pd.read_csv(path, sep=between, dtype=str)
 
 
-def test_persons_are_in_cells_that_the_declaration_has(made: Path) -> None:
-    declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
+def possible(declaration: Declaration | None, records: pd.DataFrame) -> bool:
     assert declaration is not None
-    persons, product = read(made / "dhc/persons.txt"), declaration.product
-    at = [
-        pd.Index(axis.codes).get_indexer(persons[declaration.form.axes[axis.name].column].tolist())
-        for axis in product.axes
-    ]
-    assert min(own.min() for own in at) >= 0
-    assert product.possible[np.ravel_multi_index(at, product.shape)].all()
+    product, axes = declaration.product, declaration.form.axes
+    at = [records[axes[name].column].map(coordinates(axes[name])).to_numpy(float) for name in product.names]
+    assert not np.isnan(at).any()
+    return bool(product.possible[np.ravel_multi_index([own.astype(int) for own in at], product.shape)].all())
+
+
+def test_records_are_in_cells_that_the_declarations_have(made: Path) -> None:
+    raws = {
+        "persons": read_raw(find_declaration("dhc-persons-us")),
+        "households": households_declaration("us", ()),
+        "units": units_declaration("us"),
+    }
+    for name, raw in raws.items():
+        assert possible(read_declaration(raw)[0], read(made / f"dhc/{name}.txt"))
+
+
+def test_households_and_units_are_those_of_the_other_systems(made: Path) -> None:
+    """By block and tenure, size and couple; occupied and vacant units as the redistricting run counts them."""
+    own, units, other = (read(made / f"dhc/{name}.txt") for name in ("households", "units", "persons"))
+    theirs = read(made / "sdhc/units.csv", ",")
+    theirs = theirs[(theirs["RTYPE"] == "2") & (theirs["TEN"] != "0")]
+    assert own["TEN"].value_counts().to_dict() == theirs["TEN"].value_counts().to_dict()
+    assert own["HHTYPE"].str[0].value_counts().to_dict() == theirs["CPLT"].value_counts().to_dict()
+    sizes = theirs["FINAL_POP"].astype(int).clip(upper=7).astype(str)
+    assert own["HHTYPE"].str[6].value_counts().to_dict() == sizes.value_counts().to_dict()
+    assert own[[*BLOCK, "HHSEX"]].value_counts().sum() == other["RELGQ"].isin(["0", "1"]).sum()
+    redistricting = read(made / "tda/units.txt")
+    status = units["TEN"].eq("0").map({True: "2", False: "1"})
+    assert (units.assign(HH_STATUS=status)[[*BLOCK, "HH_STATUS"]].value_counts().sort_index()).equals(
+        redistricting[redistricting["RTYPE"] == "2"][[*BLOCK, "HH_STATUS"]].value_counts().sort_index()
+    )
+    assert not ((units["TEN"] == "0") ^ (units["VACS"] != "0")).any()
 
 
 def test_redistricting_counts_are_those_of_the_same_population(made: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,25 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from declarations import count
+from declared_runs import again, all_answers, declare, histograms, measured, released, share_read_of_all_noise, stage
 from dhca_inputs import HERE
 from wide import WIDE
 
 import das_flows
 import tasks.top_down.declared.source
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Ledger
 from spine.build import optimized
 from spine.declaration.declaration import read_declaration
 from spine.declaration.hierarchy import make_hierarchy
-from spine.geography import IntArray, gq_pattern
+from spine.geography import gq_pattern
 from spine.settings import settings_for
 from spine.top_down import Estimates
 from spine.top_down.queries import query_group
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import read_geography
-from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import staging
 from tasks.records.block_codes import BLOCK_COLUMNS, short_codes
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.records.findings import load_findings
@@ -43,19 +39,12 @@ from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import dhc_microdata
-from tasks.top_down.declared.dhc import write_dhc_declaration
-from tasks.top_down.declared.dhc_fields import has_microdata, microdata_table, unwritable_blocks
+from tasks.top_down.declared.dhc import write_dhc_declarations
+from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
-from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import Faulty, read_declared
-from tasks.top_down.declared.release import write_release
 from tasks.top_down.declared.run import DeclaredRun
-from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
-from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.measure import claim
-from tasks.top_down.release.measurements import write_measurements
-from tasks.top_down.release.stage_release import stage_release
 
 AXES = {
     "hhgq": {"column": "HHGQ", "values": "0-2", "labels": ["0 to 2", "3 to 4", "5 to 6"]},
@@ -88,38 +77,10 @@ def write(folder: Path, change: Callable[[pd.DataFrame, pd.DataFrame], object] =
     first.to_csv(folder / "first.csv", index=False)
 
 
-def declare(folder: Path, name: str, raw: dict[str, Any]) -> str:
-    (folder / f"{name}.json").write_text(json.dumps(raw), "utf-8")
-    return str(folder / f"{name}.json")
-
-
 def wide(**changes: Any) -> dict[str, Any]:
     raw: dict[str, Any] = copy.deepcopy(WIDE) | changes
     raw["equal"][0]["columns"] = {"hhgq": "hhgq", "votingage": "votingage"}
     return raw
-
-
-def measured(folder: Path, name: str, declaration: str) -> DeclaredRun:
-    """A run that is charged and may draw."""
-    run = DeclaredRun(folder / f"runs/{name}")
-    run.create()
-    ledger = folder / "ledger.sqlite"
-    if not ledger.exists():
-        Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
-    count(run, str(folder / f"{name.partition('-')[0]}.csv"), read_declared(declaration)[0])
-    authorize(Charging("census", ledger), claim(run, HERE))
-    return run
-
-
-def released(run: DeclaredRun, folder: Path) -> Path:
-    estimate(run, HERE)
-    return stage(run, folder)
-
-
-def stage(run: DeclaredRun, folder: Path) -> Path:
-    write_measurements(run, HERE, folder, write_declared_layout)
-    stage_release(run, HERE, folder, write_release)
-    return staging(run, folder, "declared")
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +88,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with blocks.csv, wide.csv, and the release that it equals."""
     folder = tmp_path_factory.mktemp("inputs")
     write(folder)
-    staged = released(measured(folder, "first", declare(folder, "first", FIRST)), folder)
+    staged = released(measured(folder, "first", declare(folder, "first", FIRST), "first.csv"), folder)
     shutil.copytree(staged, folder / "redistricting")
     return folder
 
@@ -135,7 +96,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(inputs: Path) -> DeclaredRun:
     """A run that is estimated. Copy before you change it."""
-    run = measured(inputs, "wide", declare(inputs, "wide", wide()))
+    run = measured(inputs, "wide", declare(inputs, "wide", wide()), "wide.csv")
     estimate(run, HERE)
     return run
 
@@ -145,46 +106,8 @@ def staged(run: DeclaredRun, inputs: Path) -> Path:
     return stage(run, inputs / "out")
 
 
-def histograms(run: DeclaredRun) -> list[tuple[bytes, bytes, bytes]]:
-    found = [load_estimates(run, run.name, ALL, level) for level in run.declared.hierarchy.spine.levels]
-    return [(own.starts.tobytes(), own.cell.tobytes(), own.count.tobytes()) for own in found]
-
-
-def again(run: DeclaredRun, folder: Path, read: Callable[..., IntArray] | None = None) -> DeclaredRun:
-    """The run estimated again; read: instead of drawing, in a directory without the records' histograms."""
-    other = type(run)(folder / "runs/again")
-    shutil.copytree(run.path, other.path, ignore=shutil.ignore_patterns("noisy", *(["counts"] if read else [])))
-    if read:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(DeclaredRun, "read_at", lambda self: read)
-            estimate(other, HERE)
-    else:
-        estimate(other, HERE)
-    return other
-
-
-def all_answers(run: DeclaredRun) -> dict[tuple[str, str], IntArray]:
-    """All answers of all geounits, drawn and kept."""
-    measuring, spine = run.answers(run.name, ALL), run.declared.hierarchy.spine
-    drawn = {level: measuring(at, 0, len(spine.starts[at])).answers for at, level in enumerate(spine.levels)}
-    return {(level, query): own for level, queries in drawn.items() for query, own in queries.items()}
-
-
 def test_lazy_noise_gives_the_release_of_all_noise(run: DeclaredRun, tmp_path: Path) -> None:
-    """So do other answers at the addresses that are not read, without the records: estimation has no way to them."""
-    answers = all_answers(run)
-    seen = {key: np.zeros(own.shape, bool) for key, own in answers.items()}
-
-    def read(level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
-        seen[level, query][geounits, coordinates] = True
-        return answers[level, query][geounits, coordinates]
-
-    assert histograms(again(run, tmp_path / "eager", read)) == histograms(run)
-    share = sum(own.sum() for own in seen.values()) / sum(own.size for own in seen.values())
-    assert 0 < share < 0.5
-    for key, own in answers.items():
-        own[~seen[key]] = 10**6
-    assert histograms(again(run, tmp_path / "other", read)) == histograms(run)
+    assert 0 < share_read_of_all_noise(run, tmp_path) < 0.5
 
 
 def test_answers_at_addresses_are_those_of_whole_geounits(run: DeclaredRun) -> None:
@@ -262,7 +185,7 @@ def test_what_was_read_is_released_and_more_on_request(
     columns = [table[name].tolist() for name in ("county", "tract", "query", "coordinate", "value")]
     for county, tract, query, coordinate, value in zip(*columns, strict=True):
         assert answers["tract", query][place[county, tract], coordinate] == value
-    more = measured(inputs, "wide-above", declare(inputs, "above", wide(measurements="above county")))
+    more = measured(inputs, "wide-above", declare(inputs, "above", wide(measurements="above county")), "wide.csv")
     out = released(more, tmp_path)
     assert read_manifest(out)["measurements"] == "above county"
     read = sum(level["read"] for level in read_manifest(out)["answers"].values())
@@ -319,7 +242,7 @@ def test_records_that_cannot_be_are_findings_and_nothing_is_charged(
     write(tmp_path, change)
     shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
     with pytest.raises(Refused, match="does not pass validation"):
-        measured(tmp_path, "wide", declare(tmp_path, "wide", wide()))
+        measured(tmp_path, "wide", declare(tmp_path, "wide", wide()), "wide.csv")
     assert Ledger(tmp_path / "ledger.sqlite").books().runs == {}
     assert len(load_findings(RunDirectory(tmp_path / "runs/wide"))) == 1
 
@@ -354,7 +277,7 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     synthesize_example(tmp_path / "made", Options(seed=4, places={"dhc": "dhc"}))
     out = tmp_path / "declared"
     out.mkdir()
-    path, blocks = write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
+    (path, _), blocks = write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
     declaration, _ = read_declaration(read_raw(str(path)))
     assert declaration is not None
     leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
@@ -374,7 +297,7 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     assert (out / "redistricting/manifest.json").exists()
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
-        write_dhc_declaration(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+        write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
 
 
 @pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])
@@ -383,13 +306,13 @@ def test_other_cells_than_the_dhcs_have_no_microdata(axis: str, values: list[Any
     raw["axes"][axis]["values"] = values
     declaration, faults = read_declaration(raw)
     assert declaration is not None, faults
-    assert not has_microdata(declaration)
+    assert not microdata_of(declaration)
 
 
 def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
     assert declaration is not None
-    assert has_microdata(declaration)
+    assert microdata_of(declaration)
     assert [*unwritable_blocks(declaration, ["44|001|030100|1000", "RI|1|1|1", "44|001|0301.00|1"])] == [
         "RI|1|1|1",
         "44|001|0301.00|1",

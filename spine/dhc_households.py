@@ -1,0 +1,368 @@
+"""The DHC's households and housing units as two declarations, of which the second keeps the first's tenures.
+
+They are made rather than shipped as files: the type of a household has 522 values, which seven rules give, and the
+shares are those of `spine.production`. Zeros and queries are those of the production runs of 2022-09-22 (the programs'
+Constraints_DHCH.py, dhch_strategies.py and hhtype_map.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+from spine.production import allocation
+from spine.settings import Jurisdiction
+
+Raw = dict[str, Any]
+BOTH, NO_CHILDREN, NO_PARTNER = 3, 4, 5
+BLOCK_KEY = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
+TENURES = {
+    "1": "owned with a mortgage or loan",
+    "2": "owned free and clear",
+    "3": "rented",
+    "4": "occupied without payment of rent",
+}
+VACANCIES = {
+    "1": "for rent",
+    "2": "rented, not occupied",
+    "3": "for sale only",
+    "4": "sold, not occupied",
+    "5": "for seasonal, recreational or occasional use",
+    "6": "for migrant workers",
+    "7": "other vacant",
+}
+NO_RENT, VACANT = "norent", "vacs"  # columns of the table of blocks, VACANT before the status
+FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
+COLUMNS = {  # of each level, top first
+    "US": [],
+    "State": ["state", "aian"],  # Puerto Rico's is the top
+    "County": ["TABBLKCOU"],
+    "Prim": ["prim"],
+    "Tract_Subset_Group": ["tsg"],
+    "Tract_Subset": ["TABTRACTCE"],
+    "Block_Group": ["obg"],
+    "Block": ["TABBLK"],
+}
+
+
+class HouseholdType(NamedTuple):
+    """A type of household, in codes of the Bureau's microdata; a code of seven digits names it.
+
+    couple: CPLT, married of opposite sex, of same sex, cohabiting of opposite, of same sex, neither. generations:
+    MULTG, 2 for three or more. own: PAOC, own children under 6 only, 6 to 17 only, both, none. minors: PAC, the same of
+    all minors but householder and partner. relatives: 1 with some. under_18: 1 with anybody. size: 7 is seven or more.
+    """
+
+    couple: int
+    generations: int
+    own: int
+    minors: int
+    relatives: int
+    under_18: int
+    size: int
+
+    @property
+    def partner(self) -> bool:
+        """Return whether the householder has a spouse or a partner."""
+        return self.couple < NO_PARTNER
+
+    @property
+    def married(self) -> bool:
+        """Return whether the householder has a spouse."""
+        return self.couple < 3
+
+    @property
+    def code(self) -> str:
+        """Return the value of the records' column."""
+        return "".join(map(str, self))
+
+    @property
+    def words(self) -> str:
+        """Return the couple, the generations, the own children and the size in words."""
+        generations = "" if self.generations == 1 else "three generations, "
+        return f"{COUPLES[self.couple]}, {generations}{OWN[self.own]}, {size_words(self)}"
+
+
+COUPLES = {
+    1: "married couple of opposite sex",
+    2: "married couple of same sex",
+    3: "unmarried couple of opposite sex",
+    4: "unmarried couple of same sex",
+    5: "no couple",
+}
+OWN = {
+    1: "own children under 6 only",
+    2: "own children 6 to 17 only",
+    3: "own children under 6 and 6 to 17",
+    4: "no own children under 18",
+}
+
+
+FAMILIES = ("married couple family", "other family", "householder living alone", "householder with nonrelatives only")
+
+
+def _family(own: HouseholdType) -> int:
+    return 0 if own.married else 1 if own.relatives else 2 if own.size == 1 else 3
+
+
+def size_words(own: HouseholdType) -> str:
+    """Return the number of persons in words."""
+    return "1 person" if own.size == 1 else f"{own.size}{' or more' * (own.size == 7)} persons"
+
+
+def can_be(own: HouseholdType) -> bool:
+    """Return whether a household may have a type: the seven rules."""
+    minors = {NO_CHILDREN: 0, BOTH: 2}.get(own.minors, 1)
+    further = own.own == NO_CHILDREN and not own.married and own.relatives
+    third = own.minors == BOTH and own.own in (BOTH, NO_CHILDREN)
+    return (
+        (own.own == NO_CHILDREN or own.minors in (own.own, BOTH))
+        and (own.relatives == 1 or not (own.married or own.own < NO_CHILDREN or own.generations == 2))
+        and (own.under_18 == 1 or own.minors == NO_CHILDREN)
+        and not (own.under_18 and own.minors == NO_CHILDREN and not own.partner and own.generations == 2)
+        and own.size >= 1 + own.partner + minors
+        and (own.size >= 2 + own.partner or not further)
+        and (own.size >= 3 + own.partner + third or own.generations == 1)
+    )
+
+
+def _kind(is_of: Callable[[HouseholdType], object], words: str) -> Raw:
+    return _recode(lambda own: not is_of(own), lambda own: words if is_of(own) else "others")
+
+
+@cache
+def household_types() -> tuple[HouseholdType, ...]:
+    """Return the 522 types, by their codes."""
+    parts = product(range(1, 6), (1, 2), range(1, 5), range(1, 5), (0, 1), (0, 1), range(1, 8))
+    return tuple(own for own in (HouseholdType(*each) for each in parts) if can_be(own))
+
+
+def _recode(key: Callable[[HouseholdType], Any], words: Callable[[HouseholdType], str]) -> Raw:
+    """Return a recode of the types that puts those with one key into one part."""
+    parts: dict[Any, list[HouseholdType]] = {}
+    for own in household_types():
+        parts.setdefault(key(own), []).append(own)
+    ordered = [parts[each] for each in sorted(parts)]
+    return {
+        "axis": "hhtype",
+        "from": [[own.code for own in part] for part in ordered],
+        "labels": [words(part[0]) for part in ordered],
+    }
+
+
+# Types of household that the zeros name, and what they are.
+KINDS: dict[str, tuple[Callable[[HouseholdType], object], str]] = {
+    "minoralone": (lambda own: own.size == 1 and own.under_18, "a minor alone"),
+    "noelder": (
+        lambda own: (
+            own.size == 1 or (own.size == 2 and own.minors < NO_CHILDREN) or (own.size == 3 and own.own == BOTH)
+        ),
+        "nobody else but minors",
+    ),
+    "nootherelder": (
+        lambda own: own.size == 1 or (own.size == 2 and own.under_18) or (own.size == 3 and own.own == BOTH),
+        "one adult at most",
+    ),
+    "couplealone": (
+        lambda own: (
+            own.partner
+            and (own.size == 2 or (own.size == 3 and own.own < NO_CHILDREN) or (own.size == 4 and own.own == BOTH))
+        ),
+        "nobody else but a partner and own children",
+    ),
+    "ownunder6": (lambda own: own.own in (1, BOTH), "own children under 6"),
+    "ownunder18": (lambda own: own.own < NO_CHILDREN, "own children under 18"),
+}
+ZEROS: tuple[dict[str, list[str]], ...] = (  # six constraints of the production runs
+    {"hhage": ["6"], "elderly": ["0"]},  # nobody is younger than the householder is old
+    {"hhage": ["7"], "elderly": ["0-1"]},
+    {"hhage": ["8-9"], "elderly": ["0-2"]},
+    {"hhage": ["1-5"], "elderly": ["1-3"], "noelder": [KINDS["noelder"][1]]},
+    {"hhage": ["6"], "elderly": ["2-3"], "nootherelder": [KINDS["nootherelder"][1]]},
+    {"hhage": ["7"], "elderly": ["3"], "nootherelder": [KINDS["nootherelder"][1]]},
+    {"hhage": ["1"], "elderly": ["3"], "couplealone": [KINDS["couplealone"][1]]},
+    {"hhage": ["2-9"], "minoralone": [KINDS["minoralone"][1]]},
+    {"hhsex": ["1"], "hhage": ["8-9"], "ownunder6": [KINDS["ownunder6"][1]]},
+    {"hhsex": ["2"], "hhage": ["6-9"], "ownunder6": [KINDS["ownunder6"][1]]},
+    {"hhsex": ["2"], "hhage": ["8-9"], "ownunder18": [KINDS["ownunder18"][1]]},
+)
+
+
+def _shares(jurisdiction: Jurisdiction, names: Mapping[str, str]) -> Raw:
+    """Return budget, levels and queries of some queries of the production run. names: theirs in a declaration."""
+    production = allocation("dhc-units", jurisdiction)
+    rho = {
+        level: {own: production.budget * production.levels[level] * shares[name] for name, own in names.items()}
+        for level, shares in production.queries.items()
+    }
+    of_level = {level: sum(own.values(), Fraction(0)) for level, own in rho.items()}
+    budget = sum(of_level.values(), Fraction(0))
+    return {
+        "budget": str(budget),
+        "levels": [
+            {"name": level, "columns": COLUMNS[level] if at else [], "share": str(share / budget)}
+            for at, (level, share) in enumerate(of_level.items())
+        ],
+        "queries": {
+            level: {own: str(each / of_level[level]) for own, each in queries.items()} for level, queries in rho.items()
+        },
+    }
+
+
+def _declaration(name: str, jurisdiction: Jurisdiction, records: str, queries: Mapping[str, str], rest: Raw) -> Raw:
+    own = {"name": name, "records": records, "delimiter": "|", "leaves": {"file": "blocks.txt", "key": BLOCK_KEY}}
+    return own | _shares(jurisdiction, queries) | rest
+
+
+def units_declaration(jurisdiction: Jurisdiction) -> Raw:
+    """Return the declaration of housing units by tenure and vacancy; occupied and vacant are of a release."""
+    rest = {
+        "unit": "household",
+        "axes": {
+            "ten": {
+                "words": "tenure",
+                "column": "TEN",
+                "values": ["0", *TENURES],
+                "labels": ["vacant", *TENURES.values()],
+            },
+            "vacs": {
+                "words": "vacancy status",
+                "column": "VACS",
+                "values": ["0", *VACANCIES],
+                "labels": ["occupied", *VACANCIES.values()],
+            },
+        },
+        "recodes": {"h1": {"axis": "ten", "from": ["0", ["1-4"]], "labels": ["vacant", "occupied"]}},
+        "zeros": [{"where": {"ten": ["0"], "vacs": ["0"]}}, {"where": {"ten": ["1-4"], "vacs": ["1-7"]}}],
+        "counts": [{"partition": "total", "columns": ["hu"], "least": [1], "most": [1]}],
+        "equal": [
+            {
+                "partition": "h1",
+                "release": "redistricting",
+                "columns": {"h1": "HH_STATUS"},
+                "only": {"HH_STATUS": ["1-2"]},
+            }
+        ],
+    }
+    return _declaration("dhc-units", jurisdiction, "housing unit", {"tenvacgq": "detailed"}, rest)
+
+
+def households_declaration(jurisdiction: Jurisdiction, facilities: Iterable[str], *, anchored: bool = False) -> Raw:
+    """Return the declaration of households, whose tenures are those of a release of `units_declaration`.
+
+    facilities: columns of the table of blocks with the group quarters of each type, which the microdata repeat.
+    anchored: rounding in two steps, and anchors of what no small query asks, instead of the program's way.
+    """
+    coarse, group = "hhsex*hhspan*hhrace*ten*typegroup", "DetailedCoupleTypeMultGenDetOwnChildSize"
+    first = {
+        "multig*hisp*hhtenshort_2lev": "hhspan*ten2*generations",
+        "hisp*hhtenshort_2lev": "hhspan*ten2",
+        "hisp*hhtenshort_2lev*race": "hhspan*hhrace*ten2",
+        "partner_type_detailed_own_child_status*sex*hhtenshort_2lev": "hhsex*ten2*partnerown",
+        "coupled_hh_type*hisp*hhtenshort_2lev": "hhspan*ten2*couple",
+        f"sex*hisp*hhtenshort_3lev*race*{group}": coarse,
+    }
+    second = {
+        f"sex*hisp*hhtenshort_3lev*race*hhage*{group}": "hhsex*hhage*hhspan*hhrace*ten*typegroup",
+        f"hhtenshort_3lev*hhage*{group}": "hhage*ten*typegroup",
+        "detailed": "detailed",
+    }
+    races = ["White", "Black or African American", "American Indian and Alaska Native", "Asian"]
+    races += ["Native Hawaiian and Other Pacific Islander", "Some other race"]
+    starts = ["15 to 24", "25 to 34", "35 to 44", "45 to 54", "55 to 59", "60 to 64", "65 to 74", "75 to 84"]
+    rest = {
+        "axes": {
+            "hhsex": {
+                "words": "sex of the householder",
+                "column": "HHSEX",
+                "values": ["1", "2"],
+                "labels": ["male", "female"],
+            },
+            "hhage": {
+                "words": "age of the householder",
+                "column": "HHLDRAGE",
+                "values": "1-9",
+                "labels": [*starts, "85 and over"],
+            },
+            "hhspan": {
+                "words": "Hispanic origin of the householder",
+                "column": "HHSPAN",
+                "values": ["1", "2"],
+                "labels": ["not Hispanic", "Hispanic"],
+            },
+            "hhrace": {
+                "words": "race of the householder",
+                "column": "HHRACE",
+                "values": "01-07",
+                "labels": [*(f"{race} alone" for race in races), "Two or more races"],
+            },
+            "elderly": {
+                "words": "the oldest of 60 and over",
+                "column": "ELDERLY",
+                "values": "0-3",
+                "labels": ["nobody of 60 and over", "60 to 64", "65 to 74", "75 and over"],
+            },
+            "ten": {
+                "words": "tenure",
+                "column": "TEN",
+                "values": ["1", "2", ["3", "4"]],
+                "labels": [TENURES["1"], TENURES["2"], "rented or occupied without payment of rent"],
+            },
+            "hhtype": {
+                "words": "type of household: couple, generations, own children, minors, relatives, under 18, size",
+                "column": "HHTYPE",
+                "values": [own.code for own in household_types()],
+            },
+        },
+        "recodes": {
+            "ten2": {"axis": "ten", "from": [["1", "2"], ["3", "4"]], "labels": ["owned", "rented or without rent"]},
+            "generations": _recode(
+                lambda own: own.generations,
+                lambda own: "three or more generations" if own.generations == 2 else "up to two generations",
+            ),
+            "couple": _recode(lambda own: own.couple, lambda own: COUPLES[own.couple]),
+            "partnerown": _recode(
+                lambda own: (own.partner + own.married, own.own),
+                lambda own: (
+                    f"{'married' if own.married else 'unmarried partner' if own.partner else 'neither'}, {OWN[own.own]}"
+                ),
+            ),
+            "typegroup": _recode(lambda own: (own.couple, own.generations, own.own, own.size), lambda own: own.words),
+            "hhsize": _recode(lambda own: own.size, size_words),
+            "under18": _recode(
+                lambda own: own.under_18, lambda own: "somebody under 18" if own.under_18 else "nobody under 18"
+            ),
+            **{name: _kind(*kind) for name, kind in KINDS.items()},
+        },
+        "zeros": [{"where": where} for where in ZEROS],
+        "equal": [{"partition": "ten", "release": "units", "only": {"ten": ["1-4"]}}],
+        "publish": {
+            "recodes": {"family": _recode(_family, lambda own: FAMILIES[_family(own)])},
+            "tables": {
+                name: {"title": title, "universe": "occupied housing units", "by": by}
+                for name, title, by in (
+                    ("size", "Tenure by household size", "ten*hhsize"),
+                    ("age", "Tenure by age of householder", "hhage*ten"),
+                    ("race", "Tenure by race of householder", "hhrace*ten"),
+                    ("type", "Tenure by household type", "ten*family"),
+                    ("children", "Couples by own children under 18", "partnerown"),
+                    ("under-18", "Presence of persons under 18", "under18"),
+                    ("elderly", "Presence of persons of 60 and over", "elderly"),
+                )
+            },
+        },
+        "copied": [NO_RENT, *(f"{VACANT}{status}" for status in VACANCIES), *facilities],
+        "passes": [
+            {
+                "levels": [*allocation("dhc-units", jurisdiction).levels],
+                "least_squares": [[*first.values()]],
+                "round": ["ten*typegroup", coarse],
+                "then": [{"least_squares": [["rest"]], **({"anchors": LATER_ANCHORS} if anchored else {})}],
+                **({"anchors": FIRST_ANCHORS, "rounding": "stepwise"} if anchored else {}),
+            }
+        ],
+    }
+    return _declaration("dhc-households", jurisdiction, "household", first | second, rest)

@@ -1,0 +1,258 @@
+"""The DHC's housing units and households: a chain of releases, each with the counts of the one before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from declared_runs import declare, measured, released, share_read_of_all_noise
+from dhca_inputs import HERE
+
+from privacy.accounting.ledger import Ledger
+from spine.dhc_households import TENURES, units_declaration
+from tasks.errors import Refused
+from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.releases.check import Check
+from tasks.releases.manifest import read_manifest
+from tasks.synth.synthesize import synthesize_example
+from tasks.synth.write import Options
+from tasks.top_down.check.declaration import checks
+from tasks.top_down.declared import dhc
+from tasks.top_down.declared.dhc_unit_fields import FIELDS, units_table
+from tasks.top_down.declared.public_tables import Faulty, read_declared
+from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.wide import estimate
+
+KEY = list(BLOCK_COLUMNS)
+RHO = 70  # of one answer: its noise is 0 but once in 10^15
+STATUS = {"HH_STATUS": {"column": "HH_STATUS", "values": ["1", "2"], "labels": ["occupied", "vacant"]}}
+
+
+def make(folder: Path) -> pd.DataFrame:
+    """Write a county of five blocks, and return its households: none in the first, one in the second, then renters."""
+    synthesize_example(folder / "made", Options(seed=4, places={"dhc": "dhc"}))
+    data = folder / "made/dhc"
+    households, units = (pd.read_csv(data / f"{name}.txt", sep="|", dtype=str) for name in ("households", "units"))
+    quarters = pd.read_csv(data / "quarters.csv", dtype=str)
+    of_county = quarters[quarters["tabblk"].str[:5] == "31001"]["tabblk"].tolist()[:5]
+    assert len(of_county) == 5
+    quarters = quarters[quarters["tabblk"].isin(of_county)]
+    households, units = (own[own[KEY].agg("".join, axis=1).isin(of_county)] for own in (households, units))
+    at, place = (own[KEY].agg("".join, axis=1) for own in (households, units))
+    renters = at.eq(of_county[2])
+    keep = at.ne(of_county[0]) & ~(at.eq(of_county[1]) & at.duplicated()) & (~renters | households["TEN"].ge("3"))
+    households = households[keep]
+    lost = place.eq(of_county[0]) | place.eq(of_county[1]) | (place.eq(of_county[2]) & units["TEN"].lt("3"))
+    lost &= units["TEN"].ne("0")
+    first = units[place.eq(of_county[1]) & units["TEN"].ne("0")].index[:1]
+    units = units.assign(VACS=units["VACS"].mask(lost, "1"), TEN=units["TEN"].mask(lost, "0"))
+    no_rent = units[place.eq(of_county[2]) & units["TEN"].eq("3")].index[::2]
+    units.loc[no_rent, "TEN"] = "4"
+    own = households[at[keep].eq(of_county[1])]["TEN"].iloc[0]
+    units.loc[first, ["TEN", "VACS"]] = own, "0"
+    units["HH_STATUS"] = units["TEN"].eq("0").map({True: "2", False: "1"})
+    for name, table in (("households", households), ("units", units)):
+        table.to_csv(folder / f"{name}.csv", sep="|", index=False)
+    quarters.to_csv(data / "quarters.csv", index=False)
+    return households
+
+
+def without_noise(raw: dict[str, Any]) -> dict[str, Any]:
+    """A declaration whose answers have all the same share of a budget that leaves no noise."""
+    levels = [{**level, "share": f"1/{len(raw['levels'])}"} for level in raw["levels"]]
+    queries = {level: dict.fromkeys(own, f"1/{len(own)}") for level, own in raw["queries"].items()}
+    return {**raw, "levels": levels, "queries": queries, "budget": str(RHO * sum(map(len, queries.values())))}
+
+
+def redistricting(folder: Path) -> Path:
+    """Make a release of occupied and vacant units."""
+    raw = {**without_noise(units_declaration("us")), "name": "first", "axes": STATUS}
+    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal")}
+    place = folder / "first"
+    place.mkdir()
+    dhc.pa.csv.write_csv(dhc._block_table(folder / "made/dhc", "us"), place / "blocks.txt", dhc.PIPES)
+    return released(measured(folder, "first", declare(place, "first", raw), "units.csv", "household"), place)
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+    path.write_text(json.dumps(change(json.loads(path.read_text("utf-8")))), "utf-8")
+    return str(path)
+
+
+@dataclass
+class Chain:
+    """A folder with records and declarations, the runs, and their releases: of occupancy, units, households."""
+
+    folder: Path
+    households: pd.DataFrame
+    first: Path
+    units: Path
+    run: DeclaredRun
+    release: Path
+
+
+def chain(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda raw: raw) -> Chain:
+    """All three releases. change: of the last two's declarations."""
+    households, first = make(folder), redistricting(folder)
+    for name in ("mine", "own"):
+        (folder / name).mkdir()
+    (_, path), _ = dhc.write_dhc_declarations(folder / "made/dhc", first, "us", folder / "mine")
+    units = released(measured(folder, "units", changed(path, change), "units.csv", "household"), folder / "mine")
+    (path,), blocks = dhc.write_households_declaration(folder / "made/dhc", units, "us", folder / "own")
+    assert blocks == 5
+    run = measured(folder, "households", changed(path, change), "households.csv", "household")
+    return Chain(folder, households, first, units, run, released(run, folder / "own"))
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    return chain(tmp_path_factory.mktemp("noisy"))
+
+
+def counts(release: Path, names: list[str], level: str = "Block", **renamed: str) -> pd.Series:
+    table = pd.read_parquet(release / f"parquet/{level}.parquet").rename(columns=renamed)
+    return table.astype(dict.fromkeys(names, str)).groupby(names)["COUNT"].sum()
+
+
+def test_without_noise_both_histograms_are_the_truth(tmp_path: Path) -> None:
+    """At all levels: a level is the sums of the one below, and blocks are those of the records."""
+    own = chain(tmp_path, without_noise)
+    axes = ["hhsex", "hhage", "hhspan", "hhrace", "elderly", "ten", "hhtype"]
+    columns = dict(zip(["HHSEX", "HHLDRAGE", "HHSPAN", "HHRACE", "ELDERLY", "TEN", "HHTYPE"], axes, strict=True))
+    block = dict(zip(KEY, ["state", "TABBLKCOU", "TABTRACTCE", "TABBLK"], strict=True))
+    records = own.households.rename(columns=columns | block)
+    records["ten"] = records["ten"].replace({"3": "3-4", "4": "3-4"})
+    for level, keys in (("Block", [*block.values()]), ("County", ["state", "TABBLKCOU"]), ("US", [])):
+        true = records.groupby([*keys, *axes]).size()
+        assert counts(own.release, [*keys, *axes], level).to_dict() == true.to_dict()
+    units = pd.read_csv(tmp_path / "units.csv", sep="|", dtype=str).rename(
+        columns=block | {"TEN": "ten", "VACS": "vacs"}
+    )
+    names = [*block.values(), "ten", "vacs"]
+    assert counts(own.units, names).to_dict() == units.groupby(names).size().to_dict()
+    assert [each for each in checks(own.release, read_manifest(own.release)) if getattr(each, "faults", ())] == []
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+def test_lazy_noise_gives_the_release_of_all_noise(noisy: Chain, tmp_path: Path, anchored: bool) -> None:
+    run = noisy.run
+    if anchored:
+        data, units = noisy.folder / "made/dhc", noisy.units
+        (path,), _ = dhc.write_households_declaration(data, units, "us", tmp_path, anchored=True)
+        shutil.copyfile(noisy.folder / "households.csv", tmp_path / "households.csv")
+        run = measured(tmp_path, "households", str(path), "households.csv", "household")
+        estimate(run, HERE)
+    assert (0.05 if anchored else 0) < share_read_of_all_noise(run, tmp_path / "again") < 0.1, "all of the top's cells"
+
+
+def test_tenures_and_occupied_units_are_those_of_the_releases_before(noisy: Chain) -> None:
+    block = ["state", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
+    units = (
+        counts(noisy.units, [*block, "ten"])
+        .rename({"3": "3-4", "4": "3-4"}, level="ten")
+        .groupby(level=[*range(5)])
+        .sum()
+    )
+    own = counts(noisy.release, [*block, "ten"])
+    assert own.to_dict() == units[units.index.get_level_values("ten") != "0"].to_dict()
+    occupied = counts(noisy.first, [*block, "HH_STATUS"]).xs("1", level="HH_STATUS")
+    assert own.groupby(level=[*range(4)]).sum().to_dict() == occupied.to_dict()
+    found = [each for each in checks(noisy.release, read_manifest(noisy.release)) if isinstance(each, Check)]
+    assert [each for each in found if each.faults] == []
+    assert {"mdf/units.parquet", "declared figures", "answers of Block"} <= {each.what for each in found}
+    solved = read_manifest(noisy.release)["solved"].values()
+    assert {name for level in solved for name in (*level["least_squares"], *level["rounding"])} == {"own", "flow"}
+
+
+def test_microdata_are_functions_of_the_cells(noisy: Chain) -> None:
+    table = pd.read_parquet(noisy.release / "mdf/units.parquet")
+    described = units_table(noisy.run.declared.declaration).columns
+    assert [*table] == [column.name for column in described]
+    for column in described:
+        assert not (column.codes and column.name != "GQTYPE") or {*table[column.name]} <= column.codes.keys()
+    assert [*table][7:-1] == [*FIELDS]
+    by_tenure = table.groupby("TEN")["COUNT"].sum()
+    units = counts(noisy.units, ["ten"])
+    assert all(by_tenure.get(code, 0) == units.get(code, 0) for code in TENURES)
+    assert 0 < units["4"] < units["3"]
+    vacant = table[(table["RTYPE"] == "2") & (table["TEN"] == "0")].groupby("VACS")["COUNT"].sum()
+    assert vacant.to_dict() == {code: n for code, n in counts(noisy.units, ["vacs"]).items() if code != "0"}
+    quarters = pd.read_csv(noisy.folder / "made/dhc/quarters.csv").filter(regex="^gq").sum()
+    own = table[table["RTYPE"] == "4"].groupby("GQTYPE")["COUNT"].sum()
+    assert own.to_dict() == {name[2:]: n for name, n in quarters.items() if n}
+    for _, block in table[table["TEN"].isin(["3", "4"])].groupby(KEY, sort=False):
+        assert block["TEN"].is_monotonic_increasing, "the last renters of a block pay no rent"
+    alone = table[table["HHSIZE"] == "1"]
+    assert {*alone["CPLT"], *alone["UPART"], *alone["MULTG"]} == {"0"}
+    assert {*alone["HHT"]} <= {"4", "6"}
+    assert (table["HHT2"].isin(["01", "02"]) == table["CPLT"].isin(["1", "2"])).all()
+
+
+def test_changed_microdata_are_found(noisy: Chain, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(noisy.release, tmp_path / "copied"))
+    table = pd.read_parquet(copied / "mdf/units.parquet")
+    table.loc[0, "P18"] = "1" if table.loc[0, "P18"] == "0" else "0"
+    table.to_parquet(copied / "mdf/units.parquet", index=False)
+    wrong = [each.what for each in checks(copied, read_manifest(copied)) if getattr(each, "faults", ())]
+    assert wrong == ["mdf/units.parquet"]
+
+
+def another_block(table: pd.DataFrame) -> None:
+    table.loc[0, "TABBLK"] = "9999"
+
+
+def more_units(table: pd.DataFrame) -> None:
+    table["hu"] += 1
+
+
+def rents_without_renters(table: pd.DataFrame) -> None:
+    table["norent"] += 10_000
+
+
+@pytest.mark.parametrize(
+    ("folder", "change", "key"),
+    [
+        ("mine/dhc-units-us.json", another_block, "equal.0.release"),
+        ("mine/dhc-units-us.json", more_units, None),
+        ("own/dhc-households-us.json", another_block, "equal.0.release"),
+        ("own/dhc-households-us.json", rents_without_renters, "copied"),
+    ],
+)
+def test_public_tables_that_contradict_the_release_are_refused(
+    noisy: Chain, tmp_path: Path, folder: str, change: Callable[[pd.DataFrame], object], key: str | None
+) -> None:
+    name, _, file = folder.partition("/")
+    shutil.copytree(noisy.folder / name, tmp_path / name)
+    blocks = pd.read_csv(tmp_path / name / "blocks.txt", sep="|", dtype=str)
+    numbers = [name for name in blocks if name in ("hu", "norent")]
+    blocks[numbers] = blocks[numbers].astype(int)
+    change(blocks)
+    blocks.to_csv(tmp_path / name / "blocks.txt", sep="|", index=False)
+    with pytest.raises(Faulty) as faults:
+        read_declared(str(tmp_path / name / file))
+    assert key is None or key in [each.column for each in faults.value.args]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"HHLDRAGE": "9", "ELDERLY": "0"},  # nobody is younger than the householder is old
+        {"HHTYPE": "1144101"},  # a couple of one person
+        {"TABBLK": "9999"},
+    ],
+)
+def test_impossible_households_are_refused_and_nothing_is_charged(
+    noisy: Chain, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    noisy.households.iloc[:3].assign(**change).to_csv(tmp_path / "households.csv", sep="|", index=False)
+    with pytest.raises(Refused, match="does not pass validation"):
+        measured(
+            tmp_path, "households", str(noisy.folder / "own/dhc-households-us.json"), "households.csv", "household"
+        )
+    assert Ledger(tmp_path / "ledger.sqlite").books().runs == {}
