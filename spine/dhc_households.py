@@ -34,7 +34,7 @@ VACANCIES = {
     "6": "for migrant workers",
     "7": "other vacant",
 }
-NO_RENT, VACANT = "norent", "vacs"  # columns of the table of blocks, VACANT before the status
+NO_RENT, VACANT, UNITS = "norent", "vacs", "hu"  # columns of the table of blocks, VACANT before the status
 FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
 COLUMNS = {  # of each level, top first
     "US": [],
@@ -354,7 +354,7 @@ def households_declaration(jurisdiction: Jurisdiction, facilities: Iterable[str]
                 )
             },
         },
-        "copied": [NO_RENT, *(f"{VACANT}{status}" for status in VACANCIES), *facilities],
+        "copied": [NO_RENT, *(f"{VACANT}{status}" for status in VACANCIES), UNITS, *facilities],
         "passes": [
             {
                 "levels": [*allocation("dhc-units", jurisdiction).levels],

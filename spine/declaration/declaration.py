@@ -38,6 +38,7 @@ TWO_PASSES = (("total",), ("rest",))
 ONE_PASS = ((("rest",),), (("total", "rest"),))
 Split = dict[str, tuple[tuple[str, ...], ...]]  # by level the passes between the total's and the last
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
+MOST_ANCHORED = 1024  # sums, which are all coupled
 MOST_QUERIES = 100  # of a level: numbers of a byte in the files of measurements
 
 
@@ -408,11 +409,16 @@ def _wide_faults(
         elif each.repair and (each.most or not chain or not product.refines(chain[-1], each.partition)):
             text = "it is of counts without `most`, of a partition that the last of `round` refines"
             yield Fault(f"counts.{at}.repair", text)
-    anchors = dict(_anchors(form))
-    if anchors and (not form.is_wide or min(anchors.values()) <= 0):
-        yield Fault("passes.anchors", "they have positive weights, and are of passes with `then` next to `equal`")
-    if asked := next((name for name in anchors if any(name in own for own in queries.values())), None):
-        yield Fault("passes.anchors", f"{asked} is asked: an anchor is a sum that no query asks")
+    asked = {"*".join(sorted(name.split("*"))) for own in queries.values() for name in own}
+    for name, weight in _anchors(form):
+        if not form.is_wide or weight <= 0:
+            yield Fault("passes.anchors", "they have positive weights, and are of passes with `then` next to `equal`")
+        if "*".join(sorted(name.split("*"))) in asked:
+            yield Fault("passes.anchors", f"{name} is asked: an anchor is a sum that no query asks")
+        if product.width(name) > MOST_ANCHORED:
+            yield Fault("passes.anchors", f"{name} has more than {MOST_ANCHORED:,} sums")
+        if form.is_wide and chain and name in form.passes[0].anchors and not product.refines(chain[-1], name):
+            yield Fault("passes.anchors", f"{name} is not a sum of {chain[-1]}, the last of `round`: give it in `then`")
     if not form.is_wide:
         return
     if len(form.equal) > 1 or form.kept_counts or form.totals:
@@ -433,7 +439,6 @@ def _wide_faults(
         yield from _not_refined(product, "passes.round", (form.equal[0].partition, *chain))
         for level, own in queries.items():
             first = [name for each in _all(form.passes[0], own)[:1] for name in each if name in own]
-            first += form.passes[0].anchors
             for name in (name for name in first if not product.refines(chain[-1], name)):
                 text = f"{name} is not a sum of {chain[-1]}, the last of `round`: ask it in `then`"
                 yield Fault(f"queries.{level}.{name}", text)

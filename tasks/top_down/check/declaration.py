@@ -116,6 +116,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
         if any(level.names for level in declaration.levels):
             yield NotChecked("names/*", NOT_RELEASED)
         yield NotChecked("declared figures", NOT_RELEASED)
+        if microdata_of(declaration):
+            yield NotChecked(microdata_table(declaration).parquet, NOT_RELEASED)
+        if "ESTIMATE" in manifest and declaration.form.is_wide:
+            yield Check("estimate", "1 release", ("of a wide table there is no estimate without its measurements",))
 
 
 def check_levels(database: ReleaseDatabase, release: Path, declaration: Declaration) -> Check:

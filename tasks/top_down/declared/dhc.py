@@ -16,13 +16,7 @@ import pyarrow.csv
 from spine.build import optimized
 from spine.declaration.declaration import read_declaration
 from spine.declaration.figures import whole_numbers
-from spine.dhc_households import (
-    NO_RENT,
-    VACANCIES,
-    VACANT,
-    households_declaration,
-    units_declaration,
-)
+from spine.dhc_households import households_declaration, units_declaration
 from spine.entities import in_aian
 from spine.geography import IntArray, gq_pattern
 from spine.hierarchy import Spine
@@ -34,7 +28,7 @@ from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
 from tasks.records.declarations import SHIPPED, read_columns, read_raw
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
-from tasks.top_down.declared.equal import read_equal
+from tasks.top_down.declared.dhc_other_units import other_units
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE
 
@@ -69,18 +63,10 @@ def write_households_declaration(
     The table of blocks gets what this release has of each: vacant units by status, and units without payment of rent.
     """
     require_release(release)
-    raw, table = units_declaration(jurisdiction), _block_table(data, jurisdiction)
-    raw["equal"] = [{"partition": "ten*vacs", "release": str(release)}]
-    declaration, _ = read_declaration(raw)
-    assert declaration is not None
+    table = _block_table(data, jurisdiction)
     leaves = {name: [*map(str, table[name].to_pylist())] for name in table.column_names}
-    counts, _ = read_equal(declaration, 0, str(release), leaves)
-    row, cell, number = np.array(counts, np.int64).reshape(-1, 3).T
-    by_cell = np.zeros((len(table), *declaration.product.shape), np.int64)
-    by_cell.reshape(len(table), -1)[row, cell] = number
-    table = table.append_column(NO_RENT, pa.array(by_cell[:, 4, 0]))
-    for status in VACANCIES:
-        table = table.append_column(f"{VACANT}{status}", pa.array(by_cell[:, 0, int(status)]))
+    for column, number in other_units(str(release), jurisdiction, leaves).items():
+        table = table.append_column(column, pa.array(number))
     path = out / f"dhc-households-{jurisdiction}.json"
     pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
     made = households_declaration(jurisdiction, _facility_columns(jurisdiction), anchored=anchored)

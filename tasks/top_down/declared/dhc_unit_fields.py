@@ -22,6 +22,7 @@ from spine.dhc_households import (
     NO_PARTNER,
     NO_RENT,
     TENURES,
+    UNITS,
     VACANCIES,
     VACANT,
     HouseholdType,
@@ -122,8 +123,8 @@ def is_households(declaration: Declaration) -> bool:
     vacant, copied = [f"{VACANT}{status}" for status in VACANCIES], declaration.form.copied
     return (
         axes == [(axis.column, cell_values(axis)) for axis in own]
-        and copied[: len(vacant) + 1] == (NO_RENT, *vacant)
-        and all(FACILITY.fullmatch(column) for column in copied[len(vacant) + 1 :])
+        and copied[: len(vacant) + 2] == (NO_RENT, *vacant, UNITS)
+        and all(FACILITY.fullmatch(column) for column in copied[len(vacant) + 2 :])
     )
 
 
@@ -140,7 +141,7 @@ def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[
     tenure = np.unravel_index(blocks.cell, shape)[TENURE] + 1
     parts = [(row, HOUSEHOLD, blocks.cell, tenure, paid), (row, HOUSEHOLD, blocks.cell, tenure + 1, count - paid)]
     for column, number in copied.items():
-        if column != NO_RENT:
+        if column not in (NO_RENT, UNITS):
             kind, code = (QUARTERS, column[2:]) if FACILITY.fullmatch(column) else (VACANT_UNIT, column[-1])
             every = np.arange(len(number))
             parts.append((every, kind, every * 0, every * 0 + int(code), number))
@@ -150,11 +151,12 @@ def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[
 
 
 def contradicting_blocks(declaration: Declaration, copied: Mapping[str, IntArray], released: ReleasedSums) -> IntArray:
-    """Return the leaves with more units without payment of rent than their release has renters."""
+    """Return the leaves with more units without rent than renters, or other units than households and vacant ones."""
     if not is_households(declaration):
         return np.zeros(0, np.int64)
-    renters = released.of(-1, 0, len(copied[NO_RENT]))[0][:, RENTED]
-    return np.flatnonzero(copied[NO_RENT] > renters)
+    households, vacant = released.of(-1, 0, len(copied[UNITS]))[0], [f"{VACANT}{status}" for status in VACANCIES]
+    units = households.sum(axis=1) + sum(copied[column] for column in vacant)
+    return np.flatnonzero((copied[NO_RENT] > households[:, RENTED]) | (units != copied[UNITS]))
 
 
 def unit_columns(units: Units, declaration: Declaration) -> dict[str, pa.Array]:

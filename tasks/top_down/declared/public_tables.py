@@ -27,6 +27,7 @@ from spine.declaration.released import ReleasedSums, released_bounds, released_f
 from spine.geography import IntArray
 from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
+from spine.settings import Jurisdiction
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
@@ -40,7 +41,8 @@ from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import unwritable_blocks
-from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks
+from tasks.top_down.declared.dhc_other_units import other_units
+from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks, is_households
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import DESIGN
@@ -263,6 +265,12 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
             equal.append(counts)
         except Refused as error:
             faults.append(Fault(f"equal.{at}.release", str(error)))
+    if is_households(declaration) and not faults:
+        jurisdiction: Jurisdiction = "us" if declaration.levels[0].name == "US" else "pr"
+        for column, numbers in other_units(beside(path, form.equal[0].release), jurisdiction, leaves).items():
+            values, unread = whole_numbers(leaves[column])
+            if unread or (values != numbers).any():
+                faults.append(Fault("copied", f"{column} is not that of {form.equal[0].release} in every leaf"))
     if faults:
         raise faulty(path, faults)
     digests |= {file: digest_file(beside(path, file)) for file in named}
@@ -331,6 +339,8 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
         return numbers[order]
 
     form = declaration.form
+    if form.copied and not is_households(declaration):
+        raise faulty(path, [Fault("copied", "only the DHC's households copy columns, as das tda declare names them")])
     counts = [
         np.column_stack([whole(column, f"counts.{at}.columns") for column in count.columns])
         for at, count in enumerate(form.counts)
@@ -393,7 +403,7 @@ def _wide(
     released = sum_released(hierarchy, own, place[rows], parts, numbers)
     faults = [*released_faults(hierarchy, released), *_undrawable(hierarchy)]
     if len(wrong := contradicting_blocks(declaration, copied, released)):
-        text = f"{hierarchy.keys[wrong[0]]} has more units without payment of rent than rented ones in the release"
+        text = f"{hierarchy.keys[wrong[0]]} has other units, or more without payment of rent, than the release allows"
         faults.append(Fault("copied", text))
     if faults:
         raise faulty(path, faults)

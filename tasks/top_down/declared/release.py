@@ -66,7 +66,8 @@ STATEMENTS = {
 UNRECONCILED = {
     "unreconciled": "Persons and households of the DHC are estimated apart, as in the production runs of 2020, and not "
     "reconciled: a block may have 31 persons in households in one release, and households whose sizes add up to 67 in "
-    "the other. Neither is an error of the files."
+    "the other, for example. Neither is an error of the files. Housing units and households are two runs, and both "
+    "spend on the same households."
 }
 COVERAGE = (
     "by the normal law the count in the records is within it in 95 of 100 runs; in fewer where one answer outweighs "

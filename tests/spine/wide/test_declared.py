@@ -93,8 +93,19 @@ BAD: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "anchors that are asked": ("passes.anchors", lambda raw: raw["passes"][0].update(anchors={"sex*age6": "1"})),
     "anchors without weight": ("passes.anchors", lambda raw: raw["passes"][0].update(anchors={"sex": "0"})),
     "anchors that the chain does not sum": (
-        "queries.tract.age",
+        "passes.anchors",
         lambda raw: raw["passes"][0].update(anchors={"age": "1"}),
+    ),
+    "anchors with a weight in one of two places": (
+        "passes.anchors",
+        lambda raw: raw["passes"][0].update(anchors={"sex": "-1"}, then=[{"anchors": {"sex": "1"}}]),
+    ),
+    "anchors of too many sums": (
+        "passes.anchors",
+        lambda raw: (
+            raw["passes"][0].update(then=[{"anchors": {"relgq*sex*age": "1", "relgq*age*race": "1"}}])
+            or raw["axes"]["age"].update(values="0-99")
+        ),
     ),
     "a query that the chain does not sum": (
         "queries.tract.age",

@@ -211,8 +211,12 @@ def more_units(table: pd.DataFrame) -> None:
     table["hu"] += 1
 
 
-def rents_without_renters(table: pd.DataFrame) -> None:
-    table["norent"] += 10_000
+def other_rents(table: pd.DataFrame) -> None:
+    table.loc[2, "norent"] += 1
+
+
+def other_vacancies(table: pd.DataFrame) -> None:
+    table["vacs1"] = 777
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,8 @@ def rents_without_renters(table: pd.DataFrame) -> None:
         ("mine/dhc-units-us.json", another_block, "equal.0.release"),
         ("mine/dhc-units-us.json", more_units, None),
         ("own/dhc-households-us.json", another_block, "equal.0.release"),
-        ("own/dhc-households-us.json", rents_without_renters, "copied"),
+        ("own/dhc-households-us.json", other_rents, "copied"),
+        ("own/dhc-households-us.json", other_vacancies, "copied"),
     ],
 )
 def test_public_tables_that_contradict_the_release_are_refused(
@@ -230,7 +235,7 @@ def test_public_tables_that_contradict_the_release_are_refused(
     name, _, file = folder.partition("/")
     shutil.copytree(noisy.folder / name, tmp_path / name)
     blocks = pd.read_csv(tmp_path / name / "blocks.txt", sep="|", dtype=str)
-    numbers = [name for name in blocks if name in ("hu", "norent")]
+    numbers = [name for name in blocks if name in ("hu", "norent", "vacs1")]
     blocks[numbers] = blocks[numbers].astype(int)
     change(blocks)
     blocks.to_csv(tmp_path / name / "blocks.txt", sep="|", index=False)
