@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,16 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.commands.options import LedgerOptions
-from flows.reports.curator import spend_table
-from flows.reports.figures import up
+from flows.reports.curator import joint_data, joint_table, spend_table
 from flows.reports.terminal import Json, show
-from privacy.accounting.composition import DELTA, changes, read_spend, rounded_down, rounded_up
-from privacy.accounting.conversions import epsilon
+from privacy.accounting.composition import read_spend, rounded_down, rounded_up
 from privacy.accounting.journal import Books, signed_part
 from privacy.accounting.ledger import Account, Examined, Ledger, Row, on_other_data
 from privacy.accounting.signatures import is_signed
-from privacy.accounting.states import EVERYWHERE, listed
-from privacy.accounting.together import charged_together, together
+from privacy.accounting.states import EVERYWHERE, alike, listed
+from privacy.accounting.together import HOUSEHOLD_SIZE, charged_together, joint_rows
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS, Definition
 from tasks.errors import Refused, refusing
@@ -81,7 +80,7 @@ def show_ledger(
     ] = None,
     household_size: Annotated[
         int, typer.Option(min=1, max=99, help="Persons of a household that is added or removed whole.")
-    ] = 4,
+    ] = HOUSEHOLD_SIZE,
     as_json: Json = False,
     *,
     options: LedgerOptions,
@@ -240,20 +239,11 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
 def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
     """Show what accounts of persons and of households lose together; states with equal charges share a table."""
     with refusing():
-        by_state = charged_together(Ledger(options.ledger_file), names)
-    facts, tables = [], list[RenderableType]()
-    for charged, states in _alike(by_state).items():
-        rows, title = [], f"States: {listed(states)}"
-        table = Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=title)
-        for change in changes(size):
-            found = together(charged, change)
-            at_delta = found and (epsilon(found[1], DELTA) if found[0] == "zcdp" else float(found[1]))
-            rows.append({"change": change.key, "sentence": change.sentence, "spent": found, "epsilon": at_delta})
-            amount = f"{UNITS[found[0]]} {rounded_up(found[1])}" if found else "not covered"
-            table.add_row(change.sentence, amount, up(at_delta) if at_delta is not None else "")
-        facts.append({"states": states, "accounts": list(names), "changes": rows})
-        tables.append(table)
-    show(facts, lambda: Group(*tables) if tables else "nothing was charged to these accounts", as_json=as_json)
+        spends = charged_together(Ledger(options.ledger_file), names)
+    joint = [(states, joint_rows(own, size)) for own, states in alike(spends).items()]
+    facts = [{"states": states, "accounts": list(names), "changes": joint_data(rows)} for states, rows in joint]
+    nothing = "nothing was charged to these accounts"
+    show(facts, lambda: Group(*starmap(joint_table, joint)) if joint else nothing, as_json=as_json)
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
@@ -295,16 +285,8 @@ def _remaining_table(account: dict[str, Any], unit: str) -> RenderableType:
     signed = ", signed runs alone" if account["publisher"] else ""
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"
     table = Table("states", f"spent {unit}", f"left {unit}")
-    for amount, states in sorted(_alike(account["spent"]).items(), reverse=True):
+    for amount, states in sorted(alike(account["spent"]).items(), reverse=True):
         table.add_row(listed(states), rounded_up(amount), rounded_down(account["total"] - amount))
     if set(account["spent"]) != set(EVERYWHERE):
         table.add_row("all others" if account["spent"] else "all", "0", total)
     return Group(title + signed, table)
-
-
-def _alike(by_state: Mapping[str, Any]) -> dict[Any, list[str]]:
-    """Return the states with equal values, by value."""
-    alike: dict[Any, list[str]] = {}
-    for state, value in by_state.items():
-        alike.setdefault(value, []).append(state)
-    return alike

@@ -12,11 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.reports.terminal import show
-from privacy.accounting.composition import DELTA, Spend
+from privacy.accounting.composition import DELTA, Spend, SpendRow
 from privacy.accounting.ledger import Ledger, LedgerError
+from privacy.accounting.states import listed
+from privacy.noise.laws import UNITS
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.findings import Finding
+
+DEFINITIONS = {measure: definition for definition, measure in UNITS.items()}
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
@@ -51,6 +55,29 @@ def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:
         for number, row in enumerate(spend.rows()):
             table.add_row("" if number else each, row.sentence, *row.cells)
     return table
+
+
+def joint_table(states: Sequence[str], rows: Sequence[SpendRow]) -> Table:
+    """Return what runs lose together in these states: one row for each change."""
+    table = Table("who changes", "lost", f"epsilon at delta {DELTA:g}", "right of 100", title_justify="left")
+    table.title = f"States: {listed(states)}"
+    for row in rows:
+        table.add_row(row.sentence, *row.cells, row.attacker[0])
+    return table
+
+
+def joint_data(rows: Sequence[SpendRow]) -> list[dict[str, Any]]:
+    """Return the same rows for `--json`."""
+    return [
+        {
+            "change": row.relation,
+            "sentence": row.sentence,
+            "spent": None if row.figure is None else (DEFINITIONS[row.measure], row.figure),
+            "epsilon": row.epsilon,
+            "attacker": row.attacker[0] or None,
+        }
+        for row in rows
+    ]
 
 
 def other_data(ledger: Path, run_id: str) -> list[str]:

@@ -32,30 +32,44 @@ def _factors(zcdp: int, puredp: int) -> Factors:
 
 @dataclass(frozen=True)
 class Change:
-    """A way in which people and households change, as a multiple of the cost of a record added or removed.
+    """A way in which people and households change, and what it costs a run.
 
-    person, household: the multiple by the unit of privacy of a run. The loss of the Detailed DHC-B, which takes its
-    groups from the published Detailed DHC-A, is bounded whatever these groups are. So the losses of both add up under
-    any relation of pairs (persons, households). The proof is in docs/privacy.md#two-units.
+    person, household: a multiple of the cost of a record added or removed, by the unit of privacy of a run that bounds
+    this and twice as much for one replaced. relations: the keys, the first that a run has, of other runs' relations
+    that contain the change. The loss of the Detailed DHC-B, which takes its groups from the published Detailed DHC-A,
+    is bounded whatever these groups are. So the losses of both add up under any relation of pairs (persons,
+    households). The proof is in docs/privacy.md#two-units.
     """
 
     key: str
     sentence: str
     person: Factors
     household: Factors
+    relations: tuple[str, ...] = ()
+
+    def loss(self, spend: Spend) -> Fraction | None:
+        """Return what a run with this spend loses under the change; None if none of its relations bounds that."""
+        figures = {relation.key: relation.figure for relation in spend.relations}
+        if (figures.get("added_or_removed"), figures.get("replaced")) == (spend.charged, 2 * spend.charged):
+            factors = self.person if spend.unit == "person" else self.household
+            return factors[spend.definition] * spend.charged
+        return next((figures[key] for key in self.relations if key in figures), None)
 
 
+REPLACED = "a person's record replaced in place, and the household's with it"
 PERSON = Change(
     "person_added_or_removed",
     "a person added or removed, and the household's record changed in any way, or added or removed with them",
     _factors(1, 1),
     _factors(2, 2),
+    ("one_unit",),
 )
 MOVED = Change(
     "person_moved",
     "a person removed here and another added there, and the records of both households changed in any way",
     _factors(2, 2),
     _factors(8, 4),
+    ("two_units",),
 )
 
 
@@ -65,13 +79,15 @@ def changes(size: int) -> tuple[Change, ...]:
     whole = f"a household of {size} {persons} added or removed, with all of them"
     return (
         Change("household_alone", "a household's record alone added or removed", _factors(0, 0), _factors(1, 1)),
-        Change("household_whole", whole, _factors(size**2, size), _factors(1, 1)),
+        Change("household_whole", whole, _factors(size**2, size), _factors(1, 1), ("household",)),
         PERSON,
+        Change("person_replaced", REPLACED, _factors(2, 2), _factors(2, 2), ("one_unit",)),
         Change(
-            "person_replaced",
-            "a person's record replaced in place, and the household's with it",
+            "replaced_declared_unchanged",
+            f"{REPLACED}, all other records and declared figures unchanged",
             _factors(2, 2),
             _factors(2, 2),
+            ("one_unit", "both_replaced", "persons_replaced", "units_replaced", "replaced_within", "replaced"),
         ),
         MOVED,
     )
@@ -164,6 +180,14 @@ class SpendRow:
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
 
 
+def spend_row(relation: Relation, definition: Definition, delta: float | Fraction = DELTA) -> SpendRow:
+    """Return a relation as a row; its figure is in the measure of the definition."""
+    figure, at_delta = relation.figure, None
+    if figure is not None:
+        at_delta = epsilon(figure, delta) if definition == "zcdp" else float(figure)
+    return SpendRow(relation.key, relation.sentence, UNITS[definition], figure, at_delta, float(delta))
+
+
 def rounded_up(figure: Fraction, digits: int = 6) -> str:
     """Return a figure of rho or epsilon as a decimal: exact if short, else rounded up to this many digits."""
     return _rounded(figure, digits, ROUND_CEILING)
@@ -235,10 +259,7 @@ class Spend:
         return self._row(Relation("charged", "charged", self.charged), delta)
 
     def _row(self, relation: Relation, delta: float | Fraction) -> SpendRow:
-        figure, at_delta = relation.figure, None
-        if figure is not None:
-            at_delta = epsilon(figure, delta) if self.definition == "zcdp" else float(figure)
-        return SpendRow(relation.key, relation.sentence, self.measure, figure, at_delta, float(delta))
+        return spend_row(relation, self.definition, delta)
 
     def as_json(self, delta: float | Fraction = DELTA) -> dict[str, Any]:
         """Return the form of manifests, of the ledger's journal and of --json; `read_spend` reads it."""

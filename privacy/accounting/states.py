@@ -1,8 +1,10 @@
 """The states by which an account's budget is kept, as two-digit FIPS codes: each has one name and one sum."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
+Value = TypeVar("Value", bound=Hashable)
 STATES_US = tuple(f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52))  # with DC, 11
 STATES_PR = ("72",)
 EVERYWHERE = (*STATES_US, *STATES_PR)  # a run whose persons are in no state charges all, so it adds to every sum
@@ -32,6 +34,14 @@ def check_states(states: tuple[str, ...]) -> None:
 def charged_alike(spent: Mapping[str, object]) -> bool:
     """Return whether every state was charged, and all the same amount."""
     return set(spent) == set(EVERYWHERE) and len(set(spent.values())) == 1
+
+
+def alike(values: Mapping[str, Value]) -> dict[Value, list[str]]:
+    """Return the states with equal values, by value."""
+    found: dict[Value, list[str]] = {}
+    for state, value in values.items():
+        found.setdefault(value, []).append(state)
+    return found
 
 
 def listed(states: Iterable[str]) -> str:

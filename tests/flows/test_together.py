@@ -12,16 +12,16 @@ import pytest
 from privacy.accounting.composition import DELTA, Relation, Spend, changes, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
-from privacy.accounting.together import Charged, charged_together, together
+from privacy.accounting.together import charged_together, together
 from privacy.s_dhc.stability import Query
 from privacy.s_dhc.stability import spend as s_dhc_spend
 from tasks.top_down.spend import compose
 
 RHO_A, RHO_B = Fraction("4.944"), Fraction("8.895302")
-PRODUCTION = (Charged("person", "zcdp", RHO_A), Charged("household", "zcdp", RHO_B))
+PRODUCTION = (spend("zcdp", [RHO_A]), spend("zcdp", [RHO_B], "household"))
 
 
-def losses(charged: tuple[Charged, ...], size: int = 4) -> dict[str, Any]:
+def losses(charged: tuple[Spend | None, ...], size: int = 4) -> dict[str, Any]:
     return {change.key: together(charged, change) for change in changes(size)}
 
 
@@ -38,33 +38,55 @@ def test_the_production_figures() -> None:
 
 
 def test_the_factors_under_pure_dp() -> None:
-    pure = (Charged("person", "puredp", Fraction(1)), Charged("household", "puredp", Fraction(10)))
+    pure = (spend("puredp", [Fraction(1)]), spend("puredp", [Fraction(10)], "household"))
     found = losses(pure, 3)
     amounts = {"household_alone": 10, "household_whole": 13, "person_added_or_removed": 21, "person_replaced": 22}
+    amounts["replaced_declared_unchanged"] = 22
     assert found == {key: ("puredp", amount) for key, amount in (amounts | {"person_moved": 42}).items()}
 
 
 def test_a_pure_run_in_an_account_of_rho_costs_half_the_square_of_its_own_epsilon() -> None:
-    mixed = (Charged("person", "zcdp", Fraction(1)), Charged("household", "puredp", Fraction(1, 2)))
+    mixed = (spend("zcdp", [Fraction(1)]), spend("puredp", [Fraction(1, 2)], "household"))
     assert losses(mixed)["person_moved"] == ("zcdp", 2 + (4 * Fraction(1, 2)) ** 2 / 2)
 
 
-def test_a_run_that_does_not_bound_a_record_added_leaves_no_change_covered() -> None:
-    assert set(losses((Charged("person", "zcdp", None), PRODUCTION[1])).values()) == {None}
-    assert set(losses((PRODUCTION[0], Charged("household", "zcdp", None))).values()) == {None}
+@pytest.mark.parametrize("unit", ["person", "household"])
+def test_a_run_whose_relations_are_unknown_or_bound_nothing_leaves_no_change_covered(unit: Any) -> None:
+    nothing = Spend(
+        "zcdp", unit, RHO_A, (Relation("added_or_removed", "added", None), Relation("moved", "moved", None))
+    )
+    assert set(losses((None, *PRODUCTION)).values()) == {None}
+    assert set(losses((*PRODUCTION, nothing)).values()) == {None}
 
 
 @pytest.mark.parametrize("stability", ["program", "unit"])
-def test_an_s_dhc_or_top_down_run_claims_nothing_for_a_household_alone(book: Ledger, das: Any, stability: Any) -> None:
-    """Units are joined to persons in one, and declared in the other."""
-    persons = s_dhc_spend("zcdp", stability, [Query("PH1_num", 2, Fraction(1))])
-    charge(book, "a", "people", persons, "01")
-    charge(book, "b", "people", compose("zcdp", {"persons": Fraction(1), "units": Fraction(1)}), "02")
-    charge(book, "c", "people", compose("zcdp", {"persons": Fraction(1)}), "04")
-    shown = das("ledger", "show", "--ledger", book.path, "--together", "people", "--json")[1]
-    found = [change["spent"] for table in json.loads(shown) for change in table["changes"]]
-    assert found == [None] * len(found)
-    assert len(found) >= len(changes(4))
+def test_an_s_dhc_run_loses_what_its_own_relations_say(stability: Any) -> None:
+    own = s_dhc_spend("zcdp", stability, [Query("PH1_num", 2, Fraction(1)), Query("PH5_num", None, Fraction(1, 8))])
+    a_b = {key: found[1] for key, found in losses(PRODUCTION).items()}
+    assert losses((*PRODUCTION, own)) == {
+        "household_alone": None,  # persons are counted by what their unit's row says
+        "household_whole": ("zcdp", a_b["household_whole"] + own.figure("household")),
+        "person_added_or_removed": ("zcdp", a_b["person_added_or_removed"] + own.figure("one_unit")),
+        "person_replaced": ("zcdp", a_b["person_replaced"] + own.figure("one_unit")),
+        "replaced_declared_unchanged": ("zcdp", a_b["person_replaced"] + own.figure("one_unit")),
+        "person_moved": ("zcdp", a_b["person_moved"] + own.figure("two_units")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("run", "loss"),
+    [
+        (compose("zcdp", {"persons": Fraction(3), "units": Fraction(1)}), 4),
+        (compose("zcdp", {"persons": Fraction(3)}), 3),
+        (compose("zcdp", {"units": Fraction(1)}), 1),
+        (Spend("zcdp", "person", Fraction(2), (Relation("replaced_within", "of its block", Fraction(2)),)), 2),
+    ],
+    ids=["both tables", "persons", "units", "a declaration"],
+)
+def test_a_run_with_declared_figures_covers_only_who_is_replaced_and_leaves_them_unchanged(run: Any, loss: int) -> None:
+    found = losses((*PRODUCTION, run))
+    assert found.pop("replaced_declared_unchanged") == ("zcdp", 2 * (RHO_A + RHO_B) + loss)
+    assert set(found.values()) == {None}
 
 
 def test_a_household_spend_says_what_persons_lose() -> None:
@@ -100,7 +122,7 @@ def test_a_ledger_is_added_up_by_state(book: Ledger) -> None:
     assert found == {"01": PRODUCTION[:1], "02": PRODUCTION}
     only_replaced = Spend("zcdp", "person", RHO_A, (Relation("replaced", "a person replaced", RHO_A),))
     charge(book, "c", "people", only_replaced, "02")
-    assert charged_together(book, ["people"])["02"][1].amount is None
+    assert charged_together(book, ["people"])["02"] == (PRODUCTION[0], only_replaced)
     with pytest.raises(LedgerError, match="there is no account flats"):
         charged_together(book, ["flats"])
 
