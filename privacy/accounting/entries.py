@@ -6,7 +6,7 @@ ledger.py opens, compares and commits.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -67,6 +67,10 @@ class Request:
     def digests(self) -> Set[str]:
         """The digests that identify the data."""
         return {self.input_digest, *self.records_digests}
+
+    def has_data_of(self, other: Request) -> bool:
+        """Return whether both read the same data of a state, as far as they have digests."""
+        return bool(self.digests & other.digests - {""}) and not set(self.states).isdisjoint(other.states)
 
 
 class Entries:
@@ -174,37 +178,45 @@ class Entries:
         same = self._runs_with(request.digests) - {request.run}
         return [row for run, row in self.books.runs.items() if run in same and set(row.states) & set(request.states)]
 
-    def admit(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency. Raises LedgerError if it must be refused."""
+    def admit(self, request: Request, before: Mapping[Request, Fraction]) -> Fraction:
+        """Return what a request charges in the account's currency, once those `before` it are charged these amounts.
+
+        Raises LedgerError if it must be refused.
+        """
         self.check_confidential(request.digests)
-        self.check_account(request)
-        return self.price(request)
+        self.check_account(request, before)
+        return self.price(request, before)
 
     def admit_all(self, requests: Sequence[Request]) -> tuple[list[Fraction], LedgerError | None]:
-        """Return what requests charge, and None; where one is refused, enter that and return why.
+        """Return what requests charge one after the other, and None; where one is refused, enter that and return why.
 
         The caller raises the refusal once that is committed; it names the run where there are several.
         """
-        amounts = []
+        amounts: dict[Request, Fraction] = {}
         for request in requests:
             try:
-                amounts.append(self.admit(request))
+                amounts[request] = self.admit(request, amounts)
             except LedgerError as error:
                 self.note("refused", run=request.run, account=request.account, why=str(error))
                 return [], type(error)(f"run {request.run}: {error}") if len(requests) > 1 else error
-        return amounts, None
+        return list(amounts.values()), None
 
-    def check_account(self, request: Request) -> None:
-        """Raise LedgerError if the request's data was charged to another account, unless the request allows it."""
-        others = {row.account for row in self.charged_before(request)} - {request.account}
+    def check_account(self, request: Request, before: Iterable[Request] = ()) -> None:
+        """Raise LedgerError if the request's data was charged to another account, unless the request allows it.
+
+        before: requests that are charged first.
+        """
+        charged = {row.account for row in self.charged_before(request)}
+        charged |= {each.account for each in before if each.has_data_of(request)}
+        others = charged - {request.account}
         if others and not request.second_account:
             raise LedgerError(
                 f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "
                 "would bound the loss of its persons; add --second-account if this is intended"
             )
 
-    def price(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency.
+    def price(self, request: Request, before: Mapping[Request, Fraction]) -> Fraction:
+        """Return what a request charges in the account's currency, once those `before` it are charged these amounts.
 
         Raises LedgerError if the account is missing, has another unit of privacy or currency, demands a signature or
         has too little budget remaining.
@@ -224,12 +236,17 @@ class Entries:
             raise LedgerError(
                 f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it"
             ) from None
-        fullest, remaining = self.books.remaining(account.name, request.states)
+        asked: dict[str, Fraction] = {}
+        for each, its_amount in before.items():
+            for state in each.states if each.account == account.name else ():
+                asked[state] = asked.get(state, Fraction(0)) + its_amount
+        fullest, remaining = self.books.remaining(account.name, request.states, asked)
         if amount > remaining:
             measure = UNITS[account.definition]
-            of = "it" if charged_alike(self.spent(account.name)) else f"state {fullest}"
+            of = "it" if charged_alike(self.spent(account.name)) and not asked else f"state {fullest}"
+            after = " after the runs that are charged before it" if asked.get(fullest) else ""
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {measure} {rounded_up(amount)}; "
-                f"{of} has {rounded_down(remaining)} of {rounded_up(account.total)}"
+                f"{of} has {rounded_down(remaining)} of {rounded_up(account.total)}{after}"
             )
         return amount

@@ -135,11 +135,17 @@ class Books:
                 spent[state] = spent.get(state, Fraction(0)) + row.amount
         return dict(sorted(spent.items()))
 
-    def remaining(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
-        """Return the one of these states with the largest charge in an account, and its remaining budget."""
-        spent = self.spent(account)
-        fullest = max(states, key=lambda state: spent.get(state, Fraction(0)))
-        return fullest, self.accounts[account].total - spent.get(fullest, Fraction(0))
+    def remaining(
+        self, account: str, states: Iterable[str] = EVERYWHERE, asked: Mapping[str, Fraction] | None = None
+    ) -> tuple[str, Fraction]:
+        """Return the one of these states with the largest charge in an account, and its remaining budget.
+
+        asked: further charges by state, not made yet, that count as made.
+        """
+        spent, more = self.spent(account), asked or {}
+        charged = {state: spent.get(state, Fraction(0)) + more.get(state, Fraction(0)) for state in states}
+        fullest = max(charged, key=lambda state: charged[state])
+        return fullest, self.accounts[account].total - charged[fullest]
 
 
 def journal_path(ledger: Path) -> Path:

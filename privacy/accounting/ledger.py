@@ -127,16 +127,16 @@ class Ledger:
             demand = {"publisher": account.publisher} if account.publisher else {}
             entries.note("opened", account=name, **facts, **demand)
 
-    def precheck(self, request: Request) -> Fraction:
-        """Return what a request would charge, in the account's currency.
+    def precheck(self, *requests: Request) -> list[Fraction]:
+        """Return what requests would charge, one after the other, in the currency of the account of each.
 
-        Raises LedgerError if `reserve` would refuse it. Before its data is read, a request has no digests.
+        Raises LedgerError if `reserve` would refuse one of them. Before its data is read, a request has no digests.
         """
         with self._transaction() as entries:
-            amounts, refusal = entries.admit_all([request])
+            amounts, refusal = entries.admit_all(requests)
         if refusal:
             raise refusal
-        return amounts[0]
+        return amounts
 
     def note_approval(self, run: str, by: str, why: str) -> None:
         """Enter in the journal who approved the charge of a run, before it is reserved, and why.

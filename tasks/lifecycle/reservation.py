@@ -128,7 +128,7 @@ def precheck(charging: Charging, claim: Claim) -> Fraction:
             return Fraction(0)
         check_named(request)
         row = ledger.row(request.run)
-        return row.amount if row else ledger.precheck(request)
+        return row.amount if row else ledger.precheck(request)[0]
 
 
 def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend], states: tuple[str, ...] = ()) -> None:

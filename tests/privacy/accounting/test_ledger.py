@@ -309,9 +309,23 @@ def test_a_state_is_charged_once_a_run() -> None:
 
 
 def test_check_charges_nothing(ledger: Ledger) -> None:
-    assert ledger.precheck(request(amount="2")) == 2
+    assert ledger.precheck(request(amount="2")) == [2]
     with pytest.raises(LedgerError, match="has too little budget left"):
         ledger.precheck(request(amount="5"))
+    assert ledger.rows("census") == []
+
+
+def test_charges_are_checked_one_after_the_other(ledger: Ledger) -> None:
+    """Each in what the earlier leave to its own states; and data of one account is not that of another."""
+    ledger.open_account(Account("other", "zcdp", Fraction(9)))
+    first, second = request("a", "3", ("01",)), request("b", "3", ("02",))
+    assert ledger.precheck(first, second, request("c", "1.9")) == [3, 3, Fraction("1.9")]
+    with pytest.raises(LedgerError, match=r"run c: .*; state 01 has 1.944 of 4.944 after the runs"):
+        ledger.precheck(first, second, request("c", "2"))
+    with pytest.raises(LedgerError, match="run d: this data was charged to another account before, census"):
+        ledger.precheck(first, request("d", "1", ("01",), account="other"))
+    unread = request("d", "1", ("01",), account="other", input_digest="", records_digests=())
+    assert ledger.precheck(first, unread, request("e", "1", ("02",), account="other")) == [3, 1, 1]
     assert ledger.rows("census") == []
 
 
