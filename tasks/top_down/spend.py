@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
+from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition
 from spine.declaration.declaration import Declaration
 from tasks.top_down.run_plan import Design, ProductName
@@ -21,7 +22,8 @@ def planned_spend(design: Design, *, nation: bool) -> Spend:
 
 def planned_spends(design: Design) -> dict[str, Spend]:
     """Return what a run spends, with the US level and without it where that depends on the states of the data."""
-    if design.nation is not None or design.jurisdiction == "pr":
+    fewer = 0 < len(set(design.states)) < len(STATES_US)
+    if fewer or design.nation is not None or design.jurisdiction == "pr":
         return {design.jurisdiction.upper(): planned_spend(design, nation=bool(design.nation))}
     return {
         "US, all states": planned_spend(design, nation=True),

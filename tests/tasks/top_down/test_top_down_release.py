@@ -262,6 +262,7 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
         assert units == Fraction(11417641, 152349649) * (1 - Fraction(1, 205))
         whole, alone = planned_spends(asked).values()
         assert alone.charged == persons + units
+        assert [*planned_spends(replace(asked, states=(44, 45))).values()] == [alone]
         assert [(each.key, each.figure) for each in alone.relations] == [
             ("both_replaced", persons + units),
             ("persons_replaced", persons),
