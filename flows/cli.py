@@ -13,7 +13,7 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from flows.commands import accuracy, attribute_loss, bottom_up, ledger, runs
+from flows.commands import accuracy, attribute_loss, bottom_up, census, ledger, runs
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
@@ -159,6 +159,13 @@ _group(
     dhc_a=attribute_loss.dhc_a,
     dhc_b=attribute_loss.dhc_b,
     tda=attribute_loss.tda,
+)
+_group(
+    "census",
+    RELEASE,
+    "Several products from one plan: what they charge and lose together, and all of their releases.",
+    plan=census.plan,
+    run=census.run,
 )
 _group(
     "ddhcb",

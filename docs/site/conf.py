@@ -39,6 +39,7 @@ PAGES = {
     "Systems": [
         "docs/top-down",
         "docs/detailed-dhcb",
+        "docs/census",
         "docs/s-dhc",
         "docs/spine",
         "docs/published",

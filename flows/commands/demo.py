@@ -20,6 +20,33 @@ from tasks.releases.manifest import describe_spent, read_manifest
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
 PLACES = {"detailed-dhca": "data", "ddhcb": "ddhcb/data", "sdhc": "sdhc/data", "tda": "tda/data"}
+PLAN = f"""# The products of das demo as one census: das census plan census.toml, das census run census.toml
+name = "demo-census"
+out = "releases"
+
+[[products]]
+system = "detailed-dhca"
+params = "params"
+data = "data"
+
+[[products]]
+system = "detailed-dhcb"
+params = "params"
+data = "ddhcb/data"
+totals = "releases/detailed-dhca" # waits for this release
+
+[[products]]
+system = "s-dhc"
+config = "sdhc/config-sdhc.json"
+data = "sdhc/data"
+estimates = true
+
+[[products]]
+name = "redistricting"
+system = "top-down"
+data = "tda/data"
+states = [{STATE}]
+"""
 S_DHC_TIMES = 100  # for 8,000 persons the production's budgets, meant for a nation, give margins above most counts
 
 
@@ -32,7 +59,8 @@ def demo(
 
     The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the other systems then run over the same
     persons: the Detailed DHC-B with its totals, the Supplemental DHC with a hundred times the production's budgets,
-    and over one state the TopDown Algorithm. A line for each has the command that shows what was released.
+    and over one state the TopDown Algorithm. A line for each has the command that shows what was released. census.toml
+    in the folder of the data is the plan of all of them for das census.
 
     **Example:** `das demo`
     """
@@ -59,6 +87,7 @@ def demo(
         ),
         "tda": (f"TopDown, state {STATE}", TOP_DOWN, {"states": (STATE,)}),
     }
+    (place / "census.toml").write_text(PLAN, "utf-8")
     for name, (title, system, own) in others.items():
         typed = {"data": str(made.folders[name]), "out": str(place / name / "release"), **own}
         options = RunOptions(run_id=new_run_id(f"demo-{name}"))

@@ -208,7 +208,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
             releases: list[str] = []
             try:
                 title = "" if brief else f"Run {', '.join(part.directory.id for part in parts)}"
-                with bars(title) as shown, answered_by(partial(_answer, shown) if ask else _go_on):
+                with bars(title) as shown, answered_by(partial(answer_at_terminal, shown) if ask else go_on):
                     flow = settings.system.part("flow")
                     start_workers(parts[-1])
                     with temporary_server():
@@ -227,7 +227,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
     return outcomes
 
 
-def _answer(shown: Progress, charged: str, more: str) -> bool:
+def answer_at_terminal(shown: Progress, charged: str, more: str) -> bool:
     """Ask on standard error, while the bars stand still, whether data is charged again; only yes counts."""
     shown.stop()
     err.print(f"{charged}; charge {more}? [y/N] ", end="", soft_wrap=True)
@@ -236,8 +236,8 @@ def _answer(shown: Progress, charged: str, more: str) -> bool:
     return answer.strip().casefold() in ("y", "yes")
 
 
-def _go_on(charged: str, more: str) -> bool:
-    """Say that data is charged again, where nobody is asked."""
+def go_on(charged: str, more: str) -> bool:
+    """Say what is charged, where nobody is asked."""
     _warn(f"{charged}; this run charges {more}")
     return True
 
@@ -334,19 +334,25 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     cannot pay.
     """
     from tasks.lifecycle.reservation import check_account
-    from tasks.records.files import exists
     from tasks.records.marks import read_mark
 
-    missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
-    if local := [place for place in missing if "://" not in place]:
-        raise Refused(f"there is no file or folder {local[0]}")
-    if not missing and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
+    if check_data(settings) and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
         try:
             Ledger(Path(settings.ledger)).check_locks()
         except LedgerUnusable as error:
             raise Refused(str(error)) from None
         with suppress(Failed):  # if the ledger cannot be read now, the run itself reports it, and can be resumed
             check_account(settings.directory, settings.charging, spend.values(), settings.charged_states())
+
+
+def check_data(settings: RunSettings) -> bool:
+    """Refuse a run whose local data is missing; return whether all of its data is there."""
+    from tasks.records.files import exists
+
+    missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
+    if local := [place for place in missing if "://" not in place]:
+        raise Refused(f"there is no file or folder {local[0]}")
+    return not missing
 
 
 def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:

@@ -261,3 +261,4 @@ BOTTOM_UP = SystemCommands(
     exact=(),
     modules={"": ("tasks.bottom_up.release",)},
 )
+COMMANDS = (DETAILED_DHCA, DETAILED_DHCB, TOP_DOWN, S_DHC, BOTTOM_UP)

@@ -74,6 +74,21 @@ def await_approval(asks: Sequence[Ask]) -> None:
             ask.part.settings.charging.book.note_approval(ask.part.directory.id, answered.name, answered.reason)
 
 
+def charge_words(settings: RunSettings, claim: Claim) -> str:
+    """Return a charge exactly, as a line that settings can hold: amount, account and states."""
+    amount = f"{claim.spend.measure} {claim.spend.charged}"
+    return f"{amount} of account {settings.account} in {' '.join(sorted(claim.states))}"
+
+
+def check_agreed(settings: RunSettings, claim: Claim) -> None:
+    """Refuse a charge other than what was agreed to before the run began, if its charge had to be agreed to then."""
+    if settings.agreed is None:
+        return
+    asked, agreed = charge_words(settings, claim), settings.agreed.get(str(settings.run_id), "nothing")
+    if asked != agreed:
+        raise Refused(f"run {settings.run_id} would charge {asked}, but what was agreed to is {agreed}")
+
+
 def question(settings: RunSettings, claim: Claim) -> str:
     """Return the question to a person, in Markdown: the charge, the data, the account and its remaining budget.
 

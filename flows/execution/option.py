@@ -62,12 +62,15 @@ def _field(default: Any, help: str, option: Option, **limits: Any) -> Any:
     return made
 
 
-def validated(model: type[M], values: Mapping[str, Any]) -> M:
-    """Return settings from typed values; None keeps a default. Raises Refused with the first fault."""
+def validated(model: type[M], values: Mapping[str, Any], within: str = "") -> M:
+    """Return settings from typed values; None keeps a default.
+
+    Raises Refused with the first fault. within: goes before the fault's key.
+    """
     try:
         return model(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        raise Refused(first_fault(error)) from None
+        raise Refused(f"{within}{first_fault(error)}") from None
 
 
 def refuse_url(path: Path) -> None:

@@ -26,7 +26,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
-from flows.execution.approval import await_approval
+from flows.execution.approval import await_approval, check_agreed
 from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
@@ -165,6 +165,8 @@ class PrefectRunner(Runner[S]):
             raise Stopped
         new = [ask for ask in asks if not (ask.part.directory / AUTHORIZATION).exists()]
         unmarked = [ask for ask in new if ask.given.mark is None]
+        for ask in unmarked:
+            check_agreed(ask.part.settings, ask.claim())
         if unmarked and self.settings.approval:
             self.wait()
             await_approval(unmarked)
@@ -257,13 +259,26 @@ def _carry_out(parts: Sequence[RunSettings]) -> list[Path | None]:
         for part in parts:
             stack.enter_context(locked(part.directory))
         states.begin(parts)
-        places = [_finished(part) for part in parts]
+        places = [finished(part) for part in parts]
         todo = [part for part, place in zip(parts, places, strict=True) if place is None]
         made = iter(_release(todo))
         return [place or next(made) for place in places]
 
 
-def _finished(settings: RunSettings) -> Path | None:
+def prepare(settings: RunSettings) -> dict[str, Claim]:
+    """Do what a run does before its reservation, for the run to go on from; return the claim of each part, by folder.
+
+    Call it in a flow. A part that has nothing to release has no claim.
+    """
+    planned, parts = dict[str, Claim](), settings.parts
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(locked(part.directory))
+        _release([part for part in parts if finished(part) is None], planned)
+    return planned
+
+
+def finished(settings: RunSettings) -> Path | None:
     """Return the release of a part that is released or sealed, else None. Raises Refused, Failed."""
     run = settings.directory
     if is_truth(run) or is_repetition(run):
@@ -272,15 +287,18 @@ def _finished(settings: RunSettings) -> Path | None:
     return finish_released(run, Path(settings.out), settings.folder, settings.charging, *asked)
 
 
-def _release(parts: Sequence[RunSettings]) -> list[Path | None]:
-    """Release these parts on one cluster; if one is refused before they are charged, release none."""
+def _release(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
+    """Release these parts on one cluster; if one is refused before they are charged, release none.
+
+    planned: stop before the reservation, and fill in the claims of the parts by folder.
+    """
     for part in parts:
         check_out(part.directory, Path(part.out), part.folder)
         keep_settings(part.directory, part)
     begin = [part for part in parts if not (part.directory / REPORT).exists()]
     try:
         switched_on = run_check(parts)
-        made = iter(run_stages([part for part, on in zip(parts, switched_on, strict=True) if on]))
+        made = iter(run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned))
     except Refused:
         for part in begin:
             if not has_errors(load_findings(part.directory)):
@@ -289,7 +307,7 @@ def _release(parts: Sequence[RunSettings]) -> list[Path | None]:
         raise
     places = [next(made) if on else None for on in switched_on]
     for part, place in zip(parts, places, strict=True):
-        if place is None:
+        if place is None and part.folder not in (planned or {}):
             end_run(part.directory)
     return places
 

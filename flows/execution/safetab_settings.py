@@ -180,6 +180,7 @@ class DetailedDhcbSettings(SafeTabSettings):
     SYSTEM = "detailed-dhcb"
     SHOWN = ("coterminous", "estimates")
     RUN = "tasks.safetab.households.run:HouseholdRun"
+    READS = ("detailed-dhca",)
 
     data: Location = argument(
         "DATA",
@@ -192,6 +193,18 @@ class DetailedDhcbSettings(SafeTabSettings):
     coterminous: bool = option(False, "Equate coterminous geographies (Algorithm 4).")
 
     estimates: bool = option(False, "Also release estimates: both tables count the same households.")
+
+    def releases(self) -> tuple[str, ...]:
+        """Return the place of the release with the totals."""
+        return (self.totals,) if self.totals else ()
+
+    def check_without(self) -> None:
+        """Refuse data files that are missing or lack columns; new_run has read the parameters."""
+        from tasks.records.findings import NotValid, has_errors
+        from tasks.safetab.validation import check_data_alone
+
+        if has_errors(findings := check_data_alone(self.run_class().KIND, self.data)):
+            raise NotValid(f"the data in {self.data} does not pass validation", findings)
 
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from flows.execution.runner import Ask
+from flows.execution.settings import RunSettings
 from privacy.accounting.composition import rounded_up
 from privacy.noise.laws import UNITS
 from tasks.errors import Refused
-from tasks.lifecycle.reservation import ledger_errors, precheck
+from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
 Answer = Callable[[str, str], bool]  # of what was charged before, and of what is charged now
 
@@ -30,6 +31,11 @@ def answered_by(answer: Answer) -> Iterator[None]:
         _answers.remove(answer)
 
 
+def answer(charged: str, more: str) -> bool:
+    """Return whether the command agrees to charge `more`; no without a command that answers."""
+    return bool(_answers) and _answers[-1](charged, more)
+
+
 def confirm_second_charges(asks: Sequence[Ask]) -> None:
     """Ask about each part of a run whose data was charged before, if a command answers.
 
@@ -39,25 +45,28 @@ def confirm_second_charges(asks: Sequence[Ask]) -> None:
     if not _answers:
         return
     try:
-        questions = [question for ask in asks if (question := _question(ask, several=len(asks) > 1))]
+        each = [(f"{ask.part.settings.folder.upper()}: " if len(asks) > 1 else "", ask) for ask in asks]
+        found = [(part, second_charge(ask.part.settings, ask.claim())) for part, ask in each]
+        questions = [(f"{part}this data {words[0]}", words[1]) for part, words in found if words]
     except Refused:
         return
     if not all(_answers[-1](*question) for question in questions):
         raise Refused("this data was charged before, and a second charge was declined: nothing was charged")
 
 
-def _question(ask: Ask, *, several: bool) -> tuple[str, str] | None:
-    """Return what the data of a part was charged, and what it is now; None if it never was, or the part itself is."""
-    settings, claim = ask.part.settings, ask.claim()
+def second_charge(settings: RunSettings, claim: Claim) -> tuple[str, str] | None:
+    """Return what data was charged, and what it is now; None if it never was, or the run itself is.
+
+    Raises Refused, Failed as `precheck` does.
+    """
     amount, book = precheck(settings.charging, claim), settings.charging.book
     with ledger_errors("reserve budget"):
         earlier, accounts = book.charged_before(claim.request(settings.charging)), book.books().accounts
-        charged = book.row(ask.part.settings.directory.id) is not None
+        charged = book.row(claim.run.id) is not None
     if charged or not earlier:
         return None
     charges = " and ".join(
         f"{UNITS[accounts[row.account].definition]} {rounded_up(row.amount)} by run {row.run}" for row in earlier
     )
     unit = UNITS[accounts[str(settings.account)].definition]
-    part = f"{settings.folder.upper()}: " if several else ""
-    return f"{part}this data was charged {charges}", f"another {unit} {rounded_up(amount)}"
+    return f"was charged {charges}", f"another {unit} {rounded_up(amount)}"

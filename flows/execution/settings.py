@@ -12,9 +12,10 @@ from contextlib import suppress
 from datetime import datetime
 from glob import escape, glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from flows.execution.crash_report import set_crash_folder
@@ -69,8 +70,16 @@ def _regular(path: Path | None) -> Path | None:
     return path
 
 
-Location = Annotated[str, AfterValidator(_absolute)]
+PATH = AfterValidator(_absolute)
+Location = Annotated[str, PATH]
 Folder = Annotated[Location, AfterValidator(_folder)]
+
+
+def is_path(about: FieldInfo, value: str) -> bool:
+    """Return whether a setting's value is a path: its field is for paths alone, or the value has a file's ending."""
+    inner = (each for part in get_args(about.annotation) for each in getattr(part, "__metadata__", ()))
+    return PATH in (*about.metadata, *inner) or value.endswith((".toml", ".json"))
+
 
 # Measured in docs/scale.md for the whole nation, rounded up: the flow with Prefect's server and the geography; a worker
 # with its largest piece, 64 MiB of text being parsed into integers.
@@ -134,13 +143,14 @@ class RunSettings(BaseModel, ABC):
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
     # Settings that may change when a run is resumed, because no release depends on them.
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "sign"})
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "agreed", "sign"})
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name files for workers to read
     IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
     VALIDATED: ClassVar[str] = RESERVATION  # the stage before which the whole input is checked
     SHOWN: ClassVar[tuple[str, ...]] = ()  # settings that a manifest has by name, or omits at their default
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # settings for exact tables
     SEVERAL: ClassVar[bool] = False  # whether a run may have several parts
+    READS: ClassVar[tuple[str, ...]] = ()  # the systems whose releases a run may read
 
     out: Folder = argument(
         "OUT",
@@ -167,6 +177,9 @@ class RunSettings(BaseModel, ABC):
         callback=set_crash_folder,
     )
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
+    agreed: dict[str, str] | None = Field(
+        default=None, description="The only charge that each part, by run id, may make: set by a census."
+    )
     run_id: str | None = option(None, "Name the run; das run adds -us or -pr.", pattern=rf"^{RUN_ID}$")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
@@ -209,6 +222,17 @@ class RunSettings(BaseModel, ABC):
     def spends(self) -> dict[str, Spend]:
         """Return the spend of the run, by the name of its release; several entries if it depends on the data."""
         return {}
+
+    def foreseen_spends(self) -> dict[str, Spend]:
+        """Return the spends before the releases that the run reads are there."""
+        return self.spends()
+
+    def releases(self) -> tuple[str, ...]:
+        """Return the places of the releases of other runs that the run reads."""
+        return ()
+
+    def check_without(self) -> None:
+        """Refuse what can be refused while the releases that the run reads are not there. Raises NotValid, Refused."""
 
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges: all by default; empty if its data decides."""

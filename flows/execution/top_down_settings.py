@@ -18,6 +18,7 @@ from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, 
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
+    from spine.declaration.declaration import Declaration
     from tasks.top_down.declared.public_tables import DeclaredDesign
     from tasks.top_down.declared.run import DeclaredRun
     from tasks.top_down.input.block_run import TopDownRun
@@ -187,6 +188,7 @@ class DeclaredSettings(EstimateSettings):
     VALIDATED = "histograms"
     SHOWN = ("estimator",)
     IS_TABLE = True
+    READS = ("top-down", "declared")
 
     data: Location = argument("DATA", "Records: text or Parquet (path or URL).")
     declaration: Annotated[str, AfterValidator(_declaration)] = option(
@@ -207,6 +209,36 @@ class DeclaredSettings(EstimateSettings):
 
         declared = read_declared(self.declaration, self.directory)[1]
         return {declared.declaration.form.name: declared.spend}
+
+    def foreseen_spends(self) -> dict[str, Spend]:
+        """Return the spend; by the declaration alone if its releases are not there, when its groups may be more."""
+        from tasks.records.files import exists
+        from tasks.releases.manifest import MANIFEST
+        from tasks.top_down.spend import declared_spend
+
+        if all(exists(f"{release}/{MANIFEST}") for release in self.releases()):
+            return self.spends()
+        declaration = self._read()
+        return {declaration.form.name: declared_spend(declaration, [declaration.form.levels[-1].name])}
+
+    def releases(self) -> tuple[str, ...]:
+        """Return the places of the releases whose counts the declaration keeps."""
+        from tasks.records.declarations import beside, find_declaration
+
+        path = find_declaration(self.declaration)
+        return tuple(beside(path, each.release) for each in self._read().form.equal)
+
+    def _read(self) -> Declaration:
+        """Return the declaration, without its tables."""
+        from spine.declaration.declaration import read_declaration
+        from tasks.records.declarations import find_declaration, read_raw
+        from tasks.top_down.declared.public_tables import faulty
+
+        path = find_declaration(self.declaration)
+        declaration, faults = read_declaration(read_raw(path))
+        if declaration is None:
+            raise faulty(path, faults)
+        return declaration
 
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""

@@ -107,12 +107,14 @@ def all_inputs(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with good inputs of every command. Copy before you change it."""
     from top_down_inputs import country
 
+    from flows.commands.demo import PLAN
     from tasks.bottom_up.example import make_example
 
     folder = tmp_path_factory.mktemp("inputs") / "all"
     shutil.copytree(example, folder)
     country(folder / "country", ("46",)).rename(folder / "tda")
     make_example(folder, 200, states=2, counties=1)
+    (folder / "census.toml").write_text(PLAN.replace("ddhcb/data", "data").replace("sdhc/", ""))
     (folder / "blocks.csv").write_text("STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,5\n")
     return folder
 

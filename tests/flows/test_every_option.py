@@ -68,6 +68,8 @@ GOOD = {
     "tabulate": "EX/data OUT",  # no release: refused
     "tune": "--level usa-1=1 --exclude-level usa-1",
     "deployment": "OUT",
+    "census plan": "EX/census.toml",
+    "census run": "EX/census.toml",
     "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
     "ddhcb run": "EX/params EX/data OUT",
     "ddhcb truth": "EX/params EX/data OUT --workers 1",

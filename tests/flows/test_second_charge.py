@@ -100,7 +100,7 @@ def test_a_resumed_run_is_not_asked_about(made, tmp_path, monkeypatch):
     asked = []
 
     def stops(_settings: object) -> None:
-        asked.append(second_charge._answers != [runner._go_on])
+        asked.append(second_charge._answers != [runner.go_on])
         raise Refused("stopped here")
 
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
