@@ -1,7 +1,7 @@
 """The house: which room may import which, and which libraries. Every import counts, those inside functions too.
 
 flows -> tasks -> spine -> privacy
-in tasks: a system -> geography -> records -> lifecycle -> releases;
+in tasks: a system -> geography -> records -> lifecycle -> releases -> kernels;
                                           no system imports another
 """
 
@@ -18,7 +18,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 HOUSE = ("flows", "tasks", "privacy", "spine")
 BELOW = {"flows": {"tasks", "privacy", "spine"}, "tasks": {"privacy", "spine"}, "privacy": set(), "spine": {"privacy"}}
-FLOORS = ("errors", "releases", "lifecycle", "records", "geography")  # of tasks, which every system stands on
+FLOORS = (
+    "errors",
+    "kernels",
+    "releases",
+    "lifecycle",
+    "records",
+    "geography",
+)  # of tasks, which every system stands on
 COMMON = tuple(f"tasks.{floor}" for floor in FLOORS)
 SAFETAB = "tasks.safetab"  # what the SafeTabs share, and a room in it for each of them
 # A library that only some may import: who may.

@@ -22,14 +22,13 @@ from pathlib import Path
 
 import tasks
 from tasks.errors import Failed, Refused
+from tasks.kernels import FOLDER_VARIABLE, kernels_loaded
 from tasks.lifecycle.private_folder import check_private, is_as_safe_as, make_private
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # from the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 DEPLOYMENT = HOME / "flows/deploy"  # in a checkout a link
 ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
-CACHE_VARIABLE = "NUMBA_CACHE_DIR"
-FEWEST = 1 << 16  # records, entries or rows that justify loading numba, which takes longer than it saves on fewer
 KERNELS = "from spine.compiled import"  # appears in every file with kernels
 CONSTANTS = re.compile(r"^from ((?:spine|tasks)\.\S+) import (?:\([^)]*|.*)\b[A-Z][A-Z0-9_]+\b", re.M)
 PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -119,11 +118,6 @@ def cache_folders(name: str, state: Path) -> list[Path]:
     return folders
 
 
-def kernels_loaded() -> bool:
-    """Return whether this process has loaded kernels; if so, loading another one is cheap."""
-    return "spine.compiled" in sys.modules
-
-
 def keep_kernels(state: Path) -> Path:
     """Set the folder where numba caches the kernels of this process and its children; return it.
 
@@ -151,23 +145,14 @@ def keep_kernels(state: Path) -> Path:
 
             with suppress(OSError), atomic_path(folder) as copy:
                 shutil.copytree(installed, copy)
-    os.environ[CACHE_VARIABLE] = str(folder)
+    os.environ[FOLDER_VARIABLE] = str(folder)
     return folder
 
 
 def use_kernels(state: Path) -> None:
     """Call `keep_kernels`, unless this process or its parent has: for stages, before they import kernels."""
-    if not (kernels_loaded() or _kernels_kept()):
+    if not kernels_loaded() and Path(os.environ.get(FOLDER_VARIABLE, "")).name != _kernels_version():
         keep_kernels(state)
-
-
-def worth_a_kernel(number: int) -> bool:
-    """Return whether so many records, entries or rows justify a kernel, where one is loaded or has its folder."""
-    return kernels_loaded() or (number >= FEWEST and _kernels_kept())
-
-
-def _kernels_kept() -> bool:
-    return Path(os.environ.get(CACHE_VARIABLE, "")).name == _kernels_version()
 
 
 @cache

@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.lifecycle.process import worth_a_kernel
+from tasks.kernels import worth_a_kernel
 from tasks.releases.datapackage import LONGEST_HEADER
 from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert

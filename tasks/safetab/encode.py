@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.kernels import kernels_loaded
 from tasks.lifecycle.files import save_arrays, save_object
-from tasks.lifecycle.process import kernels_loaded, use_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.records.block_codes import code_number
 from tasks.records.fast_records import Parsed
 from tasks.records.record_digests import Sums, Weights, sum_by_state, weights

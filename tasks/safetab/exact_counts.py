@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.kernels import worth_a_kernel
 from tasks.lifecycle.files import read_part
-from tasks.lifecycle.process import use_kernels, worth_a_kernel
+from tasks.lifecycle.process import use_kernels
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.levels import Level

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.geography.grf_c import NOWHERE
-from tasks.lifecycle.process import worth_a_kernel
+from tasks.kernels import worth_a_kernel
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity
 from tasks.safetab.levels import ITERATION_LEVELS
 

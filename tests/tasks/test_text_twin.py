@@ -15,7 +15,7 @@ from dhca_inputs import PROPERTY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.lifecycle import process
+from tasks import kernels
 from tasks.lifecycle.staging import PIPES
 from tasks.releases import text_twin
 from tasks.releases.description import Column, integer, number
@@ -89,9 +89,9 @@ def test_lines_are_what_others_write(data: st.DataObject, rows: int, wide: int) 
         columns += [pa.array([*each][:rows]) for each in numbers]
     table = pa.record_batch(columns, [str(place) for place in range(len(columns))])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "kernels_loaded", bool)  # none
+        patch.setattr(kernels, "kernels_loaded", bool)  # none
         for patched, delimiter in product((0, 1 << 30), ",|"):
-            patch.setattr(process, "FEWEST", patched)
+            patch.setattr(kernels, "FEWEST", patched)
             others = with_commas(columns) if delimiter == "," else with_bars(columns)
             if others is None:
                 with pytest.raises(pa.ArrowInvalid, match="separates the values"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.kernels import FOLDER_VARIABLE
 from tasks.lifecycle import process
 
 CODE = """
@@ -102,9 +103,9 @@ def test_too_late_is_said(tmp_path: Path) -> None:
 def test_kernels_stay_where_a_process_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
-    monkeypatch.setenv(process.CACHE_VARIABLE, "elsewhere")
+    monkeypatch.setenv(FOLDER_VARIABLE, "elsewhere")
     process.use_kernels(tmp_path / "first")
-    first = os.environ[process.CACHE_VARIABLE]
+    first = os.environ[FOLDER_VARIABLE]
     assert Path(first).is_relative_to(tmp_path / "first")
     process.use_kernels(tmp_path / "second")
-    assert os.environ[process.CACHE_VARIABLE] == first
+    assert os.environ[FOLDER_VARIABLE] == first

@@ -29,7 +29,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privacy.accounting.stability import record_reach
-from tasks.lifecycle import process
+from tasks import kernels
 from tasks.safetab.count import count_population_groups, load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.exact_counts import ExactCounts, SparseCounts, read_exact_counts
@@ -382,8 +382,8 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     cut_files(monkeypatch, 700)
     found = []
     for fewest in (0, 1 << 30):
-        monkeypatch.setattr(process, "kernels_loaded", bool)  # none
-        monkeypatch.setattr(process, "FEWEST", fewest)
+        monkeypatch.setattr(kernels, "kernels_loaded", bool)  # none
+        monkeypatch.setattr(kernels, "FEWEST", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
         count_population_groups(run, HERE, "us", blocks_each=3)
@@ -426,9 +426,9 @@ def test_kernels_add_entries_up_as_numpy_does(
                 dense[first + row, position[column], of_cell] += persons
     exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "kernels_loaded", bool)  # none
+        patch.setattr(kernels, "kernels_loaded", bool)  # none
         for fewest in (0, 1 << 30):
-            patch.setattr(process, "FEWEST", fewest)
+            patch.setattr(kernels, "FEWEST", fewest)
             np.testing.assert_array_equal(exact.totals(), dense.sum(axis=2).reshape(-1))
             cells = exact.cells(np.array(chosen, np.int64))
             np.testing.assert_array_equal(cells, dense.reshape(12, 46)[np.array(chosen, np.int64)])
