@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 # Goes up whenever the same secret would give other noise: a run that began under another version is refused.
-NOISE_SCHEME_VERSION: int = 1
+NOISE_SCHEME_VERSION: int = 2
 
 KEY_BYTES = 32
 _LIMIT = 1 << 63  # words of a stream
