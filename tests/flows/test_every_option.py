@@ -126,8 +126,8 @@ def call(all_inputs: Path, client: Any) -> Iterator[Callable[..., None]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flows.execution.cluster.open_cluster", lambda *_: contextlib.nullcontext(client))
-        for system in SYSTEMS.values():
-            patch.setattr(system.flow.replace(":", "."), no_flow)
+        for flow in (*(system.flow for system in SYSTEMS.values()), "flows.dry_run:dry_run"):
+            patch.setattr(flow.replace(":", "."), no_flow)
         yield lambda command, *words: end_well(all_inputs, [*command.split(), *words])
 
 
