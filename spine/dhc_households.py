@@ -238,6 +238,15 @@ def units_declaration(jurisdiction: Jurisdiction) -> Raw:
         "recodes": {"h1": {"axis": "ten", "from": ["0", ["1-4"]], "labels": ["vacant", "occupied"]}},
         "zeros": [{"where": {"ten": ["0"], "vacs": ["0"]}}, {"where": {"ten": ["1-4"], "vacs": ["1-7"]}}],
         "counts": [{"partition": "total", "columns": ["hu"], "least": [1], "most": [1]}],
+        "publish": {
+            "tables": {
+                name: {"title": title, "universe": universe, "by": by, "where": {"ten": tenures}}
+                for name, title, universe, by, tenures in (
+                    ("tenure", "Tenure", "occupied housing units", "ten", ["1-4"]),
+                    ("vacancy", "Vacancy status", "vacant housing units", "vacs", ["0"]),
+                )
+            }
+        },
         "equal": [
             {
                 "partition": "h1",

@@ -73,7 +73,7 @@ def without_noise(raw: dict[str, Any]) -> dict[str, Any]:
 def redistricting(folder: Path) -> Path:
     """Make a release of occupied and vacant units."""
     raw = {**without_noise(units_declaration("us")), "name": "first", "axes": STATUS}
-    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal")}
+    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal", "publish")}
     place = folder / "first"
     place.mkdir()
     dhc.pa.csv.write_csv(dhc._block_table(folder / "made/dhc", "us"), place / "blocks.txt", dhc.PIPES)
