@@ -206,7 +206,12 @@ def test_the_table_that_the_readme_reads_is_sorted_by_its_count(finished: Finish
     """R sorts no text the other way round."""
     release = finished(case).release
     text = (release / README).read_text()
-    path, column = re.search(r'read_parquet\("([^"]*)"\)\n.*sort_values\("([^"]*)"', text).groups()  # type: ignore[union-attr]
+    found = re.search(r'read_parquet\("([^"]*)"\)\n.*sort_values\("([^"]*)"', text)
+    if not (release / "tables").exists():
+        assert found is None
+        return
+    assert found is not None
+    path, column = found.groups()
     table = pq.read_table(release / path)
     kind = table.schema.field(column).type
     assert pa.types.is_integer(kind) or pa.types.is_floating(kind)
