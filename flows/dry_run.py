@@ -22,9 +22,10 @@ from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
 from tasks.errors import Refused
 from tasks.lifecycle.commit import check_out, end_run
+from tasks.lifecycle.files import remove
 from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import locked
-from tasks.records.findings import has_errors, load_findings
+from tasks.records.findings import REPORT, has_errors, load_findings
 
 SPEND, PLACE = "a run would spend", "and release"
 
@@ -75,8 +76,7 @@ def dry_run(settings: AnySettings) -> Any:
 def _try(parts: Sequence[RunSettings], out: str) -> list[dict[str, str]]:
     """Do what a run does before its reservation; return what each part would spend.
 
-    out: with the placeholders, which a run fills in by its own id and day. Only run directories with findings are
-    kept, for the curator.
+    out: with the placeholders, which a run fills in by its own id and day.
     """
     planned = dict[str, Claim]()
     with ExitStack() as stack:
@@ -90,8 +90,15 @@ def _try(parts: Sequence[RunSettings], out: str) -> list[dict[str, str]]:
 
 
 def _end(part: RunSettings) -> None:
+    """Remove a run's directory; where its input has faults, all but their report, for the curator."""
     if not has_errors(load_findings(part.directory)):
         end_run(part.directory)
+        return
+    for path in part.directory.path.iterdir():
+        if path.is_dir():
+            remove(path)
+        elif path.name != REPORT:
+            path.unlink()
 
 
 def _found(settings: RunSettings, claim: Claim | None, out: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import temporary_server
 from flows.execution.progress import bars
-from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
+from flows.execution.settings import RUN_ID, ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
@@ -74,8 +75,10 @@ def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> No
         with interruptible("interrupted; nothing was charged"), bars("Dry run"), temporary_server():
             found = carry_out(settings)
     except Refused as error:
-        if run := str(error).partition(IN_REPORT)[2]:
-            show_findings(load_findings(run_directory(options.home, run)), as_json=options.as_json)
+        runs = re.findall(f"{IN_REPORT}({RUN_ID})", str(error))
+        show_findings(
+            [each for run in runs for each in load_findings(run_directory(options.home, run))], as_json=options.as_json
+        )
         raise
     lines = [f"{name}: {text}" for part in found for name, text in part.items()]
     show(found, lambda: "\n".join([*lines, "nothing was charged"]), as_json=options.as_json)

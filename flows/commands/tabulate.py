@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from flows.reports.terminal import Format, FormatOption, Json, report
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 from tasks.releases.pages.text_table import TextTable
 
 
@@ -28,6 +30,7 @@ def tabulate(
     from tasks.safetab.persons.tabulate import GROUPS_FILE, WORDS
     from tasks.safetab.persons.tabulate import tabulate as write_tables
 
+    use_kernels(state_home())
     changes = write_tables(release, out)
     columns = {name: name.replace("_", " ") for name in WORDS}
     rows = [[row["level"], *(f"{row[name]:,}" for name in columns)] for row in changes]

@@ -159,9 +159,11 @@ def _names(form: TableForm) -> Iterator[Fault]:
     if wrong := [name for name in folded if not is_writable(name) or len(name) > LONGEST_NAME]:
         yield Fault("levels.columns", f"{wrong[0]!r:.50} is not a column name")
     taken = {*folded, *COLUMNS, *(level.name.casefold() for level in form.levels)}
-    if (double := next((name for name in form.axes if name.casefold() in taken), None)) is not None:
-        yield Fault(f"axes.{double}", f"{double} is a level, or a column of one or of releases: choose another name")
     for kind, names in (("axes", form.axes), ("recodes", form.recodes)):
+        if (double := next((name for name in names if name.casefold() in taken), None)) is not None:
+            yield Fault(
+                f"{kind}.{double}", f"{double} is a level, or a column of one or of releases: choose another name"
+            )
         for name in names:
             if name in RESERVED or (kind == "recodes" and name in form.axes):
                 yield Fault(f"{kind}.{name}", f"{name} has another meaning: choose another name")

@@ -21,6 +21,7 @@ from tasks.bottom_up.release_tables import description, table_name
 from tasks.geography.public_regions import write_regions
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, open_array
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.releases.describe import write_descriptions
@@ -46,6 +47,7 @@ STATEMENTS_BOTTOM_UP = {
 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
+    use_kernels(run.runs_folder)
     design = load_object(run / CHOICES, BottomUpPlan)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     for table, names in tables_of(design).items():

@@ -25,7 +25,7 @@ def write_lines(
 ) -> int:
     """Write the values of rows (columns x rows) between delimiters; return how many letters `out` has then.
 
-    A value is a number, or the place of a text: letters[starts[place] : starts[place + 1]]. No number is -2^63.
+    A value is a number, or the place of a text: letters[starts[place] : starts[place + 1]]. No number may be -2^63.
     """
     size, columns = 0, len(is_number)
     for row in range(values.shape[1]):

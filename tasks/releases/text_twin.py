@@ -25,6 +25,7 @@ from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert
 
 CHUNK_ROWS = 1 << 17
+LEAST = pa.scalar(-(1 << 63))  # the only 64-bit integer whose opposite is none
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts of which each distinct one is handled once
 QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
@@ -65,7 +66,7 @@ def write_twins(
                 [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in columns], schema=coded
             )
             as_parquet.write_table(rows)
-            for batch in rows.select(in_text).to_batches() if text else ():
+            for batch in rows.select(in_text).to_batches(CHUNK_ROWS) if text else ():
                 made = lines(batch, delimiter)
                 for file in as_text:
                     file.write(made)
@@ -148,10 +149,18 @@ def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
 def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDArray[np.integer]]:
     """Return the texts of a column, the last one empty, and the place of each row's; or None, and whole numbers."""
-    if pa.types.is_integer(column.type) and not column.null_count:
+    is_whole, is_number = pa.types.is_integer(column.type), pa.types.is_floating(column.type)
+    if (
+        is_whole
+        and not column.null_count
+        and column.type != pa.uint64()
+        and not pc.any(pc.equal(column, LEAST)).as_py()
+    ):
         return None, column.to_numpy()
-    if column.type != CODED:
+    if column.type != CODED or column.dictionary.null_count:
         column = column.cast(pa.string()).dictionary_encode()
+    if is_whole or is_number:
+        pass
     elif delimiter == "|":
         if separates(column.dictionary):
             raise pa.ArrowInvalid("a text holds what separates the values of a table")

@@ -31,7 +31,7 @@ from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.records.arrow import text
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import DESIGN, Descent, Names, Source
+from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -91,7 +91,7 @@ class BlockSource(Source):
     @property
     def design(self) -> Design:
         """Load the design: products, spine, budgets, and what is made of the measurements."""
-        return self._load(DESIGN, Design)
+        return self._load(PLANNED, Design)
 
     @property
     def folder(self) -> str:
@@ -136,7 +136,7 @@ class BlockSource(Source):
 
         The first call in a process decides where compiled kernels are cached: it imports numba.
         """
-        return _plan_of(self.path, product, state, (stamp(self / VALIDATED), stamp(self / DESIGN)))
+        return _plan_of(self.path, product, state, (stamp(self / VALIDATED), stamp(self / PLANNED)))
 
     def offsets(self, product: str, state: str) -> tuple[int, ...]:
         """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""

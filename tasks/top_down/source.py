@@ -33,7 +33,7 @@ from tasks.top_down.run_plan import US, Estimator
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
-DESIGN = "prepared/design"
+PLANNED = "prepared/design"
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
 Names: TypeAlias = Callable[[int, int, IntArray], dict[str, pa.Array]]  # first, last, places among these: the columns
 T = TypeVar("T")

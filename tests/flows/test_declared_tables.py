@@ -93,6 +93,8 @@ def test_tables_count_their_universe_and_change_nothing_else(release: Callable[.
         (lambda own: own["tables"]["institutions"].update(universe=""), "publish.tables.institutions.universe"),
         (lambda own: own["tables"]["institutions"]["where"].update(age="0"), "publish.tables.institutions.where"),
         (lambda own: own["tables"]["institutions"]["where"].update(sex="3"), "publish.tables.institutions.where.sex"),
+        (lambda own: own["recodes"].update(COUNT=own["recodes"]["half"]), "publish.recodes.COUNT"),
+        (lambda own: own["recodes"].update(district=own["recodes"]["half"]), "publish.recodes.district"),
         (lambda own: own["tables"].update(total=own["tables"]["institutions"]), "publish.tables.total"),
         (lambda own: own["tables"].update(cells=own["tables"]["institutions"]), "publish.tables.cells"),
         (lambda own: own["tables"]["institutions"].update(names="x"), "publish.tables.institutions.names"),

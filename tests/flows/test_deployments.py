@@ -25,6 +25,7 @@ from top_down_inputs import country
 from flows.execution.policy import DRY_RUN, POLICY, under_policy
 from flows.execution.settings import keep_settings
 from tasks.lifecycle.authorization import SECRET
+from tasks.records.findings import REPORT
 from tasks.records.marks import MARK_FILE
 from tasks.top_down.declared.synth import synthesize_records
 
@@ -241,6 +242,7 @@ def test_a_dry_run_of_a_command_leaves_only_findings(tmp_path: Path, capsys: pyt
     (kept,) = runs.glob("dry-*")
     assert f"report of {kept.name}" in " ".join(shown.err.split())
     assert "HH_STATUS" in shown.out
+    assert [path.name for path in kept.iterdir()] == [REPORT], "nothing of the records"
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -11,7 +11,7 @@ import pytest
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.tables.published import Published, PublishedRow
-from tasks.releases.published import check_rows, laws_by_margin, numbers_in, row_column, rows_of
+from tasks.releases.published import check_pieces, check_rows, laws_by_margin, numbers_in, row_column, rows_of
 
 TABLE = Published(
     "t",
@@ -74,6 +74,9 @@ def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: s
     )
     assert check_rows("t", changed, expected).faults == (fault,)
     assert check_rows("t", changed.slice(1), expected).faults == ("it has 5 rows, not 6",)
+    both = rows().slice(0, 3), rows().slice(3)
+    pieces = [(both[0].slice(1), both[0]), (pa.concat_tables([both[1], both[1].slice(0, 1)]), both[1])]
+    assert check_pieces("t", pieces).faults == ("it has 6 rows, not 6",), "the pieces differ"
     near = column == "COUNT" and value is not None
     assert bool(check_rows("t", changed, expected, rounding=1).faults) != near
 

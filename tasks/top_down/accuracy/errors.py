@@ -34,7 +34,7 @@ from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
-from tasks.top_down.source import DESIGN, load_histograms
+from tasks.top_down.source import PLANNED, load_histograms
 from tasks.top_down.spines import make_spine
 
 R = TypeVar("R", bound=MeasuredRun)
@@ -122,7 +122,7 @@ def repetitions(
         save_authorization(run, Authorization(*digests, str(read_secret_digest(run))))
         for estimator in estimators:
             remove(*(path for path in (run / "noisy").glob("*/*/*") if path.name != MARGINS))
-            save_object(run / DESIGN, replace(run.design, estimator=estimator))
+            save_object(run / PLANNED, replace(run.design, estimator=estimator))
             estimate(run, workers)
             yield seed, estimator
 

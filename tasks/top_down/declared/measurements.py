@@ -48,7 +48,7 @@ from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.source import DESIGN, Origin, Validated
+from tasks.top_down.source import PLANNED, Origin, Validated
 
 KEYS: dict[str, Any] = {  # of declared.json, and what they hold
     "run": str,
@@ -82,7 +82,7 @@ class Measurements(NamedTuple):
             raise Refused("a release with the answers that were read is not estimated again: das check checks it")
         check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
-        save_object(source / DESIGN, DeclaredDesign(self.public, self.estimator))
+        save_object(source / PLANNED, DeclaredDesign(self.public, self.estimator))
         save_object(source / RELEASE, path_in(self.folder, SETTINGS_FILE).parent)
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))

@@ -45,7 +45,7 @@ from tasks.top_down.declared.dhc_other_units import other_units
 from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks, is_households
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.run_plan import undrawable
-from tasks.top_down.source import DESIGN
+from tasks.top_down.source import PLANNED
 from tasks.top_down.spend import declared_spend
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTab
 
 def _kept(run: RunDirectory, path: str) -> PublicTables | None:
     """Return what a run keeps of a declaration of whose files some are gone; None where none is, or one is changed."""
-    if not (run / DESIGN).exists():
+    if not (run / PLANNED).exists():
         return None
     kept = public_of(run)
     raw, there = json.loads(kept.text), exists(path)
@@ -488,12 +488,12 @@ def _kept(run: RunDirectory, path: str) -> PublicTables | None:
 
 def public_of(run: RunDirectory) -> PublicTables:
     """Load what a run keeps of the public files."""
-    return load_object(run / DESIGN, DeclaredDesign).public
+    return load_object(run / PLANNED, DeclaredDesign).public
 
 
 def declared_of(run: RunDirectory) -> Declared:
     """Return the declaration of a run; nobody may change it, for it is cached."""
-    return _declared(public_of(run).digest(), run)
+    return _declared(load_object(run / PLANNED, DeclaredDesign).digest(), run)
 
 
 @lru_cache(maxsize=2)

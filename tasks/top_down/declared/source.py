@@ -18,7 +18,7 @@ from tasks.errors import Refused
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, declared_of
 from tasks.top_down.declared.tables import geounit_columns
-from tasks.top_down.source import DESIGN, Descent, Names, Source
+from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 ALL = "all"  # the only part
 FOLDER = "declared"  # of OUT
@@ -31,7 +31,7 @@ class DeclarationSource(Source):
     @property
     def design(self) -> DeclaredDesign:
         """Load the design: what the declaration's public files hold, and the estimator."""
-        return self._load(DESIGN, DeclaredDesign)
+        return self._load(PLANNED, DeclaredDesign)
 
     @property
     def declared(self) -> Declared:

@@ -29,7 +29,7 @@ from tasks.records.record_digests import digests as state_digests
 from tasks.records.records import STATE, digest_by_workers, join_reports
 from tasks.top_down.measure import RECORDS, TABLES, MeasuredRun
 from tasks.top_down.run_plan import Tables
-from tasks.top_down.source import DESIGN, Validated, save_histograms
+from tasks.top_down.source import PLANNED, Validated, save_histograms
 
 
 def check_input(
@@ -61,7 +61,7 @@ def validate(
         return _validated_before(run, workers, tables, design)
     # of an unfinished try: files may have been corrected since
     remove(run / "prepared", run / "persons", run / "counts")
-    save_object(run / DESIGN, design)
+    save_object(run / PLANNED, design)
     save_object(run / TABLES, tables)
     with unchanged([*tables.figures, *mark_files(tables.marks), *tables.records.values()]):
         mark = read_mark(tables.marks)

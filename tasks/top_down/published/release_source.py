@@ -46,7 +46,7 @@ from tasks.top_down.release.design_file import (
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import DESIGN, Names
+from tasks.top_down.source import PLANNED, Names
 from tasks.top_down.spines import build_spines, save_spine
 
 JOIN = "\x1f"  # separates the codes of a geounit that has several
@@ -112,7 +112,7 @@ def save_description(source: BlockRelease, described: DesignFile, changes: Chang
         )
     for state, (geography, quarters) in parts.items():
         save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
-    save_object(source / DESIGN, replace(described.design, measurements="none", **changes))
+    save_object(source / PLANNED, replace(described.design, measurements="none", **changes))
     save_object(source / RELEASE, folder.resolve())
     save_object(source / ORIGIN, described.origin)
     save_object(source / VALIDATED, validated)

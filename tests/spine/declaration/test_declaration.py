@@ -102,6 +102,14 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         "axes.Region",
         lambda raw: raw["axes"].update(Region={"column": "T", "values": "12"}),
     ),
+    "a recode named as a column": (
+        "recodes.COUNT",
+        lambda raw: raw["recodes"].update(COUNT={"axis": "age", "width": 2}),
+    ),
+    "a recode named as a level": (
+        "recodes.District",
+        lambda raw: raw["recodes"].update(District={"axis": "age", "width": 2}),
+    ),
     "a recode of no axis": ("recodes.young.axis", lambda raw: raw["recodes"]["young"].update(axis="colour")),
     "a recode by two ways": ("recodes.young", lambda raw: raw["recodes"]["young"].update(width=2)),
     "a recode that leaves out a cell": ("recodes.young", lambda raw: raw["recodes"]["young"].update(starts=[1, 3])),

