@@ -31,7 +31,7 @@ from tasks.releases.manifest import file_names, read_manifest
 from tasks.releases.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
 from tasks.top_down.release.design_file import GEOGRAPHY
-from tasks.top_down.release.measurement_files import Batch, Query, answer_rows
+from tasks.top_down.release.measurement_files import Batch, QueryColumns, answer_rows
 from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
 
@@ -116,7 +116,7 @@ def test_dictionary_has_every_column_and_code(released: Path) -> None:
 def test_the_layout_of_the_bureau_is_described() -> None:
     (nmf,) = [table for table in tables() if table.parquet.startswith("nmf/")]
     for product, axes in AXES.items():
-        constraint, one = Query("total_con", ("*",) * len(axes), (1,), "="), np.ones((1, 1))
+        constraint, one = QueryColumns("total_con", ("*",) * len(axes), (1,), "="), np.ones((1, 1))
         batch = Batch(np.full((1, 16), ord("0"), np.uint8), one.astype(np.int64), one, one)
         rows = answer_rows([*axes], [constraint], batch, pa.int64())
         assert all(nmf.column(name) for name in rows.column_names), product

@@ -155,7 +155,7 @@ def axis(*values: str, column: str = "A") -> dict[str, Any]:
         ({"axes": {"Moe": axis("x")}}, "'Moe' cannot be"),
         ({"axes": {"TOTAL": axis("x")}}, "'TOTAL' cannot be"),
         ({"axes": {"case": axis("x")}}, "'case' cannot be"),
-        ({"recodes": {"county": {"axis": "SEX", "width": 2}}}, "distinct"),
+        ({"recodes": {"county": {"axis": "SEX", "width": 2}}}, "recodes.county: county is a level"),
         ({"axes": {"A": axis("x|y")}}, "axes.A.values"),
         ({"axes": {"A": axis('x"y')}}, "axes.A.values"),
         ({"axes": {"A": axis("x\ny")}}, "axes.A.values"),

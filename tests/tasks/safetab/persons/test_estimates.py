@@ -308,7 +308,7 @@ def test_which_groups_are_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.ci
 def test_a_set_has_one_fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """County 003 of state 01 is one tract: what is dropped of the county is dropped of the tract."""
-    monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -30))
+    monkeypatch.setattr(estimates, "critical_values", lambda *_: dict.fromkeys(range(TOTAL_ONLY), -100))
     inputs = country(thresholds_p=thresholds([float("inf")] * 3))  # totals only: the rest is never tested
     run, _ = stage_here(tmp_path, inputs, coterminous=True, estimates=True)
     fates: list[dict[str, tuple[int, int, bool]]] = []
