@@ -154,4 +154,9 @@ def write_tables(
     first = next(rest)
     with ExitStack() as stack:
         drafts = [stack.enter_context(release_file(staged, name)) for name in (parquet, text) if name]
-        write_twins(first.schema, chain([first], rest), *drafts, left_out=left_out)
+        if text:
+            write_twins(first.schema, chain([first], rest), *drafts, left_out=left_out)
+            return
+        with pq.ParquetWriter(drafts[0], first.schema, compression="zstd") as writer:
+            for table in chain([first], rest):
+                writer.write_table(table)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -36,12 +35,13 @@ def write_twins(
     schema: pa.Schema,
     tables: Iterable[pa.Table],
     parquet: Path,
-    *text: Path,
+    text: Path,
+    *,
     delimiter: str = "|",
     left_out: Collection[str] = (),
     sought: bool = True,
 ) -> None:
-    """Write tables of a schema as one Parquet file and as text files; missing folders are made.
+    """Write tables of a schema as one Parquet file and as text; missing folders are made.
 
     left_out: columns that the text lacks. sought: Parquet has the least and the largest text of each row group, by
     which readers find rows; these cost a third of its time. Raises ArrowInvalid for what separates values by `|`.
@@ -50,26 +50,20 @@ def write_twins(
     coded = pa.schema(kinds)
     numbers = [name for name, kind in kinds.items() if kind != CODED]
     in_text = [name for name in kinds if name not in left_out]
-    with ExitStack() as stack:
-        for path in (parquet, *text):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {"compression": "zstd", "write_statistics": sought or numbers}
-        as_parquet = stack.enter_context(
-            pq.ParquetWriter(parquet, coded, store_schema=False, **options)
-        )  # texts as text
-        as_text = [stack.enter_context(path.open("wb")) for path in text]
-        for file in as_text:
-            file.write((delimiter.join(map(_quoted, in_text) if delimiter == "," else in_text) + "\n").encode())
+    for path in (parquet, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    options: dict[str, Any] = {"compression": "zstd", "write_statistics": sought or numbers}
+    options |= {"store_schema": False}  # so that texts are read as text
+    with pq.ParquetWriter(parquet, coded, **options) as as_parquet, text.open("wb") as as_text:
+        as_text.write((delimiter.join(map(_quoted, in_text) if delimiter == "," else in_text) + "\n").encode())
         for table in tables:
             columns = [column.combine_chunks() for column in table.columns]
             rows = pa.table(
                 [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in columns], schema=coded
             )
             as_parquet.write_table(rows)
-            for batch in rows.select(in_text).to_batches(CHUNK_ROWS) if text else ():
-                made = lines(batch, delimiter)
-                for file in as_text:
-                    file.write(made)
+            for batch in rows.select(in_text).to_batches(CHUNK_ROWS):
+                as_text.write(lines(batch, delimiter))
 
 
 def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
