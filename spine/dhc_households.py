@@ -34,7 +34,8 @@ VACANCIES = {
     "6": "for migrant workers",
     "7": "other vacant",
 }
-NO_RENT, VACANT, UNITS = "norent", "vacs", "hu"  # columns of the table of blocks, VACANT before the status
+NO_RENT, UNITS = "norent", "hu"  # columns of the table of blocks
+VACANT = {status: f"vacs{status}" for status in VACANCIES}  # and those of vacant units
 FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
 COLUMNS = {  # of each level, top first
     "US": [],
@@ -100,7 +101,6 @@ OWN = {
     4: "no own children under 18",
 }
 
-
 FAMILIES = ("married couple family", "other family", "householder living alone", "householder with nonrelatives only")
 
 
@@ -127,10 +127,6 @@ def can_be(own: HouseholdType) -> bool:
         and (own.size >= 2 + own.partner or not further)
         and (own.size >= 3 + own.partner + third or own.generations == 1)
     )
-
-
-def _kind(is_of: Callable[[HouseholdType], object], words: str) -> Raw:
-    return _recode(lambda own: not is_of(own), lambda own: words if is_of(own) else "others")
 
 
 @cache
@@ -191,6 +187,91 @@ ZEROS: tuple[dict[str, list[str]], ...] = (  # six constraints of the production
 )
 
 
+# Queries of the production runs by their names, and what they are in a declaration.
+GROUP, COARSE = "DetailedCoupleTypeMultGenDetOwnChildSize", "hhsex*hhspan*hhrace*ten*typegroup"
+FIRST = {
+    "multig*hisp*hhtenshort_2lev": "hhspan*ten2*generations",
+    "hisp*hhtenshort_2lev": "hhspan*ten2",
+    "hisp*hhtenshort_2lev*race": "hhspan*hhrace*ten2",
+    "partner_type_detailed_own_child_status*sex*hhtenshort_2lev": "hhsex*ten2*partnerown",
+    "coupled_hh_type*hisp*hhtenshort_2lev": "hhspan*ten2*couple",
+    f"sex*hisp*hhtenshort_3lev*race*{GROUP}": COARSE,
+}
+SECOND = {
+    f"sex*hisp*hhtenshort_3lev*race*hhage*{GROUP}": "hhsex*hhage*hhspan*hhrace*ten*typegroup",
+    f"hhtenshort_3lev*hhage*{GROUP}": "hhage*ten*typegroup",
+    "detailed": "detailed",
+}
+OF_UNITS = {  # tables of their release: title, universe, sums, tenures that it has
+    "tenure": ("Tenure", "occupied housing units", "ten", "1-4"),
+    "vacancy": ("Vacancy status", "vacant housing units", "vacs", "0"),
+}
+OF_HOUSEHOLDS = {  # title, sums; all of occupied housing units
+    "size": ("Tenure by household size", "ten*hhsize"),
+    "age": ("Tenure by age of householder", "hhage*ten"),
+    "race": ("Tenure by race of householder", "hhrace*ten"),
+    "type": ("Tenure by household type", "ten*family"),
+    "children": ("Couples by own children under 18", "partnerown"),
+    "under-18": ("Presence of persons under 18", "under18"),
+    "elderly": ("Presence of persons of 60 and over", "elderly"),
+}
+
+
+def _axis(words: str, column: str, labels: Mapping[str, str]) -> Raw:
+    return {"words": words, "column": column, "values": [*labels], "labels": [*labels.values()]}
+
+
+@cache
+def household_axes() -> Raw:
+    """Return the axes of households, in the order of the production runs' histogram."""
+    ages = ["15 to 24", "25 to 34", "35 to 44", "45 to 54", "55 to 59", "60 to 64", "65 to 74", "75 to 84"]
+    races = ["White", "Black or African American", "American Indian and Alaska Native", "Asian"]
+    races = [f"{race} alone" for race in (*races, "Native Hawaiian and Other Pacific Islander", "Some other race")]
+    elderly = ["nobody of 60 and over", "60 to 64", "65 to 74", "75 and over"]
+    rented = [TENURES["1"], TENURES["2"], "rented or occupied without payment of rent"]
+    kinds = "type of household: couple, generations, own children, minors, relatives, under 18, size"
+    return {
+        "hhsex": _axis("sex of the householder", "HHSEX", {"1": "male", "2": "female"}),
+        "hhage": _axis(
+            "age of the householder", "HHLDRAGE", dict(zip("123456789", [*ages, "85 and over"], strict=True))
+        ),
+        "hhspan": _axis("Hispanic origin of the householder", "HHSPAN", {"1": "not Hispanic", "2": "Hispanic"}),
+        "hhrace": _axis(
+            "race of the householder",
+            "HHRACE",
+            {f"{code:02d}": race for code, race in enumerate([*races, "Two or more races"], 1)},
+        ),
+        "elderly": _axis("the oldest of 60 and over", "ELDERLY", dict(zip("0123", elderly, strict=True))),
+        "ten": {"words": "tenure", "column": "TEN", "values": ["1", "2", ["3", "4"]], "labels": rented},
+        "hhtype": {"words": kinds, "column": "HHTYPE", "values": [own.code for own in household_types()]},
+    }
+
+
+def _household_recodes() -> Raw:
+    def partners(own: HouseholdType) -> str:
+        return "married" if own.married else "unmarried partner" if own.partner else "neither"
+
+    third, alone = "three or more generations", "up to two generations"
+    return {
+        "ten2": {"axis": "ten", "from": [["1", "2"], ["3", "4"]], "labels": ["owned", "rented or without rent"]},
+        "generations": _recode(lambda own: own.generations, lambda own: third if own.generations == 2 else alone),
+        "couple": _recode(lambda own: own.couple, lambda own: COUPLES[own.couple]),
+        "partnerown": _recode(
+            lambda own: (own.partner + own.married, own.own), lambda own: f"{partners(own)}, {OWN[own.own]}"
+        ),
+        "typegroup": _recode(lambda own: (own.couple, own.generations, own.own, own.size), lambda own: own.words),
+        "hhsize": _recode(lambda own: own.size, size_words),
+        "under18": _recode(
+            lambda own: own.under_18, lambda own: "somebody under 18" if own.under_18 else "nobody under 18"
+        ),
+        **{name: _kind(*kind) for name, kind in KINDS.items()},
+    }
+
+
+def _kind(is_of: Callable[[HouseholdType], object], words: str) -> Raw:
+    return _recode(lambda own: not is_of(own), lambda own: words if is_of(own) else "others")
+
+
 def _shares(jurisdiction: Jurisdiction, names: Mapping[str, str]) -> Raw:
     """Return budget, levels and queries of some queries of the production run. names: theirs in a declaration."""
     production = allocation("dhc-units", jurisdiction)
@@ -219,42 +300,23 @@ def _declaration(name: str, jurisdiction: Jurisdiction, records: str, queries: M
 
 def units_declaration(jurisdiction: Jurisdiction) -> Raw:
     """Return the declaration of housing units by tenure and vacancy; occupied and vacant are of a release."""
+    h1 = {"partition": "h1", "release": "redistricting", "columns": {"h1": "HH_STATUS"}, "only": {"HH_STATUS": ["1-2"]}}
     rest = {
         "unit": "household",
         "axes": {
-            "ten": {
-                "words": "tenure",
-                "column": "TEN",
-                "values": ["0", *TENURES],
-                "labels": ["vacant", *TENURES.values()],
-            },
-            "vacs": {
-                "words": "vacancy status",
-                "column": "VACS",
-                "values": ["0", *VACANCIES],
-                "labels": ["occupied", *VACANCIES.values()],
-            },
+            "ten": _axis("tenure", "TEN", {"0": "vacant"} | TENURES),
+            "vacs": _axis("vacancy status", "VACS", {"0": "occupied"} | VACANCIES),
         },
         "recodes": {"h1": {"axis": "ten", "from": ["0", ["1-4"]], "labels": ["vacant", "occupied"]}},
         "zeros": [{"where": {"ten": ["0"], "vacs": ["0"]}}, {"where": {"ten": ["1-4"], "vacs": ["1-7"]}}],
-        "counts": [{"partition": "total", "columns": ["hu"], "least": [1], "most": [1]}],
+        "counts": [{"partition": "total", "columns": [UNITS], "least": [1], "most": [1]}],
         "publish": {
             "tables": {
-                name: {"title": title, "universe": universe, "by": by, "where": {"ten": tenures}}
-                for name, title, universe, by, tenures in (
-                    ("tenure", "Tenure", "occupied housing units", "ten", ["1-4"]),
-                    ("vacancy", "Vacancy status", "vacant housing units", "vacs", ["0"]),
-                )
+                name: {"title": title, "universe": universe, "by": by, "where": {"ten": [tenures]}}
+                for name, (title, universe, by, tenures) in OF_UNITS.items()
             }
         },
-        "equal": [
-            {
-                "partition": "h1",
-                "release": "redistricting",
-                "columns": {"h1": "HH_STATUS"},
-                "only": {"HH_STATUS": ["1-2"]},
-            }
-        ],
+        "equal": [h1],
     }
     return _declaration("dhc-units", jurisdiction, "housing unit", {"tenvacgq": "detailed"}, rest)
 
@@ -265,113 +327,28 @@ def households_declaration(jurisdiction: Jurisdiction, facilities: Iterable[str]
     facilities: columns of the table of blocks with the group quarters of each type, which the microdata repeat.
     anchored: rounding in two steps, and anchors of what no small query asks, instead of the program's way.
     """
-    coarse, group = "hhsex*hhspan*hhrace*ten*typegroup", "DetailedCoupleTypeMultGenDetOwnChildSize"
-    first = {
-        "multig*hisp*hhtenshort_2lev": "hhspan*ten2*generations",
-        "hisp*hhtenshort_2lev": "hhspan*ten2",
-        "hisp*hhtenshort_2lev*race": "hhspan*hhrace*ten2",
-        "partner_type_detailed_own_child_status*sex*hhtenshort_2lev": "hhsex*ten2*partnerown",
-        "coupled_hh_type*hisp*hhtenshort_2lev": "hhspan*ten2*couple",
-        f"sex*hisp*hhtenshort_3lev*race*{group}": coarse,
+    universe = "occupied housing units"
+    first: Raw = {
+        "levels": [*allocation("dhc-units", jurisdiction).levels],
+        "least_squares": [[*FIRST.values()]],
+        "round": ["ten*typegroup", COARSE],
     }
-    second = {
-        f"sex*hisp*hhtenshort_3lev*race*hhage*{group}": "hhsex*hhage*hhspan*hhrace*ten*typegroup",
-        f"hhtenshort_3lev*hhage*{group}": "hhage*ten*typegroup",
-        "detailed": "detailed",
-    }
-    races = ["White", "Black or African American", "American Indian and Alaska Native", "Asian"]
-    races += ["Native Hawaiian and Other Pacific Islander", "Some other race"]
-    starts = ["15 to 24", "25 to 34", "35 to 44", "45 to 54", "55 to 59", "60 to 64", "65 to 74", "75 to 84"]
+    then: Raw = {"least_squares": [["rest"]]}
+    if anchored:
+        first |= {"anchors": FIRST_ANCHORS, "rounding": "stepwise"}
+        then |= {"anchors": LATER_ANCHORS}
     rest = {
-        "axes": {
-            "hhsex": {
-                "words": "sex of the householder",
-                "column": "HHSEX",
-                "values": ["1", "2"],
-                "labels": ["male", "female"],
-            },
-            "hhage": {
-                "words": "age of the householder",
-                "column": "HHLDRAGE",
-                "values": "1-9",
-                "labels": [*starts, "85 and over"],
-            },
-            "hhspan": {
-                "words": "Hispanic origin of the householder",
-                "column": "HHSPAN",
-                "values": ["1", "2"],
-                "labels": ["not Hispanic", "Hispanic"],
-            },
-            "hhrace": {
-                "words": "race of the householder",
-                "column": "HHRACE",
-                "values": "01-07",
-                "labels": [*(f"{race} alone" for race in races), "Two or more races"],
-            },
-            "elderly": {
-                "words": "the oldest of 60 and over",
-                "column": "ELDERLY",
-                "values": "0-3",
-                "labels": ["nobody of 60 and over", "60 to 64", "65 to 74", "75 and over"],
-            },
-            "ten": {
-                "words": "tenure",
-                "column": "TEN",
-                "values": ["1", "2", ["3", "4"]],
-                "labels": [TENURES["1"], TENURES["2"], "rented or occupied without payment of rent"],
-            },
-            "hhtype": {
-                "words": "type of household: couple, generations, own children, minors, relatives, under 18, size",
-                "column": "HHTYPE",
-                "values": [own.code for own in household_types()],
-            },
-        },
-        "recodes": {
-            "ten2": {"axis": "ten", "from": [["1", "2"], ["3", "4"]], "labels": ["owned", "rented or without rent"]},
-            "generations": _recode(
-                lambda own: own.generations,
-                lambda own: "three or more generations" if own.generations == 2 else "up to two generations",
-            ),
-            "couple": _recode(lambda own: own.couple, lambda own: COUPLES[own.couple]),
-            "partnerown": _recode(
-                lambda own: (own.partner + own.married, own.own),
-                lambda own: (
-                    f"{'married' if own.married else 'unmarried partner' if own.partner else 'neither'}, {OWN[own.own]}"
-                ),
-            ),
-            "typegroup": _recode(lambda own: (own.couple, own.generations, own.own, own.size), lambda own: own.words),
-            "hhsize": _recode(lambda own: own.size, size_words),
-            "under18": _recode(
-                lambda own: own.under_18, lambda own: "somebody under 18" if own.under_18 else "nobody under 18"
-            ),
-            **{name: _kind(*kind) for name, kind in KINDS.items()},
-        },
+        "axes": household_axes(),
+        "recodes": _household_recodes(),
         "zeros": [{"where": where} for where in ZEROS],
         "equal": [{"partition": "ten", "release": "units", "only": {"ten": ["1-4"]}}],
         "publish": {
             "recodes": {"family": _recode(_family, lambda own: FAMILIES[_family(own)])},
             "tables": {
-                name: {"title": title, "universe": "occupied housing units", "by": by}
-                for name, title, by in (
-                    ("size", "Tenure by household size", "ten*hhsize"),
-                    ("age", "Tenure by age of householder", "hhage*ten"),
-                    ("race", "Tenure by race of householder", "hhrace*ten"),
-                    ("type", "Tenure by household type", "ten*family"),
-                    ("children", "Couples by own children under 18", "partnerown"),
-                    ("under-18", "Presence of persons under 18", "under18"),
-                    ("elderly", "Presence of persons of 60 and over", "elderly"),
-                )
+                name: {"title": title, "universe": universe, "by": by} for name, (title, by) in OF_HOUSEHOLDS.items()
             },
         },
-        "copied": [NO_RENT, *(f"{VACANT}{status}" for status in VACANCIES), UNITS, *facilities],
-        "passes": [
-            {
-                "levels": [*allocation("dhc-units", jurisdiction).levels],
-                "least_squares": [[*first.values()]],
-                "round": ["ten*typegroup", coarse],
-                "then": [{"least_squares": [["rest"]], **({"anchors": LATER_ANCHORS} if anchored else {})}],
-                **({"anchors": FIRST_ANCHORS, "rounding": "stepwise"} if anchored else {}),
-            }
-        ],
+        "copied": [NO_RENT, *VACANT.values(), UNITS, *facilities],
+        "passes": [first | {"then": [then]}],
     }
-    return _declaration("dhc-households", jurisdiction, "household", first | second, rest)
+    return _declaration("dhc-households", jurisdiction, "household", FIRST | SECOND, rest)

@@ -28,7 +28,7 @@ LEAST = pa.scalar(-(1 << 63))  # the only 64-bit integer whose opposite is none
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts of which each distinct one is handled once
 QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
-TYPES = {"integer": pa.int64(), "number": pa.float64()}
+TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 
 
 def write_twins(

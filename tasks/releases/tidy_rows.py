@@ -19,13 +19,12 @@ from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import CODED, differing, read_batches, write_twins
+from tasks.releases.text_twin import CODED, TYPES, differing, read_batches, write_twins
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values that have words together
 MOST_CELLS = 1 << 24  # of a histogram
-TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
 

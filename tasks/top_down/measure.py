@@ -119,6 +119,19 @@ class Asked(NamedTuple):
     configuration_digest: str
 
 
+class Leaves(NamedTuple):
+    """Leaves of a part.
+
+    first: the number of the first among those of the run. number: how many there are. keys: of each in the counted
+    records; the histogram counts the first `cells` of them.
+    """
+
+    first: int
+    number: int
+    keys: int
+    cells: int
+
+
 @dataclass(frozen=True)
 class MeasuredRun(Source):
     """A run as the source of its own measurements, which it draws under its secret; stages write besides
@@ -161,8 +174,8 @@ class MeasuredRun(Source):
         """Return how a chunk of records is counted: the last arguments of `counted_records.count_chunk`."""
         raise NotImplementedError
 
-    def leaves(self, product: Any, part: str) -> tuple[int, int, int, int]:
-        """Return the first leaf of a part, of those of the run, how many it has, the keys of each, and the cells."""
+    def leaves(self, product: Any, part: str) -> Leaves:
+        """Return which leaves a part has, and how their records are numbered."""
         raise NotImplementedError
 
     def contradictions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spine.declaration.declaration import read_declaration
-from spine.dhc_households import NO_RENT, VACANCIES, VACANT, units_declaration
+from spine.dhc_households import NO_RENT, VACANT, units_declaration
 from spine.geography import IntArray
 from spine.settings import Jurisdiction
 from tasks.top_down.declared.equal import Columns, read_equal
@@ -25,4 +25,4 @@ def other_units(folder: str, jurisdiction: Jurisdiction, leaves: Columns) -> dic
     tenures, statuses = declaration.product.shape
     by_cell = np.zeros((len(next(iter(leaves.values()))), tenures, statuses), np.int64)
     by_cell[row, cell // statuses, cell % statuses] = number
-    return {NO_RENT: by_cell[:, -1, 0], **{f"{VACANT}{status}": by_cell[:, 0, int(status)] for status in VACANCIES}}
+    return {NO_RENT: by_cell[:, -1, 0], **{column: by_cell[:, 0, int(status)] for status, column in VACANT.items()}}

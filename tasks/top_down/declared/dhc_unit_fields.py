@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ from spine.dhc_households import (
     VACANCIES,
     VACANT,
     HouseholdType,
+    household_axes,
     household_types,
-    households_declaration,
 )
 from spine.geography import IntArray
 from spine.top_down import Estimates
@@ -98,9 +99,10 @@ FIELDS: dict[str, tuple[str, dict[str, str]]] = {  # what they are, and codes bu
 }
 AXES = {"HHLDRAGE": "hhage", "HHSPAN": "hhspan", "HHRACE": "hhrace", "HHSEX": "hhsex"}  # whose codes they have
 HOUSEHOLD, VACANT_UNIT, QUARTERS = range(3)  # kinds of units
-TENURE, RENTED = 5, 2  # an axis, and its last cell
+TENURE = [*household_axes()].index("ten")
+RENTED = len(household_axes()["ten"]["values"]) - 1
 FACILITY = re.compile("gq[0-9]{3}")
-TYPES = np.array(household_types())
+HOUSEHOLD_TYPES = np.array(household_types())
 
 
 class Units(NamedTuple):
@@ -119,20 +121,23 @@ class Units(NamedTuple):
 def is_households(declaration: Declaration) -> bool:
     """Return whether a declaration has the cells of the DHC's households, in their order, and copies other units."""
     axes = [(axis.column, cell_values(axis)) for axis in declaration.form.axes.values()]
-    own = [AxisForm.model_validate(axis) for axis in households_declaration("us", ())["axes"].values()]
-    vacant, copied = [f"{VACANT}{status}" for status in VACANCIES], declaration.form.copied
-    return (
-        axes == [(axis.column, cell_values(axis)) for axis in own]
-        and copied[: len(vacant) + 2] == (NO_RENT, *vacant, UNITS)
-        and all(FACILITY.fullmatch(column) for column in copied[len(vacant) + 2 :])
-    )
+    own, copied = (NO_RENT, *VACANT.values(), UNITS), declaration.form.copied
+    facilities = copied[len(own) :]
+    return axes == _cells() and copied[: len(own)] == own and all(map(FACILITY.fullmatch, facilities))
+
+
+@cache
+def _cells() -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Return the columns of households' records with the values of each cell."""
+    axes = map(AxisForm.model_validate, household_axes().values())
+    return [(axis.column, cell_values(axis)) for axis in axes]
 
 
 def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[str, IntArray]) -> Units:
     """Return the households of blocks by TEN, vacant units and group quarters, by block and in this order.
 
-    copied: units without payment of rent, which are the last renters of a block as in the production program's files,
-    vacant units by status, and group quarters by type.
+    copied: units without payment of rent, which are the last renters of a block as in the production program's files
+    (there types are in another order), vacant units by status, and group quarters by type.
     """
     row, count, rents = blocks.row, blocks.count, np.unravel_index(blocks.cell, shape)[TENURE] == RENTED
     before = np.append(0, np.cumsum(count * rents))
@@ -154,8 +159,8 @@ def contradicting_blocks(declaration: Declaration, copied: Mapping[str, IntArray
     """Return the leaves with more units without rent than renters, or other units than households and vacant ones."""
     if not is_households(declaration):
         return np.zeros(0, np.int64)
-    households, vacant = released.of(-1, 0, len(copied[UNITS]))[0], [f"{VACANT}{status}" for status in VACANCIES]
-    units = households.sum(axis=1) + sum(copied[column] for column in vacant)
+    households = released.of(-1, 0, len(copied[UNITS]))[0]
+    units = households.sum(axis=1) + sum(copied[column] for column in VACANT.values())
     return np.flatnonzero((copied[NO_RENT] > households[:, RENTED]) | (units != copied[UNITS]))
 
 
@@ -163,7 +168,7 @@ def unit_columns(units: Units, declaration: Declaration) -> dict[str, pa.Array]:
     """Return the fields of units."""
     product = declaration.product
     at = dict(zip(product.names, np.unravel_index(units.cell, product.shape), strict=True))
-    own, female = HouseholdType(*TYPES[at["hhtype"]].T), at["hhsex"] == 1  # of columns
+    own, female = HouseholdType(*HOUSEHOLD_TYPES[at["hhtype"]].T), at["hhsex"] == 1  # of columns
     married, partner, alone, children = own.couple < 3, own.couple < NO_PARTNER, own.size == 1, own.own < NO_CHILDREN
     single = np.select([alone, children, own.relatives == 1], [0, 1, 2], 3) + np.where(female, 5, 9)
     same = np.where(female, 3, 1)

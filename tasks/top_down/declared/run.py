@@ -25,7 +25,7 @@ from tasks.records.records import RecordFile, RowChecks, open_records
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.input.declared_counts import broken_counts
-from tasks.top_down.measure import Asked, MeasuredRun
+from tasks.top_down.measure import Asked, Leaves, MeasuredRun
 
 RECORDS = "records"  # in place of a product
 
@@ -61,10 +61,10 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
         """Return the folder of the counted records."""
         return super().counted_folder(RECORDS)
 
-    def leaves(self, _product: str, _part: str) -> tuple[int, int, int, int]:
+    def leaves(self, _product: str, _part: str) -> Leaves:
         """Return that all leaves are of the only part; each has a key for each cell."""
         cells = self.declared.declaration.product.cells
-        return 0, len(self.declared.hierarchy.keys), cells, cells
+        return Leaves(0, len(self.declared.hierarchy.keys), cells, cells)
 
     def contradictions(
         self, _product: str, _part: str, leaf: IntArray, cell: IntArray, count: IntArray

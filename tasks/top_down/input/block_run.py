@@ -23,7 +23,7 @@ from tasks.records.records import RecordFile, open_records
 from tasks.top_down.blocks import BlockSource, save_blocks
 from tasks.top_down.input.declared_counts import broken_counts
 from tasks.top_down.input.records import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
-from tasks.top_down.measure import Asked, MeasuredRun
+from tasks.top_down.measure import Asked, Leaves, MeasuredRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
 from tasks.top_down.spend import planned_spend
 
@@ -73,10 +73,10 @@ class TopDownRun(BlockSource, MeasuredRun):
         states = [state for each, state in self.product_states if each == product]
         return partial(encode, product, geography), states, partial(sum_records, product, geography)
 
-    def leaves(self, product: ProductName, part: str) -> tuple[int, int, int, int]:
-        """Return the first block of a state in the universe, how many it has, the keys of each, and the cells."""
+    def leaves(self, product: ProductName, part: str) -> Leaves:
+        """Return the blocks of a state in the universe."""
         blocks = self.state(part)
-        return blocks.first, len(blocks.geography), CELLS[product], SCHEMAS[product].cells
+        return Leaves(blocks.first, len(blocks.geography), CELLS[product], SCHEMAS[product].cells)
 
     def contradictions(
         self, product: ProductName, part: str, leaf: IntArray, cell: IntArray, count: IntArray

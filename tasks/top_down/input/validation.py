@@ -144,13 +144,13 @@ def compare_part(run: MeasuredRun, product: str, part: str) -> None:
     path = findings_path(run, product, part)
     if path.exists():
         return
-    first, number, keys, cells = run.leaves(product, part)
-    none = np.zeros(0, np.int64)
-    chunks = counted_records.load_counted(run.counted_folder(product), first * keys, (first + number) * keys)
+    leaves, none = run.leaves(product, part), np.zeros(0, np.int64)
+    begin, end = leaves.first * leaves.keys, (leaves.first + leaves.number) * leaves.keys
+    chunks = counted_records.load_counted(run.counted_folder(product), begin, end)
     key, count = (np.concatenate(each) for each in zip((none, none), *chunks, strict=True))
-    leaf, cell = np.divmod(key - first * keys, keys)
+    leaf, cell = np.divmod(key - begin, leaves.keys)
     findings = [*run.contradictions(product, part, leaf, cell, count)]
-    inside = cell < cells  # other keys are of records that are not counted
-    histograms = from_entries(TrueHistograms, -1, 0, leaf[inside], cell[inside], count[inside], number)
+    inside = cell < leaves.cells  # other keys are of records that are not counted
+    histograms = from_entries(TrueHistograms, -1, 0, leaf[inside], cell[inside], count[inside], leaves.number)
     save_histograms(run.leaves_folder(product, part), histograms)
     save_object(path, findings)
