@@ -72,12 +72,15 @@ class RunStatus:
 
     @property
     def state(self) -> str:
-        """At work, stopped or refused; for a run that has ended, its status in the ledger."""
+        """At work, stopped, refused or awaiting approval; for a run that has ended, its status in the ledger."""
         if self.directory is None or (self.row and self.row.status in ("released", "abandoned")):
             return self.row.status if self.row else ""
         if _in_use(self.directory):
             return "at work"
-        return "refused" if has_errors(self.findings) and not self.reserved else "stopped"
+        if has_errors(self.findings) and not self.reserved:
+            return "refused"
+        asks = self.settings and self.settings.approval and self.stage == "validated"
+        return "awaits approval" if asks else "stopped"
 
     @property
     def stage(self) -> str:
@@ -98,12 +101,11 @@ class RunStatus:
         discard = f"das runs discard {self.run}"
         if self.state == "refused":
             return f"correct the input and start a new run; {discard} removes this one"
+        if self.state == "awaits approval":
+            return f"{ANSWER_IT}, or {discard}"
         if self.state != "stopped":
             return ""
-        if self.settings is None:
-            return discard
-        asks = self.settings.approval and not self.reserved
-        return f"{ANSWER_IT if asks else self.settings.resume}, or {discard}"
+        return f"{self.settings.resume}, or {discard}" if self.settings else discard
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json, without the findings."""

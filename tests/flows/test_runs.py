@@ -17,7 +17,8 @@ from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
 from tasks.errors import Refused
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
+from tasks.lifecycle.files import save_object
+from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory, locked
 from tasks.records.findings import Finding, keep_findings
 from tests.flows.conftest import Das, Refuse
 
@@ -67,6 +68,17 @@ def test_a_run_that_a_process_holds_is_at_work(das: Das, state: Path) -> None:
     result = json.loads(das("runs", "show", "stopped-pr", "--runs-folder", state, "--json")[1])
     assert (result["state"], result["stage"]) == ("stopped", "reserved")
     assert "das run --resume stopped-pr" in result["next_step"]
+
+
+def test_a_validated_run_that_asks_for_approval_awaits_it(das: Das, state: Path) -> None:
+    """Before, it was listed as stopped, with nothing that told it from a run that failed."""
+    settings = settings_for(state, "asks-pr", runs_folder=state, approval=True)
+    with locked(directory(settings)):
+        keep_settings(directory(settings), settings)
+        save_object(directory(settings) / VALIDATED, {})
+    rows = {row["run"]: row for row in json.loads(das("runs", "list", "--runs-folder", state, "--json")[1])}
+    assert (rows["asks-pr"]["state"], rows["asks-pr"]["charge"]) == ("awaits approval", "nothing")
+    assert "Resume or Retry its flow run in Prefect's UI" in rows["asks-pr"]["next_step"]
 
 
 def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, state: Path) -> None:
