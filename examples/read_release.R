@@ -1,9 +1,10 @@
-# Read a table of a release in base R: ids and codes as text, which keeps their zeros, and counts as numbers.
+# Read a table of a release in base R: ids and codes as text, which keeps their zeros, a name NA as a name, and counts
+# as numbers.
 #
 # Rscript examples/read_release.R out/…/release/us/tables/t1/county-2.csv
 
 path <- commandArgs(trailingOnly = TRUE)[1]
-table <- read.csv(path, colClasses = "character", check.names = FALSE, encoding = "UTF-8")
+table <- read.csv(path, colClasses = "character", na.strings = character(0), check.names = FALSE, encoding = "UTF-8")
 numbers <- intersect(
   c("count", "margin", "margin_90", "variance", "estimate", "estimate_margin", "standard_error"), names(table)
 )

@@ -92,9 +92,10 @@ def other_data(ledger: Path, run_id: str) -> list[str]:
 
 
 def other_data_warning(run_id: str, others: Sequence[str]) -> str:
-    """Return the warning that data has changed under the same account."""
+    """Return the warning that runs under the same account read other files: changed data, or another format of it."""
     return (
-        f"warning: the data of run {run_id} is not that of {', '.join(others)}, charged to the same account and states"
+        f"warning: the files that run {run_id} read are not those of {', '.join(others)}, charged to the same account "
+        "and states"
     )
 
 

@@ -27,6 +27,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STRAY_RETURN = "a line holds a carriage return; only a newline ends a line"
 TOO_LONG = f"a line is longer than {LONGEST_LINE:,} bytes"
 LONG_HEADER = f"the first line, the header, is longer than {HEADER_BYTES:,} bytes"
+UNQUOTED = "quotes join no cells here: write a table that needs them as Parquet"
 LINE = "line"  # column of a table that `read_table` adds: the line of a row in the file, from 1
 
 
@@ -59,6 +60,8 @@ def check_header(
         there = f"; the file has {', '.join(header[:10])}{', …' * (len(header) > 10)}" if show else ""
         if other:
             there = f"; it has one column only: should it be delimiter = {json.dumps(other)}?"
+        elif any('"' in name for name in header):
+            there += f"; {UNQUOTED}"
         findings.append(Finding(file, f"no column {', '.join(missing)}{there}", values=kept(header)))
     elif missing := [name for name in columns if name not in header]:
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
@@ -129,7 +132,8 @@ def parse_rows(
     if bad_rows:
         unfit = (line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
         lines = tuple(islice(unfit, KEPT_LINES))
-        findings.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), lines=lines))
+        rule = f"a row does not have {len(header)} columns" + f"; {UNQUOTED}" * (delimiter != DELIMITER)
+        findings.append(Finding(file, rule, rows=len(bad_rows), lines=lines))
     return table.unify_dictionaries().combine_chunks(), findings
 
 

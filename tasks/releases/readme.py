@@ -96,7 +96,7 @@ def _reading(table: Resource) -> Iterator[str]:
     )
     yield (
         "R\n"
-        f'    table <- read.csv("{path}.csv", check.names = FALSE,\n'
+        f'    table <- read.csv("{path}.csv", check.names = FALSE, na.strings = character(0),\n'
         f"        colClasses = c({texts}))\n"
         f'    print(head(table[order(-table[["{count}"]]), ]))'
     )

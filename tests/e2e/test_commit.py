@@ -559,7 +559,7 @@ def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
     home.ledger.seal("again-us", release_digest(staging(directory(again), Path(again.out), "us")))
     assert das("run", "--resume", "again-us", "--runs-folder", again.runs_folder) == 0
     output, logged = capfd.readouterr()
-    assert "warning: the data of run again-us is not that of run-us, charged to the same account" in output
+    assert "warning: the files that run again-us read are not those of run-us, charged to the same account" in output
     assert "is not that of" not in logged
     assert das("ledger", "show", "--ledger", again.ledger) == 0
     rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line and "01 02" in line]

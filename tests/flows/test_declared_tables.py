@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ def release(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     """Return a release of the small country under one secret, with these tables to publish."""
     monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
 
-    def make(name: str, **more: Any) -> Path:
+    def make(name: str, *options: str, **more: Any) -> Path:
         declaration, data = write(tmp_path / name, BASE | more)
         assert das("synth", "--mark", data, "--yes")[0] == 0
-        words = ("tda", "run", data, tmp_path / name / "out", "--declaration", declaration, "--workers", 1)
+        words = ("tda", "run", data, tmp_path / name / "out", "--declaration", declaration, "--workers", 1, *options)
         code, _, err = das(*words, "--runs-folder", tmp_path / "state")
         assert code == 0, err
         return tmp_path / name / "out/declared"
@@ -79,6 +80,24 @@ def test_tables_count_their_universe_and_change_nothing_else(release: Callable[.
     listed = json.loads(das("show", own, "--json")[1])["tables"]
     titles = {each["title"] for each in listed}
     assert "Institutions by sex by district; universe: persons of 2 and over in institutions" in titles
+
+
+@pytest.mark.usefixtures("stages_here")
+def test_margins_of_estimates_are_shown_at_any_confidence(release: Callable[..., Path], das: Das) -> None:
+    """At 90% they were left out, although the standard errors that they are multiples of are beside them."""
+    own = release("own", "--estimator", "gls")
+    table = next(each["name"] for each in json.loads(das("show", own, "--json")[1])["tables"] if "total" in each["name"])
+    shown = {}
+    for percent, deviations in (("95", 1.95996), ("90", 1.64485)):
+        code, out, err = das("show", own, "--table", table, "--confidence", percent, "--format", "csv")
+        assert code == 0, err
+        shown[percent] = rows = pd.read_csv(StringIO(out))
+        name = "estimate_margin" if percent == "95" else "estimate_margin_90"
+        assert rows[name].to_numpy() == pytest.approx(deviations * rows["standard_error"].to_numpy(), abs=2e-3)
+    assert len(shown["90"]) == len(shown["95"]) > 0
+    page = json.loads(das("show", own, "--table", table, "--confidence", "90", "--json")[1])
+    (meaning,) = [each["meaning"] for each in page["columns"] if each["name"].startswith("estimate_margin")]
+    assert meaning == "90% by the normal law: 1.64 standard errors"
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ class Confidence:
 
 
 RELEASED = Confidence("95")
+MARGIN = re.compile("MOE(_|$)|(estimate_)?margin$")  # names of columns
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Reading:
         (columns, rows), at = self.view.table(), self.about["confidence"]
         if at.is_released:
             return columns, rows
-        return [f"{name}_{at.percent}" if name == "MOE" or name.startswith("MOE_") else name for name in columns], rows
+        return [f"{name}_{at.percent}" if MARGIN.match(name) else name for name in columns], rows
 
     @property
     def data(self) -> dict[str, Any]:

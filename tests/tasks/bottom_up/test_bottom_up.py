@@ -54,6 +54,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.records.findings import load_findings
 from tasks.records.marks import MARK_FILE, Mark
+from tasks.records.tables import UNQUOTED
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST
 
@@ -65,6 +66,7 @@ DECLARED = {
     "axes": {"SEX": {"column": "SEX", "values": ["1", "2"]}, "GQ": {"column": "GQ", "values": ["101", "201", "301"]}},
     "zeros": [{"where": {"SEX": "1", "GQ": "301"}}],
 }
+WIDTH = "a row does not have 3 columns"
 ROWS = [("44001", "1", "101")] * 5 + [("44001", "2", "301")] * 3 + [("44003", "2", "201"), ("45001", "1", "201")] * 2
 ROWS += [("46001", "2", "101")] * 4
 
@@ -328,11 +330,12 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     with pytest.raises(Refused, match="curator's report"):
         tabulate(run, HERE, str(path), declared)
     (finding,) = load_findings(run)
-    assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
+    assert (finding.rule, finding.rows, finding.first) == (f"{WIDTH}; {UNQUOTED}", 1, len(ROWS) + 2)
     other = new_run(tmp_path, "other")
     old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
     for text, message in (
         ("COUNTY,SEX\n", "no column GQ"),
+        ('"COUNTY","SEX","GQ"\n', "no column COUNTY, SEX, GQ.*quotes join no cells here"),
         ("", "is empty"),
         ("COUNTY,SEX,GQ,SEX\n44001,1,101,2\n", r"Columns that appear twice: \['SEX'\]"),
         (old_mac, "a line holds a carriage return"),
@@ -363,8 +366,8 @@ def test_a_column_that_is_not_read_may_appear_twice(tmp_path, run, parquet):
     ("line", "rule"),
     [
         (b"44001,1,101\r44001,1,101", "a line holds a carriage return; only a newline ends a line"),
-        (b"44001,1", "a row does not have 3 columns"),
-        (b"44001,1,101,", "a row does not have 3 columns"),
+        (b"44001,1", f"{WIDTH}; {UNQUOTED}"),
+        (b"44001,1,101,", f"{WIDTH}; {UNQUOTED}"),
         (b"44001,1,\xff", "is not UTF-8 text"),
     ],
 )

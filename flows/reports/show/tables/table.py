@@ -27,6 +27,7 @@ from tasks.releases.release_database import identifier
 CHOICES = 200  # values in a list of choices
 MOST_UNITS = 20_000  # of a level that are found by their codes and names
 MOST_NUMBERS = 1 << 17  # numbers of rows that are kept for a table
+PLACES = 3  # decimals of margins that are multiples of standard errors
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
@@ -408,13 +409,27 @@ class ReleaseTable:
         if at.is_released:
             return rows
         margins = {place: one == self.margin for place, one in enumerate(self.columns) if one.role == "margin"}
-        return [
-            tuple(
-                value if place not in margins else self.margin_at(value, at) if margins[place] else None
-                for place, value in enumerate(row)
-            )
-            for row in rows
-        ]
+
+        def shown_at(place: int, row: Sequence[Any]) -> Any:
+            if place not in margins or row[place] is None:
+                return row[place]
+            if self.error is not None:
+                return round(at.deviations * row[self.error], PLACES)
+            return self.margin_at(row[place], at) if margins[place] else None
+
+        return [tuple(shown_at(place, row) for place in range(len(row))) for row in rows]
+
+    @cached_property
+    def error(self) -> int | None:
+        """The place of the standard errors whose multiples its margins are; None if these follow from its laws."""
+        places = [place for place, one in enumerate(self.columns) if one.role == "standard error"]
+        return places[0] if len(places) == 1 and not self.resource.noise else None
+
+    def meaning(self, column: Column, at: Confidence) -> str:
+        """Return what a column is where margins are at a confidence."""
+        if at.is_released or self.error is None or column.role != "margin":
+            return column.meaning
+        return f"{at.percent}% by the normal law: {at.deviations:.3g} standard errors"
 
     def margin_at(self, margin: float | None, at: Confidence) -> float | None:
         """Return a margin in its files at a confidence; None if its law is unknown."""

@@ -265,12 +265,12 @@ def is_mapped(table: ReleaseTable, places: Places) -> bool:
 
 
 def _column_view(
-    table: ReleaseTable, column: Column, words: Mapping[str, str], by: Mapping[str, str], *, plain: bool
+    table: ReleaseTable, column: Column, meaning: str, words: Mapping[str, str], by: Mapping[str, str], *, plain: bool
 ) -> ColumnView:
     filtered = column in table.keys
     choices = [(code, words.get(code, "")) for code in table.choices(column)] if filtered and not plain else []
     numeric = not filtered and column.type in ("integer", "number")
-    about = column.name, column.title, column.unit, column.meaning, column.role
+    about = column.name, column.title, column.unit, meaning, column.role
     code, _, other = by.get(column.name, "").partition(",") if choices else (by.get(column.name, ""), "", "")
     next_to = other if column == table.place and len(choices) > 1 else None
     return ColumnView(*about, numeric, filtered, choices, code, next_to)
@@ -362,7 +362,8 @@ class TableViews:
             reading=self.reading_of(table, at),
             name=resource.name,
             columns=[
-                _column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns
+                _column_view(table, column, table.meaning(column, at), words.get(column.name, {}), by, plain=plain)
+                for column in table.columns
             ],
             words={
                 name: {code: meanings[code] for code in sorted(shown[name] & meanings.keys())}
