@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from declarations import BASE, write
 
+from flows.reports.show.release_pages import SHORT
 from privacy.noise.randomness import RunSecret
 from spine.declaration.declaration import read_declaration
 from tasks.records.declarations import find_declaration, read_raw
@@ -86,7 +87,9 @@ def test_tables_count_their_universe_and_change_nothing_else(release: Callable[.
 def test_margins_of_estimates_are_shown_at_any_confidence(release: Callable[..., Path], das: Das) -> None:
     """At 90% they were left out, although the standard errors that they are multiples of are beside them."""
     own = release("own", "--estimator", "gls")
-    table = next(each["name"] for each in json.loads(das("show", own, "--json")[1])["tables"] if "total" in each["name"])
+    table = next(
+        each["name"] for each in json.loads(das("show", own, "--json")[1])["tables"] if "total" in each["name"]
+    )
     shown = {}
     for percent, deviations in (("95", 1.95996), ("90", 1.64485)):
         code, out, err = das("show", own, "--table", table, "--confidence", percent, "--format", "csv")
@@ -98,6 +101,11 @@ def test_margins_of_estimates_are_shown_at_any_confidence(release: Callable[...,
     page = json.loads(das("show", own, "--table", table, "--confidence", "90", "--json")[1])
     (meaning,) = [each["meaning"] for each in page["columns"] if each["name"].startswith("estimate_margin")]
     assert meaning == "90% by the normal law: 1.64 standard errors"
+    code, out, err = das("show", own, "--region", pd.read_csv(own / "region.csv", sep="|")["region"][0], "--json")
+    assert code == 0, err
+    tables = json.loads(out)["tables"]
+    assert len(tables) > 1, "besides its total, what else is short"
+    assert all(each["page"]["total"] <= SHORT for each in tables)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county
 REPORT = "report.html"
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau's tables use 90
 LISTED = 60  # regions listed by name within a region
+SHORT = 12  # rows of a table that a unit's page shows
 CONSTANT = ("table", "level", "unit")  # columns of a table of tables/ that have one text
 
 
@@ -387,17 +388,21 @@ class ReleasePages(TableViews):
         found: Sequence[tuple[ReleaseTable, Mapping[str, str]]],
         asked: Mapping[str, str],
     ) -> AcrossView:
-        """Return the rows of tables by codes of their columns: those with the fewest keys, and links to the others."""
+        """Return the rows of tables by codes of their columns, and links to the others.
+
+        Shown are the tables with the fewest keys, and of a declaration all with at most SHORT rows.
+        """
         further = {name.removeprefix("by_"): code for name, code in asked.items() if name.startswith("by_")}
         widths = [len(table.resource.key or table.keys) for table, _ in found]
         kept = {name: asked[name] for name in ("format", "confidence") if name in asked}
         shown, others = [], []
         for (table, codes), width in zip(found, widths, strict=True):
             by = {**codes, **further}
-            if width == min(widths):
+            rows = table.number(table.select(by)) if self.units or width > min(widths) else 0
+            if width == min(widths) or (self.units and 0 < rows <= SHORT):
                 view = self.table_view(table, {**kept, **as_options(by)}, plain=True)
                 shown += [view] if view.page.total or view.missing else []
-            elif table.number(table.select(by)):
+            elif rows:
                 others.append((table.resource.title, link(f"table/{table.resource.name}", **as_options(by))))
         reading = f"{shown[0].reading} {self.across}".strip() if shown else ""
         words = [found[0][0].words_of_code(name, one) for name, one in further.items()] if found else []

@@ -2,7 +2,7 @@
 // INDEX: [name, detail, file]; GROUPS: by region, codes of iterations with a page; SMALL: words that name nothing.
 const searchOf = (INDEX, GROUPS, SMALL) => {
   const words = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().split(/[\s,]+/).filter(Boolean);
-  const entries = INDEX.map(([name, detail, file]) => ({ name, detail, file, words: words(`${name} ${detail}`) }));
+  const entries = INDEX.map(([name, detail, file]) => ({ name, detail, file, words: words(`${name} ${detail} ${detail.replaceAll("/", " ")}`) }));
   const named = (wanted, kind = "") => {
     const alone = ({ words: own }) => own.join(" ").startsWith(`${wanted.join(" ")} alone`);
     return entries.filter(({ file, words: own }) =>

@@ -40,7 +40,8 @@ def picture_of(table: ReleaseTable, at: Confidence) -> Picture:
     apart = [one for one in of_row if len({codes[one.name] for codes in drawn}) > 1]
 
     def words(columns: Sequence[Column], codes: Mapping[str, Any]) -> list[str]:
-        found = [(one, str(codes[one.name]), table.words_of_code(one.name, str(codes[one.name]))) for one in columns]
+        named = [(one, str(codes[one.name]), codes.get(one.names)) for one in columns]
+        found = [(one, code, name or table.words_of_code(one.name, code)) for one, code, name in named]
         return [f"{one.title} {code}" if word == code and one != place else word for one, code, word in found]
 
     def row(codes: Mapping[str, Any]) -> dict[str, str]:
@@ -48,9 +49,13 @@ def picture_of(table: ReleaseTable, at: Confidence) -> Picture:
         return {"name": name, "note": number(codes[count.name])}
 
     common = words([one for one in of_row if one not in apart], drawn[0])
-    margin, title = table.margin, ": ".join([table.resource.title, *common])
-    values, spread = [one[count.name] for one in drawn], [float(one[margin.name] or 0) for one in drawn if margin]
+    margin, drawn_as, title = table.margin, count, ": ".join([table.resource.title, *common])
+    if margin is None and (estimated := [one for one in table.columns if one.role in ("estimate", "margin")]):
+        drawn_as, *margins = estimated
+        margin = next(iter(margins), None)
+    values, spread = [one[drawn_as.name] for one in drawn], [float(one[margin.name] or 0) for one in drawn if margin]
     which = f"the {len(drawn)} largest of {number(rows)}" if rows > len(drawn) else f"all {number(rows)}"
-    series = {"count, with its margin" if margin else "count": Series("circle", values, spread)}
+    what = "count" if drawn_as == count else drawn_as.title.lower()
+    series = {f"{what}, with its margin" if margin else what: Series("circle", values, spread)}
     chart = dots(list(map(row, drawn)), series, count.unit, finding=f"{title}, {which}.")
     return Picture(chart, link(f"table/{table.resource.name}", **{f"by_{name}": code for name, code in by.items()}))
