@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # of a run that met another
+PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # in another's place
 
 
 class Refused(Exception):

@@ -102,7 +102,7 @@ def _raise_problem(outcomes: Sequence[Outcome]) -> None:
 def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
     """Return the settings with which a stopped run continues; None, after a message, if it is released.
 
-    kind: of the command's runs.
+    kind: the command's kind of run.
 
     Raises Refused if the run has no directory here, or belongs to another command; typer.BadParameter for an option
     that a resumed run would ignore.

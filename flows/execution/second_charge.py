@@ -16,7 +16,7 @@ from privacy.noise.laws import UNITS
 from tasks.errors import Refused
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
-Answer = Callable[[str, str], bool]  # of what was charged before, and of what is charged now
+Answer = Callable[[str, str], bool]  # asked with what was charged before and what is charged now
 
 _answers: list[Answer] = []
 

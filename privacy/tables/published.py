@@ -41,8 +41,8 @@ class Published:
     """A published table: its rows for each key, all of which sum cells of one query.
 
     name, title: in file names and on pages. measured: the name of the measured table whose cells it sums; tables of the
-    same cells share it. unit: what is counted, in the plural. columns: those of the rows' codes; a table
-    whose only row is a total has none. by: the characteristic that its rows distinguish, in words, or empty.
+    same cells share it. unit: what is counted, in the plural. columns: those of the rows' codes; empty for a table
+    whose only row is a total. by: the characteristic that its rows distinguish, in words, or empty.
     """
 
     name: str

@@ -107,7 +107,7 @@ class WidePlan:
 
     @cached_property
     def possible(self) -> tuple[IntArray, IntArray]:
-        """The coordinates, by pass, that are no structural zeros as a whole."""
+        """Return, by pass, the coordinates with a possible cell."""
         cells = np.flatnonzero(self.product.possible)
         return np.unique(self.coordinate(self.passes[0].cells)[cells]).astype(np.int64), cells
 
@@ -122,7 +122,7 @@ class WidePlan:
 
     @cached_property
     def declared(self) -> tuple[BoolArray, IntArray]:
-        """Of the parts of that partition: whether they have counts, and the fewest records for each counted."""
+        """Return, by part of that partition, whether it has counts, and the fewest records for each counted."""
         if not self.declaration.form.counts:
             return np.zeros(1, bool), np.zeros(1, np.int64)
         (count,) = self.declaration.form.counts

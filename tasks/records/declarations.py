@@ -23,7 +23,7 @@ def declarations() -> list[str]:
 
 
 def find_declaration(name: str) -> str:
-    """Return the path of a declaration: of a file or URL, or of one that is shipped under this name. Raises Refused."""
+    """Return the path of a declaration: a file or URL, or the shipped one of this name. Raises Refused."""
     if "/" in name or name.endswith((".toml", ".json")) or Path(name).exists():
         return name
     if name not in declarations():

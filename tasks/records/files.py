@@ -167,7 +167,7 @@ def digests_by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """Return what distinguishes a file from another that replaces it; None if there is no file.
+    """Return what distinguishes a file from another that replaces it; None for a missing file.
 
     It is what the file system reports without reading it: size, inode and times of a local file, size and tag or
     time of one elsewhere. If a server reports only the size, only the size is compared.

@@ -21,7 +21,7 @@ from tasks.releases.received import LARGEST_READ, path_in
 
 WITH_NAMES = ", with names"  # at the end of a title
 STATISTIC = "statistic"  # the name of a sum, where rows are named sums of cells
-REGION_KEY = ("REGION_TYPE", "REGION_ID")  # of the table of names
+REGION_KEY = ("REGION_TYPE", "REGION_ID")  # key of the table of names
 Words = Mapping[tuple[str, ...], str]
 
 
@@ -133,9 +133,9 @@ def _tidy_file(description: Description, resource: Resource, others: Sequence[Re
 
 
 def _columns(description: Description, columns: Sequence[Column], key: Sequence[str], tidy: Tidy) -> list[TidyColumn]:
-    """Return the columns of a tidy table, in order: where, of whom, what, how many.
+    """Return the columns of a tidy table, in order: where, who, what, how many.
 
-    columns, key: of its table, or of a file of it.
+    columns, key: those of its table or file.
     """
     made = [_fixed("table", "text", "the table", tidy.table)]
     for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):

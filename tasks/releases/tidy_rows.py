@@ -23,8 +23,8 @@ from tasks.releases.text_twin import CODED, TYPES, differing, read_batches, writ
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
-MOST_COMBINATIONS = 1 << 24  # of values that have words together
-MOST_CELLS = 1 << 24  # of a histogram
+MOST_COMBINATIONS = 1 << 24  # of values whose words are looked up together
+MOST_CELLS = 1 << 24  # cells of a histogram
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
 

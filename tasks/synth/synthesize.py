@@ -36,7 +36,7 @@ class MadePopulation:
     """A population that was made: its folders by system, its contents and its mark.
 
     shares: the published counts that it follows. uncounted: names of groups without a count, which get one person each.
-    counts: of the population, as in report.py.
+    counts: the population's, as in report.py.
     """
 
     folders: Mapping[str, Path]

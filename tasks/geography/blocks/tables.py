@@ -43,7 +43,7 @@ NO_NAMES: Mapping[str, str] = {}
 class BlockFile:
     """A block table that was recognized but not read yet.
 
-    names: of all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
+    names: all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
     geographic header of P.L. 94-171, whose names are not in the file, and for block assignment files.
     """
 
