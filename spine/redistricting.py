@@ -167,6 +167,6 @@ def redistricting_bounds(
     of_parts = Totals(np.searchsorted(codes, state_of_block[spine.starts[level]]), totals)
     (counts,) = redistricting_declaration(product.name, "us").form.counts
     least = np.zeros(TYPES, np.int64)
-    if not counts.is_total:  # which says it all
+    if not counts.is_total:  # which implies it
         least[:] = counts.least
     return sum_bounds(spine, quarters, least, (level, of_parts), fixed=counts.is_total)

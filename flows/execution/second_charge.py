@@ -1,7 +1,7 @@
 """The question at a terminal before data is charged again.
 
-A command that runs a flow answers it: at a terminal a person does, elsewhere the command says what is charged, and goes
-on. In a Prefect worker nothing is asked.
+A command that runs a flow answers it: at a terminal a person does, elsewhere the command prints what is charged, and
+continues. A Prefect worker does not ask.
 """
 
 from __future__ import annotations

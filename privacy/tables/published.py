@@ -80,7 +80,7 @@ class Published:
 
 
 def margins_of(law: Law, draws: IntArray, alpha: Exact = MARGIN_ALPHA) -> IntArray:
-    """Return the margins of error of sums of so many draws of a law; 0 without a draw."""
+    """Return the margins of error of sums of this many draws of a law; 0 without a draw."""
     distinct, place = np.unique(draws, return_inverse=True)
     margins = [margin_of_error(law, number, alpha) if number else 0 for number in distinct.tolist()]
     return np.array(margins, np.int64)[place]

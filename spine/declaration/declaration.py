@@ -1,4 +1,4 @@
-"""A declaration: what T fixes for the redistricting data (histogram, workload, levels, passes), said by a file.
+"""A declaration: a file's histogram, workload, levels and passes.
 
 `read_declaration` checks everything that needs no table, and returns all faults at once, each with its key.
 """
@@ -255,7 +255,7 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
 def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Fault]) -> tuple[str, ...]:
     """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells.
 
-    Where bounds stand on several partitions the sums nest with them.
+    If several partitions have bounds, the sums nest with them.
     """
     given = {
         tuple(name for name in (text.removesuffix("!") for text in each.round) if name not in (TOTAL, DETAILED))

@@ -1,8 +1,8 @@
 """The errors that dividing block groups among their blocks adds.
 
 A block's total is measured too coarsely to matter, so its cells are independent normal variables with the positive part
-taken, moved by one multiplier a cell of the block group. Blocks without a cell that their block group has are alike but
-for their kinds of living quarters: they are counted, not listed.
+taken, moved by one multiplier a cell of the block group. Blocks without a cell that their block group has differ only
+in their kinds of living quarters: they are counted, not listed.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def to_integers(
 
 
 def meets(problems: Problems, whole: IntArray) -> bool:
-    """Return whether integers, (entries,), have every sum, and nobody where a child is closed."""
+    """Return whether integers, (entries,), have every sum, and 0 where a child is closed."""
     entries = np.arange(len(whole))
     wide = np.diff(problems.first_column)
     of = np.searchsorted(problems.first, entries, side="right") - 1

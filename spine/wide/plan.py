@@ -131,7 +131,7 @@ class WidePlan:
     def open_and_least(self, counts: IntArray) -> tuple[BoolArray, IntArray]:
         """Return (children, parts) whether a child may have records in a part, and the fewest that it has.
 
-        counts: (children, parts) declared ones; those of parts without a column are not looked at.
+        counts: (children, parts) declared ones; parts without a column are not read.
         """
         declared, least = self.declared
         return (counts > 0) | ~declared, np.where(declared, counts * least, 0)

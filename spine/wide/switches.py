@@ -1,10 +1,10 @@
 """Switches: records that change their part of a repaired partition, inside a known sum, to meet declared counts.
 
 Counts of the parts of `repair = "switch"` cross the known sums, so a parent's integers need not divide among its
-children under both. Before a division, the fewest records of the parent change their part so that it does, with nobody
-in a part that a child lacks: a minimum-cost flow of each known sum, parts to children, which costs 1 for each record of
-a part that its child does not have. After it, a child with fewer records of a part than it needs takes them from parts
-of the same sum that have more than they need: the fewest, for each meets one need.
+children under both. Before a division, the fewest records of the parent change their part so that it does, with 0
+records in a part that a child lacks: a minimum-cost flow of each known sum, parts to children, which costs 1 for each
+record of a part that its child does not have. After it, a child with fewer records of a part than it needs takes them
+from parts of the same sum that have more than they need: the fewest, for each meets one need.
 
 A switched record keeps its other coordinates, or if that cell is a zero takes the nearest of the part in the sum.
 """

@@ -262,7 +262,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 def _marked_secret(run: RunDirectory, request: Request) -> str:
     """Return the secret of a run on marked data: that of a prepared directory, or a new one.
 
-    It protects nobody, but a run id is bound to its inputs as everywhere.
+    It protects no data, but binds a run id to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

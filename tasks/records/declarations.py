@@ -46,7 +46,7 @@ def read_raw(path: str) -> dict[str, Any]:
 def beside(path: str, file: str) -> str:
     """Return the path of a file or release that a declaration names: it lies in the declaration's folder, or below.
 
-    Anybody may have written the declaration, so it opens nothing elsewhere: no URL, and no path or link that leads out
+    The declaration is untrusted, so it opens nothing elsewhere: no URL, and no path or link that leads out
     of its folder. Raises Refused.
     """
     folder, slash, _ = path.rpartition("/")

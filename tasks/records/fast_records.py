@@ -104,7 +104,7 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
         column = EncodedColumn(table[name])
         values = [layout.number(each, value) for value in column.values]
         faults = [number for number, value in enumerate(values) if value is None]
-        if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values that nobody has
+        if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values without a record
             return None
         if any(values):
             sums: NDArray[Any] = (parsed.codes if each.is_code else parsed.numbers)[each.place]

@@ -43,7 +43,7 @@ register()
 
 
 def file_name(path: str) -> str:
-    """Return the name of a file or folder by path or URL, without what a URL says besides: it may be a signature."""
+    """Return the name of a file or folder by path or URL, without the rest of a URL, which may be a signature."""
     return (re.split("[?#]", path)[0] if "://" in path else path).rstrip("/").rpartition("/")[2]
 
 

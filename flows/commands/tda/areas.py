@@ -1,4 +1,4 @@
-"""`das tda areas`: estimates, standard errors and intervals of anybody's areas, from published noisy measurements."""
+"""`das tda areas`: estimates, standard errors and intervals of any areas, from published noisy measurements."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from spine.allocations import Allocation
 from spine.forecast.precision import Weights
 from tasks.errors import Refused
 
-UNIT = 10_000  # found shares are multiples of one part in so many
+UNIT = 10_000  # found shares are multiples of 1 / this
 
 
 def changed(allocation: Allocation, levels: Sequence[str], queries: Sequence[str]) -> Allocation:

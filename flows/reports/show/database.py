@@ -19,7 +19,7 @@ from tasks.releases.release_database import ReleaseDatabase, Setting
 # The limits apply to the database only, so that a server on a laptop stays under 500 MiB in all.
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 MOST_COPIED = 1 << 26  # bytes of a table's files; a larger one would fill the disk that the database spills to
-MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # answers that are kept, of at most so many rows
+MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # cached answers, and the most rows of one
 
 
 class Database:

@@ -37,9 +37,9 @@ COLOURS = (
 )  # the colours of Okabe and Ito
 MOST_DIGITS = 16  # behind the point of a share in per cent
 CITE = (
-    "The published counts are what redistricting uses, and their range is the one to cite. Of a district that cuts "
-    "block groups they are usually nearer to the count before noise than the estimate is; of one that cuts none, about "
-    "as near."
+    "The published counts are what redistricting uses, and their range is the one to cite. For a district that cuts "
+    "block groups they are usually nearer to the count before noise than the estimate is, for other districts about as "
+    "near."
 )
 NOT_PUBLISHED = "The counts given are an estimate by das-flows, NOT counts that were published."
 PUBLISHED = "The published range of this plan"
