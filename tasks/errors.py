@@ -25,7 +25,7 @@ class Failed(Exception):
 
 @contextmanager
 def refusing(what: str = "") -> Iterator[None]:
-    """Turn the ValueError by which a library function rejects its arguments into a refusal; what: they are of."""
+    """Turn a library function's ValueError about its arguments into a refusal; what: begins the message."""
     try:
         yield
     except ValueError as error:

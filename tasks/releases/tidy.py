@@ -213,7 +213,7 @@ def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[Tidy
 
 
 def _listing(description: Description, column: Column) -> tuple[tuple[str, ...], Listing] | None:
-    """Return the columns by whose values a text is found for a column, and the table of the release that has it."""
+    """Return the columns that a column's text is looked up by, and the table of the release with these texts."""
     for table in description.tables:
         named = next((each.name for each in table.columns if each.role == "name"), "")
         listing = Listing(table.text, table.key, named)
