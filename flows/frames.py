@@ -78,7 +78,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         frame = pd.concat(parts, ignore_index=True)
     except Refused:
         raise
-    except Exception as error:  # the release may come from anybody and hold anything
+    except Exception as error:  # the release is untrusted
         raise Refused(f"{folder} is not what its {PACKAGE_FILE} says: {reason_of(error)}") from error
     # Each part has codes of its own.
     coded = {name for part in parts for name in part if part[name].dtype == "category"}

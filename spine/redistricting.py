@@ -26,11 +26,11 @@ from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
 
-__all__ = ["PERSONS", "UNITS", "redistricting_bounds", "redistricting_passes"]  # of docs/api.md
+__all__ = ["PERSONS", "UNITS", "redistricting_bounds", "redistricting_passes"]  # docs/api.md names these
 
-HOUSEHOLD, NURSING = 0, 3  # of hhgq: 0 in a household, 1..7 the major group-quarters types
-UNDER_18, ADULT = 0, 1  # of votingage
-VACANT, OCCUPIED = 0, 1  # of h1
+HOUSEHOLD, NURSING = 0, 3  # values of hhgq; 1..7 are the major group-quarters types
+UNDER_18, ADULT = 0, 1  # values of votingage
+VACANT, OCCUPIED = 0, 1  # values of h1
 
 
 @cache
@@ -56,7 +56,7 @@ _NOT_HISPANIC: Where = {"hispanic": frozenset({0})}
 _BY_NUMBER = [frozenset(range(*ends)) for ends in pairwise(accumulate((comb(6, k) for k in range(1, 7)), initial=0))]
 _SEVERAL = frozenset().union(*_BY_NUMBER[1:])
 _NUMBERS = ("one race", "two races", "three races", "four races", "five races", "six races")
-_NAMES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race")  # of the six, in files
+_NAMES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race")  # the six races, in files
 _MAIN_RACES = [(name, CENRACE.labels[at], frozenset({at})) for at, name in enumerate(_NAMES)]
 _MAIN_RACES.append(("two or more races", "two or more races", _SEVERAL))
 
@@ -75,7 +75,7 @@ def _person_counts() -> Iterator[Count]:
 
 
 PERSON_COUNTS = tuple(_person_counts())
-# Of the target that the Census Bureau set for the redistricting data: Hispanic, and the others by race.
+# Groups of the Census Bureau's target for the redistricting data: Hispanic, and the others by race.
 TARGET_GROUPS = (_HISPANIC, *(_NOT_HISPANIC | {"cenrace": races} for _, _, races in _MAIN_RACES))
 UNIT_COUNTS = (
     Count("total", "housing units", declared=True),
@@ -167,6 +167,6 @@ def redistricting_bounds(
     of_parts = Totals(np.searchsorted(codes, state_of_block[spine.starts[level]]), totals)
     (counts,) = redistricting_declaration(product.name, "us").form.counts
     least = np.zeros(TYPES, np.int64)
-    if not counts.is_total:  # which says it all
+    if not counts.is_total:  # which implies it
         least[:] = counts.least
     return sum_bounds(spine, quarters, least, (level, of_parts), fixed=counts.is_total)

@@ -171,7 +171,7 @@ def downward(spine: Spine, up: Upward, root: Root) -> tuple[FloatArray, ...]:
 class EntityVariances:
     """A family's entities in the top geounits, summed over these, each (entities, d, d).
 
-    variance: of the estimates of their counts. covariance: of these with the estimates of all top geounits.
+    variance: that of the estimates of their counts. covariance: between these and the estimates of all top geounits.
     """
 
     variance: FloatArray

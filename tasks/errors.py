@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # of a run that met another
+PUT_BACK = "put back what it began with, or start a new run, which has a charge of its own"  # in another's place
 
 
 class Refused(Exception):
@@ -25,7 +25,7 @@ class Failed(Exception):
 
 @contextmanager
 def refusing(what: str = "") -> Iterator[None]:
-    """Turn the ValueError by which a library function rejects its arguments into a refusal; what: they are of."""
+    """Turn a library function's ValueError about its arguments into a refusal; what: begins the message."""
     try:
         yield
     except ValueError as error:

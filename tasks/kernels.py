@@ -13,5 +13,5 @@ def kernels_loaded() -> bool:
 
 
 def worth_a_kernel(number: int) -> bool:
-    """Return whether so many records, entries or rows justify a kernel, where one is loaded or has its folder."""
+    """Return whether this many records, entries or rows justify a kernel, if one is loaded or has its folder."""
     return kernels_loaded() or (number >= FEWEST and FOLDER_VARIABLE in os.environ)

@@ -106,7 +106,7 @@ def _report_groups(read: SafeTabQueries, persons: Sequence[str] | None, crossed:
     unit = Scale(read.definition, 4, shown.in_budget)
     columns = attribute_sets(shown.attributes or read.sets, read.attributes)
     notes = [
-        f"Unit: {unit.unit}. Of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
+        f"Unit: {unit.unit}. One {read.record_noun} is replaced. Budgets: {read.source}. Change of block: {crossed}."
     ]
     if read.gamma is not None and len(read.levels) == 2:
         left, entered = ([queries[""] for queries in levels.values()] for levels in read.levels.values())
@@ -195,7 +195,7 @@ def tda(
         title = f"A-attribute loss of one record replaced, {read.title}: worst case"
         total = {label: read.most(members) for label, members in columns.items()}
         table, each = _levels(title, found, unit, by_query=shown.by_query, total=total)
-        notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
+        notes = [f"Unit: {unit.unit}. One record is replaced, declared figures unchanged. Budgets: {read.source}."]
         meanings = {name: query_title(name) for name in columns} | {read.levels[-1]: "where the record is"}
         words = [f"{name}: {meanings[name]}" for name in columns if meanings[name] != name]
         notes += [f"{', '.join(words)}."] * bool(words)

@@ -78,7 +78,7 @@ def curve(
     """The expected errors of released counts at several epsilons: L1, L2 and the accuracy curve, in closed form.
 
     A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)^2 / sum t^2 for true counts t and released counts c. The figures follow
-    from the counts: of confidential ones they are NOT PRIVATE.
+    from the counts: if these are confidential, the figures are NOT PRIVATE.
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """

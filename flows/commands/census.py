@@ -66,7 +66,7 @@ def run(file: Plan, *, options: CensusOptions) -> None:
 
     First every input is validated, and everything is found that an account would refuse. Then the charges are agreed to
     once, and the products are released one after the other; one that reads the release of another comes after it. If
-    the command stops, the same command continues: a released product is passed over, and one that was charged goes on
+    the command stops, the same command continues: a released product is passed over, and one that was charged continues
     with the same noise. OUT gets a folder for each product, and index.html about all of them.
 
     **Example:** `das census run census.toml`

@@ -49,7 +49,7 @@ def check(
         raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {fault}") from None
     except Refused:
         raise
-    except Exception as error:  # the manifest may come from anybody and hold anything
+    except Exception as error:  # the manifest is untrusted
         raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {reason_of(error)}") from error
     facts = {
         **stated,

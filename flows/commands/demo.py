@@ -18,7 +18,7 @@ from flows.execution.settings import new_run_id
 from flows.reports.terminal import Json, err, out
 from tasks.releases.manifest import describe_spent, read_manifest
 
-STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
+STATE = 46  # the smallest of the made-up country, for the TopDown Algorithm
 PLACES = {"detailed-dhca": "data", "ddhcb": "ddhcb/data", "sdhc": "sdhc/data", "tda": "tda/data"}
 PLAN = f"""# The products of das demo as one census: das census plan census.toml, das census run census.toml
 name = "demo-census"

@@ -202,7 +202,7 @@ def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) 
 
 
 def _typed(kind: Any) -> Any:
-    """Return the type on the command line of a field's: without None, and of a tuple the list of its items' type."""
+    """Return a field's type on the command line: without None; for a tuple, a list of its items' type."""
     kind = resolve_alias(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:

@@ -159,7 +159,7 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
     for release in releases:
         try:
             yield check_charge(release, examined)
-        except Exception as error:  # the manifest may come from anybody and hold anything
+        except Exception as error:  # the manifest is untrusted
             yield Check(f"release {release}", "", (f"the release cannot be compared: {reason_of(error)}",))
 
 

@@ -102,7 +102,7 @@ def _raise_problem(outcomes: Sequence[Outcome]) -> None:
 def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
     """Return the settings with which a stopped run continues; None, after a message, if it is released.
 
-    kind: of the command's runs.
+    kind: the command's kind of run.
 
     Raises Refused if the run has no directory here, or belongs to another command; typer.BadParameter for an option
     that a resumed run would ignore.
@@ -197,8 +197,8 @@ def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
 def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask: bool = False) -> list[Outcome]:
     """Run the flow, and return how each part ended.
 
-    brief: the bars are without a title and vanish with the run. ask: before data that was charged is charged again;
-    else this is said.
+    brief: the bars are without a title and vanish with the run. ask: ask before data that was charged is charged again;
+        else print that it is.
     """
     from flows.execution.cluster import OneCluster
     from flows.execution.run import start_workers
@@ -231,7 +231,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
 
 
 def answer_at_terminal(shown: Progress, charged: str, more: str) -> bool:
-    """Ask on standard error, while the bars stand still, whether data is charged again; only yes counts."""
+    """Pause the bars and ask on standard error whether data is charged again; only yes counts."""
     shown.stop()
     err.print(f"{charged}; charge {more}? [y/N] ", end="", soft_wrap=True)
     answer = sys.stdin.readline()
@@ -240,7 +240,7 @@ def answer_at_terminal(shown: Progress, charged: str, more: str) -> bool:
 
 
 def go_on(charged: str, more: str) -> bool:
-    """Say what is charged, where nobody is asked."""
+    """Print what is charged, without asking."""
     _warn(f"{charged}; this run charges {more}")
     return True
 

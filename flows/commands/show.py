@@ -99,7 +99,7 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 def open_release(
     folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = (), confidence: Confidence = RELEASED
 ) -> ReleasePages:
-    """Return the pages of a release; confidence: of the margins of a view whose address does not name one.
+    """Return the pages of a release; confidence: the default confidence of margins.
 
     Raises Refused if the folder is not a release, or its system is unknown to this version. A malformed release raises
     other exceptions, for `refusing_malformed` to handle.

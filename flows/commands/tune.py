@@ -114,9 +114,9 @@ def tune(
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
 
-    Of a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
-    run spends, at the sum --total (of a declaration 1); with --margin, or --solve "renters in a county within 20", the
-    least budget of each query. --households: for SafeTab-H, whose unit of privacy is a household.
+    For a config.json or a release of the S-DHC, or a declaration for das bottom-up: the noise of every query and what a
+    run spends, at the sum --total (for a declaration 1 by default); with --margin, or --solve "renters in a county
+    within 20", the least budget of each query. --households: for SafeTab-H, whose unit of privacy is a household.
 
     --solve has the least budget for a margin, and what else it moves: "a county's count of 500 within 10%", "total of a
     county, detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are

@@ -199,7 +199,7 @@ class InProcess(Runner[S]):
 
 
 class _Truth(InProcess[S]):
-    """Runs the stages in a directory that is marked as a truth's, so that none of them can draw noise."""
+    """Runs the stages in a directory that is marked as a truth's, so they cannot draw noise."""
 
     def __init__(self, settings: S, workers: Workers, *, curator: bool) -> None:
         super().__init__(settings, workers)

@@ -1,7 +1,7 @@
 """The question at a terminal before data is charged again.
 
-A command that runs a flow answers it: at a terminal a person does, elsewhere the command says what is charged, and goes
-on. In a Prefect worker nothing is asked.
+A command that runs a flow answers it: at a terminal a person does, elsewhere the command prints what is charged, and
+continues. A Prefect worker does not ask.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from privacy.noise.laws import UNITS
 from tasks.errors import Refused
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
-Answer = Callable[[str, str], bool]  # of what was charged before, and of what is charged now
+Answer = Callable[[str, str], bool]  # asked with what was charged before and what is charged now
 
 _answers: list[Answer] = []
 

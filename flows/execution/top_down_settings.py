@@ -1,4 +1,4 @@
-"""The settings of a run of the TopDown Algorithm: of the redistricting data, or of a declaration."""
+"""Settings of a run of the TopDown Algorithm, on the redistricting data or a declaration."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _by_analysis(sets: Mapping[str, Sequence[Analysis]]) -> list[dict[str, Analy
 
 
 def _saving(name: str, results: Sequence[Analysis]) -> str:
-    """Compare the mechanisms by their sharpest figures; of the two readings by PLD, use the larger."""
+    """Compare the mechanisms by their sharpest figures; of the two PLD readings the larger counts."""
     sharpest = {}
     for definition in MECHANISMS:
         rows = [analysis for analysis in results if analysis.definition == definition]

@@ -229,9 +229,9 @@ class TopDownQueries:
     def most(self, attributes: frozenset[str]) -> Fraction:
         """Return the largest cost of a replaced record on any path from the root to a leaf.
 
-        A bypass answers the queries of a level with its share and those of levels below it, which then have none. So
-        the levels of a path are runs, each answered by its first level; the most expensive runs are found from the
-        leaves up.
+        A bypass answers the queries of a level with its share and those of levels below it, which are left without a
+        share. So the levels of a path are runs, each answered by its first level; the most expensive runs are found
+        from the leaves up.
         """
         spent = [self.allocation.budget * share for share in self.allocation.levels.values()]
         asked = [

@@ -32,7 +32,7 @@ WIDE = 200  # columns where the output is a file or a pipe, so that a finding is
 def printable(text: str) -> str:
     """Return a text with `?` for each character that could steer a terminal or reorder a line, except line ends.
 
-    Names, manifests and messages may come from anybody; everything that `das` prints for a reader passes through here.
+    Names, manifests and messages are untrusted; everything that `das` prints for a reader passes through here.
     """
     if text.isprintable():
         return text

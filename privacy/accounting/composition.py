@@ -48,7 +48,7 @@ class Change:
     relations: tuple[str, ...] = ()
 
     def loss(self, spend: Spend) -> Fraction | None:
-        """Return what a run with this spend loses under the change; None if none of its relations bounds that."""
+        """Return what a run with this spend loses under the change; None if no relation bounds it."""
         figures = {relation.key: relation.figure for relation in spend.relations}
         if (figures.get("added_or_removed"), figures.get("replaced")) == (spend.charged, 2 * spend.charged):
             factors = self.person if spend.unit == "person" else self.household
@@ -74,7 +74,7 @@ MOVED = Change(
 
 
 def changes(size: int) -> tuple[Change, ...]:
-    """Return all changes; size: of a household that is added or removed with its members."""
+    """Return all changes; size: persons of a household that is added or removed whole."""
     persons = "person" if size == 1 else "persons"
     whole = f"a household of {size} {persons} added or removed, with all of them"
     return (

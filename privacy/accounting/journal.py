@@ -111,7 +111,7 @@ class Books:
     """The accounts and charged runs that follow from a journal, by name, the oldest first.
 
     marked: the runs on marked data, with the time of entry and the mark. spends: what each charged run spends. digests:
-    of every line, in order.
+        one per line, in order.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)

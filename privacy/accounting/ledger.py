@@ -371,7 +371,7 @@ class Ledger:
             with open(self.journal, "rb") if there else TemporaryFile(dir=self.path.parent) as file:
                 fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # of other errors SQLite tells
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # SQLite reports other errors itself
                 raise LedgerUnusable(
                     f"the ledger {self.path} cannot be locked: {error.strerror}; keep it on a local disk (--ledger)"
                 ) from error

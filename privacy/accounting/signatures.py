@@ -1,4 +1,4 @@
-"""Signatures of a publisher, Ed25519 (RFC 8032): of acts in the ledger's journal and of the manifests of releases."""
+"""A publisher's Ed25519 signatures (RFC 8032) of acts in the ledger's journal and of manifests."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.ledger import Ledger
 from privacy.noise.laws import Definition
 
-Spends = tuple[Spend | None, ...]  # of runs, each None if the ledger does not know its relations
+Spends = tuple[Spend | None, ...]  # one per run; None if the ledger does not know its relations
 HOUSEHOLD_SIZE = 4  # persons of a household that is added or removed whole
 
 

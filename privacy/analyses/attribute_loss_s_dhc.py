@@ -185,7 +185,7 @@ def loss(person: Person, attributes: frozenset[str], tables: Iterable[TableSpend
 
 def _swap(person: Person, attributes: frozenset[str], table: TableSpend) -> Effect:
     # PHSafe truncates by a hash of the row's content, without sex. Members of one household differ in cell only in the
-    # tables by age; of PH3 and PH6 only the rows of minors are candidates.
+    # tables by age; in PH3 and PH6 only the rows of minors are candidates.
     edited = bool(attributes & {AGE, RACE, ETHNICITY, RELATION})
     counted = (
         table.name == "PH1"

@@ -49,9 +49,9 @@ def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> d
 class LevelMargins:
     """Exact margins of error at 95%, in counts.
 
-    total_only: of a TotalOnly group's total. stage_1: of the total of step 1, which decides the detail and is not
-    published. cell: of one count of step 2, which is a total published alone or a sex-by-age cell at any detail.
-    totals: of the published total (T1) of each table, the sum of its cells.
+    total_only: for a TotalOnly group's total. stage_1: for the total of step 1, which decides the detail and is not
+        published. cell: for one count of step 2, which is a total published alone or a sex-by-age cell at any detail.
+        totals: for the published total (T1) of each table, the sum of its cells.
     """
 
     total_only: int

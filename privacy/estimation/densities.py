@@ -1,7 +1,8 @@
 """The noise laws as arrays of probabilities, for exact sums over both answers of a group.
 
 A density is float64[2R + 1], the probabilities of -R ... R: symmetric, and cut where they are negligible. Its entries
-come from positive terms only, so each is right to the last digits of a float, however small: estimates divide by tails.
+come from positive terms only, so each is right to the last digits of a float, even in the tails by which estimates
+divide.
 """
 
 from __future__ import annotations

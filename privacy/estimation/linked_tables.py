@@ -34,7 +34,8 @@ class Answers:
 class LinkedTable:
     """The answers about one table.
 
-    codes, together: of each state by code, and of all codes together; a table without codes has only `together`.
+    codes, together: each state's answers by code, and for all codes together; a table without codes has only
+    `together`.
     nation_codes, nation_together: the same for the nation.
     """
 
@@ -60,8 +61,8 @@ class LinkedTable:
 class Estimate:
     """The estimate of one table: whole numbers, states x codes x cells, that satisfy all sums.
 
-    covariances: of the cells of one code in one region, before rounding, by `state codes`, `state all`, `nation codes`
-    and `nation all`; every code has the same.
+    covariances: between the cells of one code in one region, before rounding, by `state codes`, `state all`, `nation
+    codes` and `nation all`; every code has the same.
     """
 
     counts: NDArray[np.int64]

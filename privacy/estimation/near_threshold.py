@@ -116,7 +116,7 @@ class _Sums:
         self.q = self.q / self.q.sum()
         self.reach = int(self.a[-1])
         self.deviation = float((self.a**2 * self.p).sum()) ** 0.5
-        self.place = self.b - self.a[:, None] + pooling.reach  # of D, for each (A, B)
+        self.place = self.b - self.a[:, None] + pooling.reach  # the index of D, for each (A, B)
         pull = nearest(pooling.pull) if self.whole else pooling.pull
         self.error = self.b - pull[self.place]  # in units
         self.place = np.clip(self.place - pooling.reach, -correction.widest, correction.widest) + correction.widest

@@ -5,7 +5,7 @@ posterior mean of B given D = S - T = B - A is
 
     m(d) = E[B | D = d] = sum_b b q(b) p(b - d) / r(d),        p, q, r the laws of A, B and D,
 
-S - m(D) is the posterior mean of N: of all translation-equivariant estimates it has the least variance, whatever the
+S - m(D) is the posterior mean of N. It has the least variance of all translation-equivariant estimates, whatever the
 laws are (Pitman 1939, "The estimation of the location and scale parameters of a continuous population"). For normal
 laws m is linear and S - m(D) is the mean of T and S with inverse-variance weights.
 
@@ -31,7 +31,7 @@ DIGITS = 2.0**20  # m is rounded to multiples of 1/DIGITS, so that both sides of
 
 @dataclass(frozen=True)
 class AnswerLaws:
-    """The laws of a group's two answers: of step 1's total, and of each of the cells that step 2 measures."""
+    """The laws of a group's two answers: step 1's total, and each cell that step 2 measures."""
 
     stage_1: Law
     stage_2: Law

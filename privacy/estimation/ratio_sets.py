@@ -8,7 +8,7 @@ covers n / d with probability at least 1 - alpha, and contains every r if d = 0.
 denominator will do. For normal laws C is Fieller's set (Fieller 1954).
 
 The hull of C within a range is returned on a grid, rounded outwards: a step of the grid is excluded only if a bound
-that holds for every r in it proves that C contains none of them. r and the counts are whole numbers of grid steps, so
+that holds for every r in it proves that C contains no such r. r and the counts are whole numbers of grid steps, so
 comparisons are exact; sums of probabilities are floats, whose error SLACK covers. Noise that is rounded to a coarser
 lattice (densities.Lattice) widens a set by the largest change of X - r Y by rounding, and never narrows it.
 """

@@ -10,10 +10,10 @@ S - rnd(m(D)) + G(T, D) is unbiased given the detail, whatever N is, if M l = g 
     g(N)     = sum_{a <= t < b} p(t - N) h(t - N),             h(x)     = sum_b q(b) rnd(m(b - x))
     M(N, N') = sum_{a <= t < b} p(t - N) K(t - N, t - N'),     K(x, x') = p(x') sum_d q(d + x) q(d + x') / r(d)
 
-The bias of S - rnd(m) is -g (E[B; T in the window] = 0, because B and T are independent), and G adds M l. Of
-all unbiased estimates this one has the least sum over N of its mean squared errors: the problem has the Lagrange
-solution E[N + l(N) | t, d]. For normal laws it is the estimate of Cohen and Sackrowitz (1989), "Two stage conditionally
-unbiased estimators of the selected mean".
+The bias of S - rnd(m) is -g (E[B; T in the window] = 0, because B and T are independent), and G adds M l. This estimate
+has the least sum over N of mean squared errors of all unbiased ones: the problem has the Lagrange solution E[N + l(N) |
+t, d]. For normal laws it is the estimate of Cohen and Sackrowitz (1989), "Two stage conditionally unbiased estimators
+of the selected mean".
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its un
 class Correction:
     """G on the window 0 <= T < width, or T >= 0: the correction of a pooled total.
 
-    pooling: the laws it was solved for, in units of `scale` counts: 1 unless step 1's noise is wide. width: of the
-    window, in counts; None without an upper end. values: t x d; G in units, for t = 0, 1, ... and d = -m ... m in
+    pooling: the laws it was solved for, in units of `scale` counts: 1 unless step 1's noise is wide. width: the
+    window's, in counts; None without an upper end. values: t x d; G in units, for t = 0, 1, ... and d = -m ... m in
     units. The last row and the outer columns extend beyond the table.
     """
 

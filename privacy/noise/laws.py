@@ -19,7 +19,7 @@ from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working
 from privacy.noise.exact import Exact, exact, whole
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
-UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
+UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # units of budget and privacy loss
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 4096  # tails computed at once
 WIDEST = 1 << 21  # counts: the largest standard deviation for which quantiles are searched term by term

@@ -91,8 +91,8 @@ class Count:
 class Groups:
     """Groups of cells by some axes and recodes, numbered in row-major order of their codes.
 
-    names: of the axes and recodes. codes: of each of them. parts: of each its axis, and the place among its codes of
-    every coordinate there.
+    names: the axes and recodes. codes: their codes, in the same order. parts: for each, its axis and the index of its
+        code for every coordinate of that axis.
     """
 
     names: tuple[str, ...]

@@ -41,8 +41,8 @@ class Published:
     """A published table: its rows for each key, all of which sum cells of one query.
 
     name, title: in file names and on pages. measured: the name of the measured table whose cells it sums; tables of the
-    same cells share it. unit: what is counted, in the plural. columns: those of the rows' codes; a table
-    whose only row is a total has none. by: the characteristic that its rows distinguish, in words, or empty.
+    same cells share it. unit: what is counted, in the plural. columns: those of the rows' codes; empty for a table
+    whose only row is a total. by: the characteristic that its rows distinguish, in words, or empty.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Published:
 
 
 def margins_of(law: Law, draws: IntArray, alpha: Exact = MARGIN_ALPHA) -> IntArray:
-    """Return the margins of error of sums of so many draws of a law; 0 without a draw."""
+    """Return the margins of error of sums of this many draws of a law; 0 without a draw."""
     distinct, place = np.unique(draws, return_inverse=True)
     margins = [margin_of_error(law, number, alpha) if number else 0 for number in distinct.tolist()]
     return np.array(margins, np.int64)[place]

@@ -1,4 +1,4 @@
-"""The TopDown Algorithm of a declaration: anybody's hierarchy, table, workload and declared figures.
+"""The TopDown Algorithm of a declaration: any hierarchy, table, workload and declared figures.
 
     form            what the file says, in its own keys         declaration     product, allocation and passes of it
     product         axes, recodes and zeros                     hierarchy       a spine of the table of leaves

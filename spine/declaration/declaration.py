@@ -1,4 +1,4 @@
-"""A declaration: what T fixes for the redistricting data (histogram, workload, levels, passes), said by a file.
+"""A declaration: a file's histogram, workload, levels and passes.
 
 `read_declaration` checks everything that needs no table, and returns all faults at once, each with its key.
 """
@@ -39,7 +39,7 @@ ONE_PASS = ((("rest",),), (("total", "rest"),))
 Split = dict[str, tuple[tuple[str, ...], ...]]  # by level the passes between the total's and the last
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
 MOST_ANCHORED = 1024  # sums, which are all coupled
-MOST_QUERIES = 100  # of a level: numbers of a byte in the files of measurements
+MOST_QUERIES = 100  # a level's queries: files of measurements number them in one byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,7 @@ def _totals(form: Form) -> Iterator[Fault]:
 
 
 def _ranges(form: Form) -> Iterator[Fault]:
-    """Yield ranges of a release's values that are none."""
+    """Yield faults of the ranges in a release's values."""
     for at, each in enumerate(form.equal):
         for name, texts in each.only.items():
             try:
@@ -255,7 +255,7 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
 def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Fault]) -> tuple[str, ...]:
     """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells.
 
-    Where bounds stand on several partitions the sums nest with them.
+    If several partitions have bounds, the sums nest with them.
     """
     given = {
         tuple(name for name in (text.removesuffix("!") for text in each.round) if name not in (TOTAL, DETAILED))
@@ -321,7 +321,7 @@ def first_crossing(product: Product, partitions: list[str]) -> Crossing | None:
 
 
 def _longest_chain(product: Product, bounded: list[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """Return the longest chain of asked query groups, of which each refines the one before, from `bounded` on."""
+    """Return the longest chain of asked query groups, from `bounded` on, in which each refines the one before."""
     groups = sorted((product.width(name), name) for name in asked if name not in (TOTAL, DETAILED))
     best: dict[str, tuple[str, ...]] = {name: (name,) for name in bounded}
     for _, name in groups:
@@ -352,7 +352,7 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     by_level = {name: given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) for name in names}
     first = {name for name, own in by_level.items() if own[:1] == ((TOTAL,),)}
     earlier = {name: own[name in first : -1] for name, own in by_level.items()}
-    wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # of which more follows
+    wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # other faults would repeat these
     for name in sorted(first, key=names.index):
         known = (total.of[0] in names[names.index(name) :] for total in form.totals)  # or sums of declared ones
         if TOTAL not in queries[name] and not (wrong_totals or form.totals_are_known or any(known)):

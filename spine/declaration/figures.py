@@ -168,7 +168,7 @@ def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray,
         if not column:  # nothing is declared of it: records may be anywhere
             counts[:, part], least[part] = 1, 0
     fixed = form.counts_are_totals
-    return counts, least * (not fixed), fixed  # a total says it all
+    return counts, least * (not fixed), fixed  # a total implies it
 
 
 def _level_of(declaration: Declaration, of: Sequence[str]) -> int:

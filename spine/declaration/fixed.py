@@ -1,9 +1,9 @@
 """Find the numbers of records that the declared figures fix, all counts and totals together (docs/declarations.md).
 
 In a leaf the sets of cells that have a fewest or a most nest, and so do the leaf itself and the groups of leaves that
-have a total. So they are a tree, in which a node has the records of its children and of the cells that none of them
-has. Going up finds what the figures below a node admit, going down what those above and beside it leave: both ends of
-the range of every node are attained, in whole numbers.
+have a total. So they are a tree, in which a node has the records of its children and of the cells outside all children.
+Going up finds what the figures below a node admit, going down what those above and beside it leave: both ends of the
+range of every node are attained, in whole numbers.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _of_children(node: Node) -> tuple[FloatArray, FloatArray]:
 
 
 def _sum_of_others(values: FloatArray) -> FloatArray:
-    """Return for each row the sum of all other rows, of which some may be infinite."""
+    """Return for each row the sum of all other rows; some may be infinite."""
     endless = np.isinf(values)
     finite = np.where(endless, 0.0, values)
     return np.where(endless.sum(axis=0) - endless > 0, np.inf, finite.sum(axis=0) - finite)

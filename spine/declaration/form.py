@@ -24,8 +24,8 @@ OPEN, BEYOND = re.compile("([0-9]{1,9})-([0-9]{1,9})[+]"), 20  # a range without
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 LITERAL = "is:"  # before a value that looks like a range
 OF_BOTTOM_UP = ("states", "not_places", "weight")  # keys that das tda refuses
-MOST_VALUES = 1 << 20  # of an axis
-TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value at a fault's location; it is not a key of the file
+MOST_VALUES = 1 << 20  # values of an axis
+TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # a value's type in a fault's location, not a key
 
 
 NAME, SMALL, RECORDS = r"^[A-Za-z][A-Za-z0-9_]{0,63}$", r"^[a-z0-9][a-z0-9-]{0,39}$", r"^[a-z][a-z -]{0,39}$"
@@ -149,9 +149,9 @@ class TotalForm(_Section):
 class CountForm(_Section):
     """Declared counts of the parts of a partition, by leaf: no record is where the count is 0.
 
-    columns: of the leaves, in the partition's order; "" where nothing is declared of a part. least, most: records for
-    each counted, by default 0 and no limit. repair: the counts are met after the leaves are estimated, by records that
-    switch between parts inside the sums that `equal` fixes.
+    columns: the leaves' columns, in the partition's order; "" for a part without declared counts. least, most: records
+    for each counted, by default 0 and no limit. repair: the counts are met after the leaves are estimated, by records
+    that switch between parts inside the sums that `equal` fixes.
     """
 
     partition: Partition
@@ -295,7 +295,7 @@ class Form(TableForm):
 
     @property
     def full_levels(self) -> list[str]:
-        """Return the levels of a wide table of which all noisy answers are published."""
+        """Return the levels of a wide table whose noisy answers are all published."""
         names = [level.name for level in self.levels]
         _, above, lowest = self.measurements.rpartition("above ")
         return names if self.measurements == "all" else names[: names.index(lowest) + 1] if above else []
@@ -401,14 +401,14 @@ def code_faults(columns: Mapping[str, Iterable[str]]) -> list[Fault]:
 def is_writable(text: str) -> bool:
     """Return whether a release's tables can hold a text: it is not empty, on one line, without | and quotes.
 
-    A text that a spreadsheet would take for a formula is none, unless it is a number.
+    False for a text that a spreadsheet would take for a formula, unless it is a number.
     """
     is_formula = text[:1] in ("=", "+", "-", "@") and not NUMBER.fullmatch(text)
     return bool(text) and text.isprintable() and not set(text) & set('|"') and not is_formula
 
 
 def closed_range(text: str) -> tuple[str, str] | None:
-    """Return what `0-100+` stands for, the ranges 0-99 and 100-120, of which the second is one cell; else None."""
+    """Return what `0-100+` stands for, the values 0-99 and one cell of 100-120; else None."""
     if not (match := OPEN.fullmatch(text)) or int(match[2]) <= int(match[1]):
         return None
     first, last = match.groups()

@@ -22,7 +22,7 @@ from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
-FANOUT_CUTOFF, CAP_EXTRA = 12, 1  # of made levels: as the production programs group blocks
+FANOUT_CUTOFF, CAP_EXTRA = 12, 1  # for made levels: the production programs' block groups
 JOIN = "|"  # between a key's several columns, whose codes may not have it: no two leaves have one text
 Text = npt.NDArray[np.str_]
 
@@ -31,7 +31,7 @@ Text = npt.NDArray[np.str_]
 class Hierarchy:
     """The geounits of a declaration.
 
-    spine: with its shares. columns: of the leaves, those that name geounits, in spine order. keys: the leaves' own.
+    spine: with its shares. columns: the leaves' columns that name geounits, in spine order. keys: the leaves' own.
     """
 
     declaration: Declaration
@@ -53,7 +53,7 @@ class Hierarchy:
         return found
 
     def names(self, level: int) -> list[str]:
-        """Return a name of each geounit of a level: its codes, joined; of the only one, the level's name."""
+        """Return a name for each geounit of a level: its codes, joined, or the level's name for a single geounit."""
         codes = self.codes(level)
         if not codes:
             return [self.declaration.levels[level].name]

@@ -15,9 +15,9 @@ from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL
 
 MOST_CELLS = 1 << 24  # that a process holds with their queries
-LONGEST_NAME = 64  # of a column
+LONGEST_NAME = 64  # letters of a column's name
 RESERVED = (TOTAL, DETAILED, "rest", "cells")  # in queries and passes; a folder of a release
-COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # of a release, besides its codes
+COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # columns of a release, besides its codes
 OF_MARGINS = ("part", "released", "estimate", "standard_error", "estimate_margin")  # beside codes of a level alone
 NEGATED = "not:"
 
@@ -88,7 +88,7 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
 def _part_label(axis: Axis, part: list[int], at: int) -> str:
     inside = [label for label, own in zip(axis.labels, part, strict=True) if own == at]
     ranges = [closed[1] for label in (inside[0], inside[-1]) if (closed := re.fullmatch(r"(?:\d+-)?(\d+)", label))]
-    if len(inside) > 1 and len(ranges) == 2:  # of whole numbers
+    if len(inside) > 1 and len(ranges) == 2:  # of whole numbers: they have an order
         return f"{inside[0].partition('-')[0]} to {ranges[1]}"
     return inside[0] if len(inside) == 1 else f"{inside[0]} to {inside[-1]}"
 

@@ -15,9 +15,9 @@ from spine.declaration.product import MOST_CELLS, read_histogram
 
 @dataclass(frozen=True, eq=False)
 class UniverseTable:
-    """A table of counts by a partition. name: of its files. title, universe: in words.
+    """A table of counts by a partition. name: its files' name. title, universe: in words.
 
-    inside: by axis, the coordinates that the universe has, where it has not all. histogram: with the recodes of `by`.
+    inside: by axis, the coordinates of the universe, if not all. histogram: with the recodes of `by`.
     """
 
     name: str

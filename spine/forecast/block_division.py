@@ -1,8 +1,8 @@
 """The errors that dividing block groups among their blocks adds.
 
 A block's total is measured too coarsely to matter, so its cells are independent normal variables with the positive part
-taken, moved by one multiplier a cell of the block group. Blocks without a cell that their block group has are alike but
-for their kinds of living quarters: they are counted, not listed.
+taken, moved by one multiplier a cell of the block group. Blocks without a cell that their block group has differ only
+in their kinds of living quarters: they are counted, not listed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class BlockDivision:
         return self._empty * empty + np.bincount(self._at, own, len(self._cell))
 
     def _of_blocks(self, empty: FloatArray, own: FloatArray) -> FloatArray:
-        """Return (blocks, counts) sums over cells; empty: of a block without the cell; own: of those with it."""
+        """Return (blocks, counts) sums over cells. empty, own: values of blocks without and with the cell."""
         bins = 2 * STRATA
         stratum = 2 * strata_of_groups()[GROUP[self._cell]] + AGE[self._cell]
         kind = PERSONS.types[self._cell]

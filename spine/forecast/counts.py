@@ -21,7 +21,7 @@ RACES = tuple(count for count in PERSONS.counts if count.quantity == "race")
 STRATA = 2 * len(RACES)  # Hispanic origin x race; each has two ages
 
 AGE: IntArray = PERSONS.coordinates["votingage"]
-GROUP: IntArray = PERSONS.partition("hispanic*cenrace")[0]  # of each cell, the coordinate of the query
+GROUP: IntArray = PERSONS.partition("hispanic*cenrace")[0]  # (cells,) the query's coordinate of each cell
 GROUPS = PERSONS.width("hispanic*cenrace")
 
 
@@ -38,9 +38,9 @@ def strata_of_groups() -> IntArray:
 class Predicted:
     """The predicted counts.
 
-    quantities: of each count, as in `PERSONS.counts`. member: (counts, strata, ages) whether it sums a stratum.
-    largest: the columns of the groups of which the redistricting target takes the largest: Hispanic, and the others by
-    race. Only the deviation of these from their part of the total is predicted.
+    quantities: each count's, as in `PERSONS.counts`. member: (counts, strata, ages) whether it sums a stratum.
+    largest: the columns of the groups among which the redistricting target takes the largest: Hispanic, and the others
+        by race. Only the deviation of these from their part of the total is predicted.
     """
 
     quantities: tuple[str, ...]

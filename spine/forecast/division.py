@@ -21,7 +21,7 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.redistricting import PERSONS
 from spine.top_down.histogram import Histograms
 
-ROUNDS = 40  # of Newton's method at most
+ROUNDS = 40  # most steps of Newton's method
 MET = 1e-3  # persons by which a sum may differ
 OF_TOTAL = 0.8  # part of the total's variance that a count within it takes over
 
@@ -114,7 +114,7 @@ class Division:
         return found.mean - self._count, found.variance / variance
 
     def _sums(self, precision: Precision, error: FloatArray, weight: FloatArray) -> Local:
-        """Return the errors of counts from those of cells: of each group of adults and of minors, then of strata."""
+        """Return the errors of counts from those of cells: each group of adults and of minors, then the strata."""
         number, groups = len(self._total), len(self._group_child)
         adult = [np.bincount(self._group, values * self._is_adult, groups) for values in (weight, error)]
         both = [np.bincount(self._group, values, groups) for values in (weight, error)]

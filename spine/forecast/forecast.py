@@ -82,7 +82,7 @@ class Recent(Generic[E]):
 
 
 class Forecast:
-    """Predict the errors of a product's counts, for any shares; quantities: of its columns.
+    """Predict the errors of a product's counts, for any shares; quantities: the columns'.
 
     A level whose budgets are as before is not computed again.
     """

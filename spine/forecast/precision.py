@@ -14,7 +14,7 @@ from spine.top_down.queries import DETAILED, TOTAL
 
 Weights: TypeAlias = Mapping[str, Mapping[str, float]]  # by level, then query, the part of the budget: rho or epsilon
 
-KINDS: dict[str, dict[str, float]] = {  # of each kind the queries that answer it, and how much an answer counts
+KINDS: dict[str, dict[str, float]] = {  # by kind: the queries that answer it, and how much an answer counts
     "total": {TOTAL: 1.0},
     "group": {"hispanic*cenrace": 1.0, "cenrace": 0.5},
     "cell": {DETAILED: 1.0, "votingage*hispanic*cenrace": 1.0, "votingage*cenrace": 0.5},
@@ -31,7 +31,7 @@ def weights_of(allocation: Allocation) -> Weights:
 
 
 class Precision(NamedTuple):
-    """(geounits,) precisions of answers: of totals, of sums by Hispanic origin and race, of cells."""
+    """(geounits,) precisions of the answers about totals, sums by Hispanic origin and race, and cells."""
 
     total: FloatArray
     group: FloatArray

@@ -17,12 +17,12 @@ from spine.geography import FloatArray
 
 Row = tuple[str, str]  # a level or family of areas, and a quantity
 Predict = Mapping[Row, float]
-SHARPNESS = 0.03  # of the soft maximum: smaller is nearer to the largest ratio
+SHARPNESS = 0.03  # the soft maximum's: smaller is nearer to the largest ratio
 ON_AVERAGE = 0.3  # weight of the mean of all ratios
-STEP = 0.02  # of differences, in the logarithm of a share
+STEP = 0.02  # of finite differences, in the logarithm of a share
 ITERATIONS = 12
 PASSED = 100.0  # what passing a limit costs
-FACTORS = (1e-3, 1e3)  # of the budget, in which a target is looked for
+FACTORS = (1e-3, 1e3)  # of the budget, between which a target is searched
 BISECTIONS = 20
 FRONT = 9  # points between two aims
 
@@ -31,7 +31,8 @@ FRONT = 9  # points between two aims
 class Aims:
     """The goal of a search for shares.
 
-    rows: the weight of each row's error. limits: of some rows, the largest ratio of its error to that at the start.
+    rows: the weight of each row's error. limits: for some rows, the largest allowed ratio of the error to that at the
+        start.
     """
 
     rows: Mapping[Row, float]

@@ -16,7 +16,7 @@ from spine.forecast.precision import Weights
 from spine.forecast.search import Predict, Row, kinds
 from spine.geography import FloatArray, IntArray
 
-SPAN = 1.2  # of the logarithm of each ratio, and of the whole budget's
+SPAN = 1.2  # range of the logarithm of each ratio, and of the budget's
 FITTED, HELD_OUT = 110, 30  # points
 RIDGE = 1e-3
 QUANTILE = 0.95

@@ -45,7 +45,8 @@ class Errors:
 class ErrorTree:
     """The errors of every geounit of a forest whose topmost geounits are the parts of states with declared totals.
 
-    local: of each level above the blocks, top first. blocks: of the blocks. persons: (levels) the stand-in's totals.
+    local: the errors of each level above the blocks, top first. blocks: those of the blocks. persons: (levels) the
+    stand-in's totals.
     state: (parts,) the state of each topmost geounit, from 0. with_below: whether the answers below
     a geounit count. total_is_declared: whether the first count of a state is.
     """
@@ -66,7 +67,7 @@ class ErrorTree:
         self._alone = [each.variance for each in local]
         if with_below:
             self._add_below()
-        self._siblings = [  # S: of each geounit, the sum over its children
+        self._siblings = [  # S: each geounit's sum over its children
             _sum(spine.parents[level], self._alone[level], len(spine.starts[level - 1]))
             for level in range(1, len(local))
         ]

@@ -56,7 +56,7 @@ def regress_block_groups(
     sums: FloatArray | None = None,
     covariances: Covariances | None = None,
 ) -> Regressed:
-    """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) the entity of each, -1 outside all.
+    """Regress the pairs of block groups; given: those of their blocks; entity: (blocks,) numbers, -1 outside all.
 
     first: the number of the first block group. sums: (blocks, K) the columns of given.z, if that is not kept.
     covariances: where to add the covariances.
@@ -87,7 +87,7 @@ def regress_parents(
     below: Regressed,
     covariances: Covariances | None = None,
 ) -> Regressed:
-    """Regress the pairs of the level above `below`; given: of the geounits of below's level.
+    """Regress the pairs of the level above `below`; given: those of the geounits of below's level.
 
     first, child: the numbers of the first geounit of either level. covariances: where to add the covariances.
     """

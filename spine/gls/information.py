@@ -280,7 +280,7 @@ def combine_declared(plan: Plan, parent: int, first: IntArray, given: Informatio
     """Return the children's information on their parents, if the totals of groups of children are declared.
 
     Such a group (a state of the nation, the sum of its parts) has a known total, so its variance has no part along the
-    total. So B has none either, and the parents' own totals add nothing: they are sums of declared ones.
+    total. So neither has B, and the parents' own totals add nothing: they are sums of declared ones.
     """
     z, variance, scale = declared_groups(plan, given)
     groups = plan.bounds.totals[given.level]
@@ -301,7 +301,7 @@ def combine_declared(plan: Plan, parent: int, first: IntArray, given: Informatio
 def declared_groups(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return z and V of groups of geounits with declared totals, and the scale of V before these are used.
 
-    given: of all geounits of these groups.
+    given: the information of all geounits of these groups.
     """
     z, variance = estimates(plan, given)
     declared = plan.bounds.totals[given.level]

@@ -119,7 +119,7 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
     given = measure(level, first, last).answers if shares.any() else {}
     if plan.closed_form:
         hu = plan.bounds.number(level)[first:last]
-        precision = 2 * weight[0] * (hu > 0)  # of (hu - y0 + y1) / 2
+        precision = 2 * weight[0] * (hu > 0)  # that of (hu - y0 + y1) / 2
         target: FloatArray = units.targets(hu, given[DETAILED]) if given else np.zeros(len(hu))
         return Information(level, first, precision * target, precision)
     answers = np.zeros((last - first, int(hierarchy.offsets[-1])))

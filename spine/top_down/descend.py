@@ -24,8 +24,8 @@ from spine.top_down.solve_parent import By, Solver, solve, to_integers
 class Solve(NamedTuple):
     """How one parent's children were found. Public: a function of noisy answers and invariants.
 
-    level: index of the children's level. parent: number of the parent on the level above (for roots, of the state).
-    children, cells: the size of the problem. iterations: of least squares. solver: the one whose result was used.
+    level: index of the children's level. parent: number of the parent on the level above (for roots, the state).
+    children, cells: the size of the problem. iterations: those of least squares. solver: the one whose result was used.
     violation: the most by which the result misses a band or bound. rounding: "flow"; if the flow failed, "highs" if
     HiGHS proved its integers the nearest, else "any", which meet all bounds.
     least_squares_seconds, rounding_seconds: processor time.

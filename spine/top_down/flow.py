@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spine.compiled import compiled
 from spine.geography import IntArray
 
-Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of 8 to 64 bits: networks are large
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # 8 to 64 bits: networks are large
 
 FAR = 1 << 62
 

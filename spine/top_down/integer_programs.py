@@ -79,7 +79,7 @@ def rounding_program(
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> tuple[IntArray | None, bool]:
     """Return (n, K) integers by HiGHS's branch and bound, and whether they are proved nearest (gap 0).
 
-    If NODES branches do not prove it, return any integers that meet every sum and bound, or None if there are none.
+    If NODES branches do not prove it, return any integers that meet every sum and bound, or None.
     HiGHS computes in floats: the caller verifies sums and bounds of the integers.
     """
     cost, together, bounds, whole = rounding_program(problem, x, total_first)

@@ -97,8 +97,8 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
 class Misfit(NamedTuple):
     """The misfit of noisy answers: the program's objective.
 
-    table: (rows of sums, children), as in `gradient`. sums: of the cells. w: (groups, children) weights. y: (rows,
-    children) targets.
+    table: (rows of sums, children), as in `gradient`. sums: those of the cells. w: (groups, children) weights. y:
+    (rows, children) targets.
     """
 
     table: FloatArray
@@ -237,7 +237,7 @@ class Parent(NamedTuple):
     at a root. allowed, lower_bound: (types, children). nested: (groups, n) coordinate of each cell in the nested query
     groups whose sums the integers approximate, coarse to fine. low, high: (children,) bands of the totals. total: (1,)
     of all children at a root. state, state_totals: (children,) and (states,), if totals of groups of children are
-    declared. cell_weight: of the cells in the rounding. sets: (sets, types) bounded sets of types. low_of, high_of:
+    declared. cell_weight: the cells' weight in rounding. sets: (sets, types) bounded sets of types. low_of, high_of:
     (sets, children) their bounds. nested_set: (groups, n) the set equal to each nested sum, or -1. The lower bounds of
     types apply to the first nested group.
     """

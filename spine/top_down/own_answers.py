@@ -57,7 +57,7 @@ class Siblings:
 class ChildAnswers:
     """The misfit of one parent's K children.
 
-    queries: of the last pass. answers: (K, coordinates) noisy answers. weights: (groups, K) inverse variances.
+    queries: those of the last pass. answers: (K, coordinates) noisy answers. weights: (groups, K) inverse variances.
     """
 
     queries: QueryHierarchy

@@ -15,7 +15,7 @@ from spine.top_down.bounds import Bounds
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, QueryHierarchy, query_group, query_hierarchy
 
-MOST_PARTS = 12  # of the bounded partition, up to which every set of them is looked at
+MOST_PARTS = 12  # of the bounded partition: up to it every set of parts is checked
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Polytope(NamedTuple):
     """The constraints to project onto, and the metric.
 
     a: (cells, children) 1 / metric, 0 if the child lacks quarters of the cell's type. counts: (cells,) the parent's;
-    empty at a root. types: (types + 1,) first cell of each. active, lo, hi, mu: of the groups. set_groups: the groups
+    empty at a root. types: (types + 1,) first cell of each. active, lo, hi, mu: one per group. set_groups: the groups
     of the sets that contain a type, from first_set[type] on, (types + 1,).
     """
 
@@ -52,7 +52,7 @@ class Point(NamedTuple):
     """A point of the projection, primal and dual.
 
     x: (cells, children). levels: the groups' variables S. tau, multipliers: the dual, and the start of the next
-    projection. sums: of x over the groups. short: sums - S. free: scratch, a where x > 0.
+    projection. sums: x summed over the groups. short: sums - S. free: scratch, a where x > 0.
     """
 
     x: FloatArray

@@ -92,7 +92,7 @@ def convex_arcs(
 class Remainder(NamedTuple):
     """The units to distribute above the integers below x.
 
-    whole, fraction: (cells, children), from `floors`. remaining: (cells,) units of each cell. amount: of all cells.
+    whole, fraction: (cells, children), from `floors`. remaining: (cells,) units of each cell. amount: their sum.
     live: (cells,) number of each cell with remaining units among such cells, -1 for others. live_cells: the number of
     live cells.
     """
@@ -203,7 +203,7 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
     allowed, quarters_type, whole = parent.allowed, parent.quarters_type, rest.whole
     cells, children = whole.shape
     target, most, example = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
-    held = np.zeros((len(allowed) + len(parent.sets), children), np.int64)  # of types, then of sets
+    held = np.zeros((len(allowed) + len(parent.sets), children), np.int64)  # rows: types, then sets
     for i in range(cells):
         for c in range(children):
             held[quarters_type[i], c] += whole[i, c]

@@ -1,4 +1,4 @@
-"""The TopDown Algorithm of wide tables, with more cells than answers that anybody reads: the persons of the DHC.
+"""The TopDown Algorithm of wide tables, such as the persons of the DHC, of which few answers are read.
 
 `spine.top_down` holds all answers of a geounit; here a run asks for those at the cells that its parent has. A release's
 counts divide every parent into transportation problems (`transport`), which is why the least squares is solved by the

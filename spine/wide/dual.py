@@ -9,7 +9,7 @@ A sum j is a coordinate of a query that several cells share. With a multiplier u
 
 and the dual is concave with the gradient A x(u) - y - u / (w s). Its curvature is at most that of the metric
 B = 1 / w + A (1 / m) A', over s: the matrix of all dense sums, inverted once for all children, and the diagonal of the
-other sums, of which there are many. A cell that lies in r kinds of the latter counts r + 1 times (Cauchy-Schwarz).
+other sums, which are many. A cell that lies in r kinds of the latter counts r + 1 times (Cauchy-Schwarz).
 
 Some accelerated steps u + B^-1 gradient (FISTA with restart) find the faces; Newton then solves the curvature on them,
 1 / (w s) + A J A' with J the projection onto the face, by conjugate gradients in the same metric.
@@ -26,12 +26,12 @@ from spine.geography import FloatArray, IntArray
 from spine.wide.transport import Face, Point, Problems, face_of, factor, onto_face, project, solve_factored, start
 
 STEP = 1e-6  # records; a Newton step that changes no entry by more is the last
-LOOSE = 1e-9  # records; of a projection's column sums
+LOOSE = 1e-9  # records, in a projection's column sums
 FIRST_STEPS = 20  # accelerated ones
 NEWTON_STEPS = 60
 CONJUGATE_STEPS = 150
-CONJUGATE = 1e-2  # of the gradient's norm in the metric
-OVERSHOT = -0.3  # of the first slope; a longer step is shortened
+CONJUGATE = 1e-2  # share of the gradient's norm in the metric
+OVERSHOT = -0.3  # share of the first slope; a longer step is shortened
 
 
 class Objective(NamedTuple):

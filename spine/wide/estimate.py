@@ -51,7 +51,7 @@ class WideEstimation:
     def children(self, parent: Estimates, first: int, sums: IntArray, counts: IntArray) -> Estimates:
         """Estimate the children of one geounit: rows first, first + 1, ... of the level below.
 
-        sums: (children, known sums). counts: (children, parts), those of parts without a column are not looked at.
+        sums: (children, known sums). counts: (children, parts); parts without a column are not read.
         """
         return self._children((parent.cell, parent.count), parent.first, parent.level + 1, first, sums, counts)
 
@@ -80,7 +80,7 @@ class WideEstimation:
             place = np.minimum(np.searchsorted(of_known, kept), len(of_known) - 1)
             kind = plan.kinds[which][number].astype(np.int64)
             use = of_known[place] == kept
-            if counts is None:  # of the root's possible cells, those with records
+            if counts is None:  # at the root, possible cells with records
                 use &= open_[0, kind] & (known[place, 0] > 0)
             at = np.flatnonzero(use)
             at = at[np.argsort(place[at], kind="stable")]

@@ -25,7 +25,7 @@ Answers = Callable[[str, IntArray, IntArray], IntArray]
 
 
 class Solved(NamedTuple):
-    """whole: (n, children), integers. entries: that answers decide. projections: of the dual."""
+    """whole: (n, children), integers. entries: those that answers decide. projections: the dual's."""
 
     whole: IntArray
     entries: int
@@ -127,9 +127,9 @@ def solve(
     every: IntArray | None = None,
     stop: float = STEP,
 ) -> Solved:
-    """Divide a parent's cells among its children. weight: of a query next to the cells. how: it is rounded.
+    """Divide a parent's cells among its children. weight: a query's, next to the cells. how: the rounding.
 
-    every: as of `objective_of`.
+    every: as in `objective_of`.
     """
     whole = np.zeros((len(own.number), len(own.scale)), np.int64)
     left = undecided(own, whole)
@@ -175,7 +175,7 @@ def to_integers(
 
 
 def meets(problems: Problems, whole: IntArray) -> bool:
-    """Return whether integers, (entries,), have every sum, and nobody where a child is closed."""
+    """Return whether integers, (entries,), have every sum, and 0 where a child is closed."""
     entries = np.arange(len(whole))
     wide = np.diff(problems.first_column)
     of = np.searchsorted(problems.first, entries, side="right") - 1

@@ -107,7 +107,7 @@ class WidePlan:
 
     @cached_property
     def possible(self) -> tuple[IntArray, IntArray]:
-        """The coordinates, by pass, that are no structural zeros as a whole."""
+        """Return, by pass, the coordinates with a possible cell."""
         cells = np.flatnonzero(self.product.possible)
         return np.unique(self.coordinate(self.passes[0].cells)[cells]).astype(np.int64), cells
 
@@ -122,7 +122,7 @@ class WidePlan:
 
     @cached_property
     def declared(self) -> tuple[BoolArray, IntArray]:
-        """Of the parts of that partition: whether they have counts, and the fewest records for each counted."""
+        """Return, by part of that partition, whether it has counts, and the fewest records for each counted."""
         if not self.declaration.form.counts:
             return np.zeros(1, bool), np.zeros(1, np.int64)
         (count,) = self.declaration.form.counts
@@ -131,7 +131,7 @@ class WidePlan:
     def open_and_least(self, counts: IntArray) -> tuple[BoolArray, IntArray]:
         """Return (children, parts) whether a child may have records in a part, and the fewest that it has.
 
-        counts: (children, parts) declared ones; those of parts without a column are not looked at.
+        counts: (children, parts) declared ones; parts without a column are not read.
         """
         declared, least = self.declared
         return (counts > 0) | ~declared, np.where(declared, counts * least, 0)

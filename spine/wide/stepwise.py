@@ -2,7 +2,7 @@
 
 In the first step each sum comes close to its own fraction. In the second, each sum is a transportation problem of few
 rows, which carries on what the queries' sums have lost in those before it (`rounding`). The integers of the first step
-need not divide in the second, where entries rise by one at the most: then there are none, and one step does it.
+need not divide in the second, where entries rise by at most one: then one step rounds all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Switches: records that change their part of a repaired partition, inside a known sum, to meet declared counts.
 
 Counts of the parts of `repair = "switch"` cross the known sums, so a parent's integers need not divide among its
-children under both. Before a division, the fewest records of the parent change their part so that it does, with nobody
-in a part that a child has none of: a minimum-cost flow of each known sum, parts to children, which costs 1 for each
+children under both. Before a division, the fewest records of the parent change their part so that it does, with 0
+records in a part that a child lacks: a minimum-cost flow of each known sum, parts to children, which costs 1 for each
 record of a part that its child does not have. After it, a child with fewer records of a part than it needs takes them
 from parts of the same sum that have more than they need: the fewest, for each meets one need.
 
@@ -29,7 +29,7 @@ class Switcher:
         ((axis, name),) = product.asked(plan.declaration.form.counts[0].partition).items()
         at, size = product.names.index(axis), len(product.axis(axis))
         recodes = {recode.name: np.array(recode.part) for recode in product.recodes}
-        self.part_of = recodes.get(name, np.arange(size))  # of each coordinate of the axis
+        self.part_of = recodes.get(name, np.arange(size))  # (coordinates,) the part of each
         self.stride, self.size, self.at = int(np.prod(product.shape[at + 1 :])), size, at
         self.cell = np.arange(product.cells).reshape(product.shape)
         self.possible, self.sum = product.possible, plan.coordinate(plan.equal)

@@ -28,7 +28,7 @@ NEWTON_STEPS = 150
 HALVINGS = 12
 ASCENT_EVERY = 8
 DENSE = 60  # columns; above, Newton directions come from conjugate gradients
-FIRST_RIDGE, LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e-10, 1e6  # of the largest diagonal entry of M
+FIRST_RIDGE, LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e-10, 1e6  # shares of the largest diagonal entry of M
 
 
 class Problems(NamedTuple):
@@ -255,8 +255,8 @@ def newton_direction(
 ) -> None:
     """Replace the excess of the columns, in `direction`, by the Newton step.
 
-    ridge: of the largest entry of M or of a (`largest`). All tau and lambda together may be shifted: the first column's
-    tau stays as it is.
+    ridge: as a share of the largest entry of M or of a (`largest`). All tau and lambda together may be shifted: the
+    first column's tau stays as it is.
     """
     if len(matrix):
         top = column_matrix(a, x, matrix)

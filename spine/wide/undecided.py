@@ -29,7 +29,10 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Undecided:
-    """The entries that answers decide. rows: which of the cells. problems: without a metric. child, row: of entries."""
+    """The entries that answers decide; child and row have one item each.
+
+    rows: which of the cells. problems: without a metric.
+    """
 
     rows: IntArray
     problems: Problems

@@ -39,7 +39,7 @@ TAKEN = (
     "margin",
 )  # columns of a release, of published totals and of the list of cases
 LONGEST_MARGINAL = 200  # characters of its names, which name a file
-MOST_STEPS = 1 << 31  # of a record's weight: counts of 2^32 such records fit int64
+MOST_STEPS = 1 << 31  # most steps of a record's weight: counts of 2^32 such records fit int64
 LARGEST_DECLARATION = 12 << 20  # characters, with its leaves: a manifest has 32 MiB at most, with the totals
 MOST_CELLS = 1 << 31
 DOMAIN = (
@@ -95,7 +95,7 @@ class DeclaredHistogram:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that counts can be summed by: of axes, levels and recodes."""
+        """The axes, levels and recodes by which counts can be summed."""
         return (*self.histogram.names, *(recode.name for recode in self.histogram.recodes))
 
     @cached_property

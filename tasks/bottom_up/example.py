@@ -1,6 +1,6 @@
 """A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
 
-SYNTHETIC.json marks it. With it come its declaration, the counties, and published state totals: of every ten states,
+SYNTHETIC.json marks it. With it come its declaration, the counties, and published state totals: in every ten states,
 one total is unpublished and one disagrees with the table.
 """
 

@@ -99,7 +99,7 @@ def marginal(
 ) -> tuple[NDArray[np.int64], ...]:
     """Return the groups by these axes, levels and recodes with a cell in the release, their numbers of cells, and sums.
 
-    count: of each cell of the histogram, in steps. reported: the cells that the release has.
+    count: one per cell of the histogram, in steps. reported: the cells that the release has.
     """
     histogram = design.declared.histogram
     draws, counts = (histogram.marginal(np.where(reported, each, 0), names) for each in (1, count))

@@ -31,7 +31,7 @@ TABLES = (HISTOGRAM, *MARGINALS, NAMES_TABLE, POINTS_TABLE)
 
 
 def description(manifest: Mapping[str, Any]) -> Description:
-    """Describe a release: its tables, and the law of a cell. A row's margin tells how many cells it sums."""
+    """Describe a release: its tables, and the law of a cell. A row's margin shows how many cells it sums."""
     noise = manifest["noise"]
     law = {key: value for key, value in noise.items() if key in ("law", "scale", "variance", "step")}
     regions = tuple(

@@ -76,8 +76,8 @@ class RegionMap:
 class BlockCodes:
     """The blocks of a file, in its order.
 
-    block: int64, the number of 15 digits. place, area: int32 codes, or NO_PLACE and NO_AREA. digest: of the file, if
-    the fast reader read all of its blocks.
+    block: int64, the number of 15 digits. place, area: int32 codes, or NO_PLACE and NO_AREA. digest: the file's, if the
+        fast reader read all of its blocks.
     """
 
     block: NDArray[np.int64]

@@ -10,7 +10,7 @@ from tasks.geography.region_files import RegionFile
 from tasks.geography.regions import Region
 
 NAMED = 3  # states in a title; if there are more, their number
-ALL_STATES = 51  # of the United States, D.C. included
+ALL_STATES = 51  # the United States, D.C. included
 LONGEST = 200  # characters of a name
 PART = " (part)"  # suffix of an area across a state line, in the header of one state
 Names = dict[Region, str]

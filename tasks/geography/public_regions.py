@@ -115,7 +115,7 @@ def keep_regions(run: RunDirectory, geography: str, others: Sequence[RunDirector
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool], states: Sequence[str] = ()) -> None:
     """Write names.csv, with names of 2020, and points.csv of some regions into OUT; omit points.csv without points.
 
-    states: of the run, whose nation has no others; all by default.
+    states: those of the run, which make up its nation; all by default.
     """
     names, points = load_object(run / KEPT, tuple[Names, Points]) if (run / KEPT).exists() else ({}, {})
     nation = {Region("USA", NATION): name_of_nation(states)}
@@ -127,8 +127,8 @@ def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool
 def read_regions(geography: str) -> tuple[Names, Points]:
     """Return the names and points in a geography by path or URL, as far as it has them.
 
-    geography: a folder, an archive, or a file; next to GRF-C.txt, all files are read. Of two files, the later by name
-    takes precedence.
+    geography: a folder, an archive, or a file; next to GRF-C.txt, all files are read. The later file by name takes
+        precedence.
 
     Raises Refused if a file of names or points cannot be read.
     """

@@ -77,7 +77,7 @@ def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
 def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
     """Move the staged release to its place, end the run and return the place.
 
-    `charged`: whether the run has a row in the ledger; marked data and truth have none.
+    `charged`: whether the run has a row in the ledger; marked data and truth have no row.
 
     Raises Refused if the run was charged and its row is lost, its release is in place but damaged, or the staged files
     are not its own; Failed if the staged release is incomplete. After either, nothing has moved, and the secret that

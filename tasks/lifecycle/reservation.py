@@ -82,7 +82,8 @@ class Input:
 class Claim:
     """The charge that a run asks for.
 
-    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
+    states: FIPS codes, each of which is charged. configuration_digest: that of all that shapes the release besides the
+    data.
     given: what validation returned; None before the data is read. entered_as: the run that the ledger knows, where this
     is one of its repetitions on marked data.
     """
@@ -148,7 +149,7 @@ def check_account(run: RunDirectory, charging: Charging, spends: Iterable[Spend]
 
 
 def authorize(charging: Charging, *claims: Claim) -> None:
-    """Charge the whole spend of all these runs or of none, and make their secrets; marked data is charged nothing.
+    """Charge the whole spend of all these runs or nothing, and make their secrets; marked data is charged nothing.
 
     The input of each was validated. Called again for runs that have both, it changes nothing and checks everything.
 
@@ -214,7 +215,7 @@ def _no_account(spend: Spend) -> str:
 
 
 def _reserve(charging: Charging, requests: Mapping[RunDirectory, Request]) -> dict[RunDirectory, Row]:
-    """Return the rows of runs; those that have none are charged together."""
+    """Return the rows of runs; those without a row are charged together."""
     for run, request in requests.items():
         check_named(request)
         if is_repetition(run):
@@ -261,7 +262,7 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
 def _marked_secret(run: RunDirectory, request: Request) -> str:
     """Return the secret of a run on marked data: that of a prepared directory, or a new one.
 
-    It protects nobody, but a run id is bound to its inputs as everywhere.
+    It protects no data, but binds a run id to its inputs as everywhere.
     """
     earlier = read_authorization(run)
     if earlier is not None:

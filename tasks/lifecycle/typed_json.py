@@ -23,7 +23,7 @@ from tasks.lifecycle.annotations import resolve_alias
 
 Arrays = list[NDArray[Any]]
 Decoder = Callable[[Any, Arrays], Any]
-FAULTS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)  # of values of another type
+FAULTS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)  # which values of another type raise
 PLAIN = frozenset({str, int, float, bool, type(None)})  # JSON has these types itself
 
 

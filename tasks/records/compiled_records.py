@@ -30,7 +30,7 @@ def read_lines(
 ) -> int:
     """Read lines of fields between delimiters; return how many, or -1 if a validating reader might refuse anything.
 
-    fields: of each field of a line, kind, width, place, factor, most (`record_fields.Field`), where its meanings begin
+    fields: for each field of a line, kind, width, place, factor, most (`record_fields.Field`), where its meanings begin
     or NO_MEANING, and whether it may be blank. meanings: those of all fields. code_numbers: as in
     `fast_records.RecordLayout`. numbers, codes: places x lines, all 0; filled.
     """

@@ -1,7 +1,7 @@
 """Count records by a key, chunk by chunk. Confidential, findings included.
 
 A chunk is 64 MiB of text or a row group of Parquet. Counted into a folder it is NUMBER, its distinct `key`, ascending,
-with the `count` of each, and NUMBER.report next to it; of a chunk without a row there is the report alone.
+with the `count` of each, and NUMBER.report next to it; a chunk without a row has the report alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def count_chunk(
     """Check and count a chunk of a file into a folder, unless that is done.
 
     encode: checks rows, and returns of those without a fault the keys, and how often each counts; None: once. states:
-    whose records are checked; None for all. sum_up: sums of keys and counts, by state; None: of the rows' texts.
+    whose records are checked; None for all. sum_up: sums keys and counts by state; None to sum the rows' texts.
     """
     path = folder / f"{number:05d}.report"
     if path.exists():

@@ -23,7 +23,7 @@ def declarations() -> list[str]:
 
 
 def find_declaration(name: str) -> str:
-    """Return the path of a declaration: of a file or URL, or of one that is shipped under this name. Raises Refused."""
+    """Return the path of a declaration: a file or URL, or the shipped one of this name. Raises Refused."""
     if "/" in name or name.endswith((".toml", ".json")) or Path(name).exists():
         return name
     if name not in declarations():
@@ -46,7 +46,7 @@ def read_raw(path: str) -> dict[str, Any]:
 def beside(path: str, file: str) -> str:
     """Return the path of a file or release that a declaration names: it lies in the declaration's folder, or below.
 
-    Anybody may have written the declaration, so it opens nothing elsewhere: no URL, and no path or link that leads out
+    The declaration is untrusted, so it opens nothing elsewhere: no URL, and no path or link that leads out
     of its folder. Raises Refused.
     """
     folder, slash, _ = path.rpartition("/")

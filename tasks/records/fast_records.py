@@ -19,8 +19,8 @@ from tasks.records.record_fields import BOOLEAN, DIGITS, NO_MEANING, NUMBER, UNR
 from tasks.records.records import Chunk
 from tasks.records.tables import DELIMITER, EncodedColumn
 
-SHORTEST = {UNREAD: 0, NUMBER: 1, BOOLEAN: 4}  # letters of a value; of other kinds their width
-MIN_BYTES, MIN_ROWS = 1 << 22, 1 << 16  # of text, of Parquet: for fewer, importing numba takes longer than it saves
+SHORTEST = {UNREAD: 0, NUMBER: 1, BOOLEAN: 4}  # letters of a value; other kinds have their width
+MIN_BYTES, MIN_ROWS = 1 << 22, 1 << 16  # text, Parquet: below, importing numba takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
         column = EncodedColumn(table[name])
         values = [layout.number(each, value) for value in column.values]
         faults = [number for number, value in enumerate(values) if value is None]
-        if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values that nobody has
+        if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values without a record
             return None
         if any(values):
             sums: NDArray[Any] = (parsed.codes if each.is_code else parsed.numbers)[each.place]

@@ -43,7 +43,7 @@ register()
 
 
 def file_name(path: str) -> str:
-    """Return the name of a file or folder by path or URL, without what a URL says besides: it may be a signature."""
+    """Return the name of a file or folder by path or URL, without the rest of a URL, which may be a signature."""
     return (re.split("[?#]", path)[0] if "://" in path else path).rstrip("/").rpartition("/")[2]
 
 
@@ -167,7 +167,7 @@ def digests_by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """Return what distinguishes a file from another that replaces it; None if there is no file.
+    """Return what distinguishes a file from another that replaces it; None for a missing file.
 
     It is what the file system reports without reading it: size, inode and times of a local file, size and tag or
     time of one elsewhere. If a server reports only the size, only the size is compared.

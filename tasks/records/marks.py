@@ -48,8 +48,8 @@ class Mark:
     version: version of the generator; its output for a seed may change with it.
     seed: seed of the generator; None when the data was declared.
     digests: digest of each covered file (tasks.releases.digests) by its name in the directory.
-    source: of public data, who published it and in which files; None of synthetic data.
-    population: of a generator's persons, how true to life they are, and what of the published blocks was repaired.
+    source: who published public data and in which files; None for synthetic data. population: how true to life a
+        generator's persons are, and what of the published blocks was repaired.
     """
 
     generator: str
@@ -161,7 +161,7 @@ def write_mark(data: Path, names: Iterable[str], *, generator: str, version: str
 def data_files(data: Path, systems: Sequence[DataFiles]) -> list[str]:
     """Return the names of the data files in a directory, of every system that has records there.
 
-    Raises Refused where there are no records, or not what belongs to them.
+    Raises Refused if records, or files that belong to them, are missing.
     """
     here = [system for system in systems if any((data / name).is_file() for name in system.records)]
     if not here:

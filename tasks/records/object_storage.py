@@ -65,7 +65,7 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Give errors of a store the `errno` that every file system's errors have; pyarrow's have none."""
+    """Give errors of a store the `errno` that every file system's errors have; pyarrow's lack it."""
     try:
         yield
     except OSError as error:

@@ -63,7 +63,7 @@ class TextRows:
 class PublicTable:
     """A table whose header has been read.
 
-    names: of its columns, in order; those without a name in the file are called `column 3`, and are `unnamed`.
+    names: its columns' names, in order; those without a name in the file are called `column 3`, and are `unnamed`.
     start, first: the byte and the line of the first row. headless: whether the file has no header.
     """
 

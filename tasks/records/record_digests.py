@@ -20,7 +20,7 @@ from tasks.records.block_codes import STATE_UNIT
 from tasks.records.tables import EncodedColumn
 
 LANES = (0x243F6A8885A308D3, 0x13198A2E03707345)  # digits of pi
-BLOCK, VALUE = 0xA4093822299F31D1, 0x082EFA98EC4E6C89  # of whatever else a record is known by
+BLOCK, VALUE = 0xA4093822299F31D1, 0x082EFA98EC4E6C89  # what else a record is known by
 Weights = tuple[NDArray[np.uint64], ...]  # one array a lane
 Sums = Mapping[str, tuple[int, ...]]  # by state: the number of records, and their sums
 TABLE = "table of records"  # the kind of records of a table of one's own, whichever system reads it
@@ -81,7 +81,7 @@ def _text_weights(column: str, texts: Iterable[str]) -> NDArray[np.uint64]:
 def digests(kind: str, parts: Iterable[Sums]) -> tuple[str, ...]:
     """Return the digest of each state's records of a kind, in hexadecimal, from the sums of any parts of them.
 
-    A state without a record has none: it would be that of any data.
+    A state without a record has no digest: it would be that of any data.
     """
     joined: dict[str, tuple[int, ...]] = {}
     for part in parts:

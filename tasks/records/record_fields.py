@@ -12,7 +12,7 @@ from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
 
 UNREAD, DIGITS, LISTED, NUMBER, BOOLEAN, CODE, CODE_OR_NULL = range(7)
 CODE_WIDTH = 4  # digits of a code of race or ethnicity
-MOST_DIGITS = 9  # of a NUMBER that the kernel reads
+MOST_DIGITS = 9  # digits of a NUMBER that the kernel reads
 FAULT = -1  # the meaning of a number that is not valid
 NO_MEANING = -1  # in place of the first meaning of a field, for the kernel
 NULL = "Null"
@@ -28,7 +28,7 @@ class Field:
     words: the valid values, for findings.
     place, factor: the number, or its meaning where there are meanings, times `factor` is added to number `place` of the
     record; a code's number is the record's code `place`.
-    meanings: of the numbers from 0 on; FAULT for one that is not valid.
+    meanings: one per number from 0 on; FAULT for an invalid one.
     blank: whether a NUMBER may be blank, and is 0 then.
     """
 

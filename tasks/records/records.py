@@ -44,7 +44,7 @@ class RecordFile:
     """A table of records, text or Parquet by its name, and the columns that are read of it; public.
 
     plain: columns with about as many values as rows: Parquet is read without dictionaries of them, as text or integers.
-    words: of columns of Parquet whose missing or truth values have others than the usual ones.
+    words: those of missing and truth values, for columns of Parquet with unusual ones.
     """
 
     path: str
@@ -125,9 +125,9 @@ def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
 class Chunk:
     """A chunk as read.
 
-    lines: its own lines (rows, for Parquet). digest: of the 64 MiB of text; empty for Parquet. text: its lines; None
-    for Parquet. parse: returns its columns as dictionaries of text, None where it has no row or cannot be parsed, and
-    findings. line_of_row: the line of a parsed row, counted from the chunk's first. skipped: rows not read.
+    lines: its own lines (rows, for Parquet). digest: that of the 64 MiB of text; empty for Parquet. text: its lines;
+    None for Parquet. parse: returns its columns as dictionaries of text, None where it has no row or cannot be parsed,
+    and findings. line_of_row: the line of a parsed row, counted from the chunk's first. skipped: rows not read.
     """
 
     lines: int
@@ -281,7 +281,7 @@ class ChunkReport:
     """The result of reading one chunk.
 
     lines, digest: the chunk's. rows: those with a record. left_out: those of other states. findings: by line of the
-    chunk. sums: of its records by state (record_digests.py).
+    chunk. sums: its records' by state (record_digests.py).
     """
 
     lines: int
@@ -305,7 +305,7 @@ def report_of(
 class FileReport:
     """The result of reading all chunks: rows of other states, findings by line of the file, the file's digest.
 
-    sums: of each chunk's records by state.
+    sums: each chunk's, by state.
     """
 
     left_out: int
@@ -319,7 +319,7 @@ def join_reports(
 ) -> FileReport:
     """Join the reports of a file's chunks, FOLDER/NUMBER.report; a file without a row is a finding.
 
-    The digest is of the file's bytes: of text from those of its chunks, Parquet is read for it.
+    The digest is that of the file's bytes: text has it from its chunks, Parquet is read again for it.
     """
     reports = [read_object(folder / f"{number:05d}.report", ChunkReport) for number in range(file.chunks)]
     findings: list[Finding] = []

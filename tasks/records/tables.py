@@ -45,7 +45,7 @@ def check_header(
     show: bool = True,
     own: bool = False,
 ) -> list[Finding]:
-    """Find missing and doubled columns; with `more`, further columns are allowed and not looked at.
+    """Find missing and doubled columns; with `more`, further columns are allowed and ignored.
 
     `show` says whether the rule may hold the names found: in a person file without a header they are a person. `own`:
     the columns and the delimiter are of a declaration, and not the Bureau's.

@@ -31,8 +31,8 @@ from tasks.releases.text_twin import differing_rows
 
 WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # the form does not depend on these
 OF_ALL = (PACKAGE_FILE, DICTIONARY_FILE, README)  # files that every release has
-MEMORY = "256MB"  # of distinct keys, which then spill: with it, as without, 50 million take a minute
-TYPES = {  # of Table Schema, by Arrow's
+MEMORY = "256MB"  # for distinct keys, which then spill: 50 million take a minute, as without it
+TYPES = {  # types of Table Schema, by Arrow's
     "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     "integer": pa.types.is_integer,
     "number": lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),

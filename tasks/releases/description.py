@@ -25,7 +25,7 @@ class Column:
 
     name, unit, meaning: the name may be a pattern: `se_*`, or `*` for all columns without another description.
     codes: the possible values with their meanings, if they are few.
-    type: of Table Schema. An integer column may be text in Parquet if some rows have a code of `missing`.
+    type: a type of Table Schema. An integer column may be text in Parquet if some rows have a code of `missing`.
     title: a heading; by default from `frame` or the name.
     missing: texts that stand for a missing value.
     role, of: the role of its numbers, and the column that they are the margin, estimate or error of, if the table has
@@ -91,7 +91,7 @@ class Tidy:
 
     path: its files there without their ends, with the placeholders of the table's own files but `parts`, whose names
     are a column of one file. table, unit, by: its name, what it counts, and the characteristic of its rows, in words.
-    level: the level of all rows, where no placeholder says it. title: of the table, if not that of the other.
+    level: the level of all rows, where no placeholder says it. title: the table's, if not that of the other.
     cells, rows: the columns that say what a row counts, and the words for their values.
     columns, key: those that its rows are made from, where they are other than the table's; recoded: by such a column
     the one of the table that it follows from, and its value for those of that one. only: by column the values of the
@@ -125,10 +125,10 @@ class Table:
     columns, key, references: a file has those of them whose columns it has.
     text, parquet: its files as text and as Parquet, with the same rows. A placeholder, as in `t1/{level}.csv`, matches
     any name, `{rest*}` also subfolders, `{level=County}` that name only.
-    delimiter: of text; with `|` nothing is quoted.
+    delimiter: the text's; with `|` nothing is quoted.
     split: the placeholder whose files are parts of one table. Each name of another placeholder is a separate table.
     counts: whether `read_release` has its counts.
-    of: the table with the counts that its estimates and margins refer to.
+    of: the table with the counts behind its estimates and margins.
     sums: the table of the named sums of its cells, which `read_release` returns instead.
     dependent: whether the errors of its rows are dependent, so that the margin of a sum has no law.
     tidy: the tables of tables/ that are made of it.

@@ -17,9 +17,9 @@ from tasks.releases.datapackage import Resource, resources_of
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
 
-KIND = ["TABLE", "OF", "ROW"]  # of an error: its table, count or estimate, and kind of row
+KIND = ["TABLE", "OF", "ROW"]  # an error's table, count or estimate, and kind of row
 FIGURES = ["COUNTS", "BIAS", "RMSE", "Q90", "MARGIN", "COVERAGE"]
-ROUNDING = 1e-9  # of the ends of intervals
+ROUNDING = 1e-9  # allowed in the ends of intervals
 
 
 def compare(description: Description, release: Path, truth: Path) -> pd.DataFrame:

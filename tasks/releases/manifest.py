@@ -22,8 +22,8 @@ from tasks.releases.digests import file_digests
 from tasks.releases.received import NotOfRelease, entries, path_in, read_in, read_json
 
 MANIFEST = "manifest.json"
-FORMAT = 3  # of the manifest; format 1 had no such entry, and releases of format 2 no tables/
-SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
+FORMAT = 3  # format 1 had no such entry, and releases of format 2 no tables/
+SIGNATURE = "manifest.sig"  # the publisher's, over the manifest's bytes
 LIBRARIES = ("numpy", "scipy", "pyarrow", "python-flint", "cryptography")  # what stages compute and write with
 UNNAMED = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
 GUARANTEE = (
@@ -113,7 +113,7 @@ def file_names(out: Path) -> list[str]:
 
 
 def release_digest(out: Path) -> str:
-    """Return the digest of a release: of its manifest, which holds those of all its files."""
+    """Return the digest of a release: its manifest's, which holds those of all files."""
     return sha256(read_in(out, MANIFEST)).hexdigest()
 
 

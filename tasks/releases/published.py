@@ -23,7 +23,7 @@ from tasks.releases.manifest import noise_law
 from tasks.releases.text_twin import CODED
 
 Keys = Mapping[str, pa.Array]  # by column, the value of each key
-ROUNDING = 1e-12  # of a variance
+ROUNDING = 1e-12  # relative, of a variance
 NO_ROW = np.iinfo(np.int64).max
 
 

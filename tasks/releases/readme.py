@@ -66,7 +66,7 @@ def readme(manifest: Mapping[str, Any], tables: Sequence[Resource], files: Itera
 
 
 def _folders(tables: Sequence[Resource], files: Iterable[str]) -> Iterator[str]:
-    """Yield what each folder, and each file beside them, is."""
+    """Yield a line about each folder and each file at the top."""
     titles: dict[str, list[str]] = {}
     for table in tables:
         title = table.title.removesuffix(f": {table.level}").partition(" (")[0]

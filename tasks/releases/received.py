@@ -21,7 +21,7 @@ MIB = 1 << 20
 LIMITS = {".json": 32 * MIB, ".html": 64 * MIB}  # bytes; the manifest of the nation with all levels has about 2 MiB
 LARGEST = 64 << 30  # bytes of any other file; tables are read in pieces
 LARGEST_READ = 64 * MIB  # bytes of a file that is read at once, such as the list of the nation's 120,000 regions
-PART = re.compile(r"\w[\w.,+= -]*")  # of a name, between slashes: no pattern, no control character, no .. in it
+PART = re.compile(r"\w[\w.,+= -]*")  # what may stand between slashes: no pattern, no control character, no ..
 
 
 class NotOfRelease(Refused):

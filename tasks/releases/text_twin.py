@@ -24,8 +24,8 @@ from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert
 
 CHUNK_ROWS = 1 << 17
-LEAST = pa.scalar(-(1 << 63))  # the only 64-bit integer whose opposite is none
-CODED = pa.dictionary(pa.int32(), pa.string())  # texts of which each distinct one is handled once
+LEAST = pa.scalar(-(1 << 63))  # the only 64-bit integer without an opposite
+CODED = pa.dictionary(pa.int32(), pa.string())  # texts; each distinct one is handled once
 QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
@@ -106,7 +106,7 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
 
 
 def read_batches(parquet: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file, its texts by dictionaries. Raises ArrowInvalid for values that are none."""
+    """Yield the rows of a Parquet file, its texts by dictionaries. Raises ArrowInvalid for invalid values."""
     texts = [field.name for field in pq.read_schema(parquet) if pa.types.is_string(field.type)]
     for batch in pq.ParquetFile(parquet, read_dictionary=texts).iter_batches(CHUNK_ROWS, columns=[*columns]):
         batch.validate(full=True)  # the decoder checks neither UTF-8 nor that a value is in its dictionary

@@ -21,7 +21,7 @@ from tasks.releases.received import LARGEST_READ, path_in
 
 WITH_NAMES = ", with names"  # at the end of a title
 STATISTIC = "statistic"  # the name of a sum, where rows are named sums of cells
-REGION_KEY = ("REGION_TYPE", "REGION_ID")  # of the table of names
+REGION_KEY = ("REGION_TYPE", "REGION_ID")  # key of the table of names
 Words = Mapping[tuple[str, ...], str]
 
 
@@ -133,9 +133,9 @@ def _tidy_file(description: Description, resource: Resource, others: Sequence[Re
 
 
 def _columns(description: Description, columns: Sequence[Column], key: Sequence[str], tidy: Tidy) -> list[TidyColumn]:
-    """Return the columns of a tidy table, in order: where, of whom, what, how many.
+    """Return the columns of a tidy table, in order: where, who, what, how many.
 
-    columns, key: of its table, or of a file of it.
+    columns, key: those of its table or file.
     """
     made = [_fixed("table", "text", "the table", tidy.table)]
     for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):
@@ -213,7 +213,7 @@ def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[Tidy
 
 
 def _listing(description: Description, column: Column) -> tuple[tuple[str, ...], Listing] | None:
-    """Return the columns by whose values a text is found for a column, and the table of the release that has it."""
+    """Return the columns that a column's text is looked up by, and the table of the release with these texts."""
     for table in description.tables:
         named = next((each.name for each in table.columns if each.role == "name"), "")
         listing = Listing(table.text, table.key, named)

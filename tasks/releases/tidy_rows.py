@@ -23,8 +23,8 @@ from tasks.releases.text_twin import CODED, TYPES, differing, read_batches, writ
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
-MOST_COMBINATIONS = 1 << 24  # of values that have words together
-MOST_CELLS = 1 << 24  # of a histogram
+MOST_COMBINATIONS = 1 << 24  # of values whose words are looked up together
+MOST_CELLS = 1 << 24  # cells of a histogram
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
 
@@ -64,7 +64,7 @@ def _summed(rows: pa.Table) -> pa.Table:
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:
-    """Make tables/ again from the other files of a release, and compare it; no other file lies there."""
+    """Make tables/ again from the other files of a release, and compare it; other files in tables/ are faults."""
     tables = tidy_files(release, description)
     known = {name for made in tables for name in (made.parquet, made.text)}
     strange = [name for name in file_names(release) if name.startswith(f"{TIDY_FOLDER}/") and name not in known]
@@ -88,7 +88,7 @@ def _stored_rows(path: Path, only: Mapping[str, Sequence[str]]) -> Iterator[tupl
 
 
 def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.Array:
-    """Return a column of so many rows. held: the columns of its table, and the names of its file in braces."""
+    """Return a column of this many rows. held: the columns of its table, and the placeholders of its file."""
     if words is not None:
         return _in_words([_by_dictionary(held[name]) for name in made.sources], words, rows)
     values, column = held[made.sources[0]], made.column

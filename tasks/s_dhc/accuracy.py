@@ -1,4 +1,4 @@
-"""Errors of repeated measurements on marked data: of counts, least-squares estimates and averages. NOT PRIVATE."""
+"""Errors of counts, least-squares estimates and averages in repeated measurements of marked data. NOT PRIVATE."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 
 SAME_PERSONS, SAME_UNITS = ("PH1_num", "PH7", "PH2"), ("PH1_denom", "PH8_denom")
 QUANTILES = {"MOE": Z95, "MOE90": Z90}
-KEYS = {  # of each iteration level: the keys of the answers of linked tables, with what an estimate of each is of
+KEYS = {  # by iteration level: the keys of linked tables' answers, with what their estimates describe
     "A-G": {"state_A-G": "state codes", "state_*": "state all", "usa_A-G": "nation codes", "usa_*": "nation all"},
     "H,I": {"state_H,I": "state codes", "usa_H,I": "nation codes"},
 }

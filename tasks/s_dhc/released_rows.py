@@ -76,7 +76,7 @@ def count_rows(plan: SDhcPlan, table: Published, counts: Counts, *, truth: bool)
 
 
 def noise_columns(table: Published, law: Law | None) -> dict[str, ArrayLike]:
-    """Return the noise columns of a key's rows. law: of each cell, None for a truth."""
+    """Return the noise columns of a key's rows. law: each cell's; None for a truth."""
     if law is None:
         return {"NOISE_DISTRIBUTION": "None", "VARIANCE": 0.0, "MOE": 0, "MOE90": 0}
     return {

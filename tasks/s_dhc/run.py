@@ -27,7 +27,7 @@ from tasks.records.records import RecordFile
 from tasks.s_dhc.configuration import SDhcConfiguration, TableQuery
 
 PLAN, SOURCES = "prepared/plan", "prepared/sources"
-MOST_TAU = 100  # of averages: they are searched in small steps up to it, and no household is larger
+MOST_TAU = 100  # averages are searched in small steps up to it; no household is larger
 EXACT, ANSWERS = "counts/exact", "noisy/answers"  # in folders that a run drops with its stages
 MOST_BUCKETS = 256
 

@@ -25,7 +25,7 @@ SPOUSES = (21, 23)
 OWN_CHILD = (25, 26, 27)
 RELATIVES = (*SPOUSES, *range(25, 34))
 RELATIONSHIPS = range(20, 37)  # in housing units
-AGE_STARTS = (0, 4, 6, 12, 18)  # of the age groups that the cells distinguish
+AGE_STARTS = (0, 4, 6, 12, 18)  # the age groups that cells distinguish
 
 
 def _axis(name: str, codes: Iterable[int]) -> Axis:
@@ -247,7 +247,7 @@ def _average(name: str, title: str, above: str, below: str, rows: _Ratios, *, of
 
 
 _Cells = tuple[tuple[int, ...], ...]
-_Ratios = tuple[tuple[str, ...], _Cells, _Cells]  # of each row the words, and the cells that it sums above and below
+_Ratios = tuple[tuple[str, ...], _Cells, _Cells]  # each row's words, and the cells in its numerator and denominator
 _BY_AGE: _Ratios = ("all ages", "under 18 years", "18 years and over"), ((0, 1), (0,), (1,)), ((0,), (0,), (0,))
 _BY_TENURE: _Ratios = (
     ("all tenures", "owner occupied", "renter occupied"),

@@ -165,7 +165,7 @@ def common_checks(received: Received) -> Iterator[Check | NotChecked]:
 class ReceivedRows:
     """The rows of a received table, grouped by population group; its columns are read when they are asked for.
 
-    path: of its Parquet file. column: that of the count or its estimate, here COUNT.
+    path: its Parquet file. column: that of the count or its estimate, here COUNT.
     group, start, width: one entry per group, in row order: its number in the level's domain, -1 for an unknown group;
     its first row and its number of rows.
     """
@@ -245,8 +245,8 @@ def check_groups(
 ) -> Generator[Check, None, GroupTables | None]:
     """Check every row of a level's tables; return the groups with their measured cells, or None after a fault.
 
-    kind: of the counts. rows, details: of the received tables. estimates: the rows are estimates of the counts; their
-    margins are not made again.
+    kind: that of the counts. rows, details: those of the received tables. estimates: the rows are estimates of the
+    counts; their margins are not made again.
     """
     faults = []
     for name, each in rows.items():

@@ -179,8 +179,8 @@ def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, ki
 class _Side:
     """A level while coterminous groups are equated.
 
-    codes: the codes of its iterations. set_of: the set of each region. tables: of the published groups in coterminous
-    regions, a small part of all.
+    codes: the codes of its iterations. set_of: the set of each region. tables: the published groups in coterminous
+        regions, a small part of all.
     """
 
     level: Level
@@ -222,7 +222,7 @@ def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
 
 
 def _given(sides: Sequence[_Side], recipients: pd.DataFrame, codes: NDArray[np.str_]) -> GroupTables:
-    """Return the tables that the recipients of one level get, sorted by group. codes: of the level's iterations."""
+    """Return the tables that the recipients of one level get, sorted by group. codes: its iterations'."""
     kind = type(sides[0].tables)
     parts = [kind.load([])]
     recipients = recipients[recipients["code"].isin(codes)]  # a level gets only groups of its own iterations

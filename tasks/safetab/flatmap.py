@@ -55,7 +55,7 @@ def count_groups(
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the exact counts of each region type.
 
-    granularities: of each region type. An iteration that two of them tabulate has the same codes in both.
+    granularities: one per region type. An iteration that two of them tabulate has the same codes in both.
     """
     count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
     return count(records, granularities, regions, cells)

@@ -191,8 +191,8 @@ def margins_by_level(
 ) -> Margins:
     """Return the margins of a level's tables, by the level whose noise they have: its own, or a donor's.
 
-    levels: of the release. queries: maps a level to its queries, None without noise. Margins are 0 without noise, and
-    for levels that cannot be donors.
+    levels: those of the release. queries: maps a level to its queries, None without noise. Margins are 0 without noise,
+    and for levels that cannot be donors.
     """
     donors = {
         place: found

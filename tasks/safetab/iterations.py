@@ -42,8 +42,8 @@ class Granularity:
     codes: tuple of str; iteration codes, sorted; the index in it is the iteration's number below.
     level: uint8 array, one per iteration; 1 Regional, 2 Detailed.
     total_only: bool array, one per iteration; DETAILED_ONLY=True: only a total is tabulated.
-    maps: {(kind, iteration level): int32 array, one per race/ethnicity code number}; the iteration of that kind and
-    level that a code maps to, or -1. Entry 0 is Null.
+    maps: {(kind, iteration level): int32 array, one per race/ethnicity code number}; the iteration that a code maps to,
+        or -1. Entry 0 is Null.
     """
 
     codes: tuple[str, ...]

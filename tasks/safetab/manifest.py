@@ -61,7 +61,7 @@ def designed(
 ) -> dict[str, Any]:
     """Return the statements of a release that follow from its configuration and options.
 
-    digests: of the parameter files. geography: facts about the file of blocks.
+    digests: those of the parameter files. geography: facts about the file of blocks.
     """
     return {
         "region": jurisdiction.upper(),

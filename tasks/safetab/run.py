@@ -39,7 +39,7 @@ GEOGRAPHY = "prepared/geography"  # a folder; complete once it has `region_ids`
 class ValidatedSafeTab(Input):
     """The facts about a valid input that later stages need.
 
-    other_digests: of further public inputs, by name.
+    other_digests: those of further public inputs, by name.
     """
 
     geography_digest: str

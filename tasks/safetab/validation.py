@@ -115,7 +115,7 @@ def _validate(
 def _read(
     parts: Sequence[RunPart], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
 ) -> dict[str, Callable[[], ValidatedSafeTab | None]]:
-    """Read the data files once for all parts; return a function for each part's result. findings: of the parameters."""
+    """Read the data files once for all parts; return a function for each part's result. findings: the parameters'."""
     grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
     parsed = parse_blocks(parts[0].run, workers, grf_c)
     opened = [_open(part, parameters, findings, data, parsed) for part in parts]

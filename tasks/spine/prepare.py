@@ -71,9 +71,9 @@ def prepare(
 ) -> Prepared:
     """Read and validate the blocks of a geography, and store them by state.
 
-    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.geography.blocks.geography`). allocation: of the
-    privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
-    standard errors of. extra: a table of prims and living quarters by block (docs/spec/files.md#block-tables).
+    geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.geography.blocks.geography`). allocation: the
+    budget's shares; by default the production run's. states: only these FIPS codes. marginals: cells to report standard
+    errors of. extra: a table of prims and living quarters by block (docs/spec/files.md#block-tables).
 
     Raises Refused for bad input, and if `out` is not empty.
     """

@@ -97,7 +97,7 @@ def write_state(
 
 
 def geounit_errors(spine: Spine, parts: Sequence[Part], ups: Sequence[Upward], roots: Sequence[Root]) -> dict[str, Any]:
-    """Return by level the (geounits,) standard errors of a marginal's cell; parts: of the marginal."""
+    """Return by level the (geounits,) standard errors of a marginal's cell; parts: the marginal's."""
     totals: list[Any] = [0.0] * len(spine.levels)
     for part, up, root in zip(parts, ups, roots, strict=True):
         variances = downward(spine, up, root)

@@ -162,7 +162,7 @@ def make_laws(*laws: FloatArray) -> Laws:
 
 @compiled
 def _search(edges: FloatArray, guide: IntArray, parts: float, at: FloatArray, found: IntArray) -> None:
-    """Fill the number of edges that are not above each point; parts: of the guide, per interval of 1."""
+    """Fill the number of edges that are not above each point; parts: the guide's, per interval of 1."""
     last = len(edges) - 1
     for row in range(len(at)):
         place = guide[min(int(at[row] * parts), len(guide) - 1)]

@@ -23,7 +23,7 @@ from tasks.synth.population.codes import Origins, make_origins
 US_POPULATION = 331_449_281  # 2020
 HISPANIC_SHARE = 0.187  # used without published counts
 PR_HISPANIC_SHARE = 0.989  # 2020
-PR_PUERTO_RICAN_SHARE = 0.955  # of Hispanic persons
+PR_PUERTO_RICAN_SHARE = 0.955  # share of Hispanic persons
 MAJOR_NAMES = ("White", "Black", "American Indian", "Asian", "Native Hawaiian", "Some Other Race")
 SOME_OTHER_RACE = 5  # the major race of a code without one
 PARAMETER_FILES = {

@@ -65,7 +65,7 @@ class State:
 
 @dataclass(frozen=True)
 class OpenState:
-    """A state whose blocks are in memory. law: of its households. mafid: that of its first unit."""
+    """A state whose blocks are in memory. law: its households'. mafid: that of its first unit."""
 
     state: State
     blocks: BlockTable

@@ -36,7 +36,7 @@ class MadePopulation:
     """A population that was made: its folders by system, its contents and its mark.
 
     shares: the published counts that it follows. uncounted: names of groups without a count, which get one person each.
-    counts: of the population, as in report.py.
+    counts: the population's, as in report.py.
     """
 
     folders: Mapping[str, Path]
@@ -70,8 +70,8 @@ def synthesize_blocks(
 
     table: docs/spec/files.md#block-tables. populated: refuse a table without populations; otherwise draw them.
     params: a code list; None: that of the bundled example. shares: published national counts (ITERATION_NAME, US_POP)
-    of the groups; None: groups have the weights 1, 1/2, 1/3 ... in the order of their codes. wanted: tells which states
-    to make. Raises Refused, Failed.
+    of the groups; None: groups have the weights 1, 1/2, 1/3 ... in the order of their codes. wanted: whether to make a
+    state. Raises Refused, Failed.
     """
     check_empty(out)
     states = table_states(read_blocks(table, populated=populated), table, options.seed, wanted)

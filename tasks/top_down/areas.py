@@ -19,8 +19,8 @@ from spine.settings import SpineSettings
 TABULATED = {"county": "County", "tract": "Tract", "cbg": "Block_Group"}  # family, as spine.entities calls it: level
 OFF_SPINE = ("place", "mcd", "aian")
 WHOLE_STATE = "state"  # only where a run asks for it: elsewhere its parts are enough
-DIGITS = {"state": 2, "county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a public code
-FOLDERS = {  # of a family in histograms/PRODUCT and margins/PRODUCT
+DIGITS = {"state": 2, "county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # digits of a public code
+FOLDERS = {  # a family's folder in histograms/PRODUCT and margins/PRODUCT
     **{family: f"tabulation/{level}" for family, level in TABULATED.items()},
     **{family: f"entities/{family}" for family in OFF_SPINE},
     WHOLE_STATE: "tabulation/State",
@@ -44,7 +44,7 @@ class Areas(NamedTuple):
 
 
 def areas(geography: Geography, settings: SpineSettings, *, whole_state: bool = False) -> Iterator[Areas]:
-    """Yield the areas of every family that a state has; of an area in several states, the part in this one."""
+    """Yield the areas of every family that a state has; areas in several states are cut to this one."""
     for family in FOLDERS:
         if family == WHOLE_STATE and not whole_state:
             continue

@@ -71,7 +71,7 @@ class StateSummary:
     """What the whole run needs of a state's spine.
 
     geounits: how many there are, by level. numbers: the largest in a geocode, by level; () where geocodes were read.
-    digest: of the spine with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared.
+    digest: the spine's with its shares. shares, denominator: those of the state's parts. quarters: (parts, 8) declared.
     """
 
     geounits: tuple[int, ...]
@@ -160,7 +160,7 @@ class BlockSource(Source):
     def codes(self, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
         """Return the geocodes of a state's geounits, digits for each level: as read, else as production's.
 
-        US: of the nation, which has no digits.
+        US: the nation's, without digits.
         """
         if state == US:
             return [np.zeros((1, 0), np.uint8)]

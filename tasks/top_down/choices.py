@@ -6,7 +6,7 @@ from typing import Literal
 
 Estimator = Literal["topdown", "gls"]
 ProductName = Literal["persons", "units"]
-MeasurementLayout = Literal["parquet", "nmf", "none"]  # of released measurements: our own, the Census Bureau's
+MeasurementLayout = Literal["parquet", "nmf", "none"]  # our own, the Census Bureau's
 MicrodataForm = Literal["parquet", "text"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")

@@ -97,7 +97,7 @@ class Measuring:
         return np.where(np.append(sums, -1)[place] == asked, number[place], 0)
 
     def _noise(self, level: int, query: str, shares: IntArray) -> Iterator[tuple[IntArray, QueryNoise | None]]:
-        """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has none."""
+        """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has no noise."""
         plan, name = self.plan, self.plan.spine.levels[level]
         for share in np.unique(shares[shares > 0]).tolist():
             of_share = law(
@@ -110,7 +110,7 @@ class Measuring:
 class Asked(NamedTuple):
     """What a run asks to be charged to states of its account.
 
-    costs: of each histogram's noise below the nation. configuration_digest: what noise and reservation are bound to.
+    costs: each histogram's noise below the nation. configuration_digest: what noise and reservation are bound to.
     """
 
     spend: Spend
@@ -122,8 +122,8 @@ class Asked(NamedTuple):
 class Leaves(NamedTuple):
     """Leaves of a part.
 
-    first: the number of the first among those of the run. number: how many there are. keys: of each in the counted
-    records; the histogram counts the first `cells` of them.
+    first: the number of the first among those of the run. number: how many there are. keys: each leaf's in the counted
+        records; the histogram counts the first `cells` of them.
     """
 
     first: int

@@ -192,9 +192,9 @@ def request_digest(design: Design, files: Mapping[str, str]) -> str:
 class Tables:
     """The paths or URLs of the input.
 
-    records: of each histogram that is released. marks: the folder where a mark may be. geography: as `das spine` reads
-    it. quarters, totals: the declared invariants: living quarters by block, total population by state. The public files
-    of a declaration are in its design.
+    records: those of each histogram that is released. marks: the folder where a mark may be. geography: as `das spine`
+    reads it. quarters, totals: the declared invariants: living quarters by block, total population by state. The public
+    files of a declaration are in its design.
     """
 
     records: dict[str, str]

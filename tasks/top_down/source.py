@@ -44,7 +44,7 @@ H = TypeVar("H", bound=Histograms)
 class Validated(Input):
     """The facts about a valid input that later stages need; published measurements have no digests of records.
 
-    states: two-digit codes. digests: of public files, by name.
+    states: two-digit codes. digests: those of public files, by name.
     """
 
     states: tuple[str, ...]
@@ -56,8 +56,8 @@ class Validated(Input):
 class Origin:
     """Who published measurements.
 
-    run: the run of das-flows that measured, None for the Census Bureau. facts: of files in the Bureau's layout, how
-    they were read, for a manifest.
+    run: the run of das-flows that measured, None for the Census Bureau. facts: how files in the Bureau's layout were
+        read, for a manifest.
     """
 
     run: str | None
@@ -109,7 +109,7 @@ class Source(RunDirectory):
     of a declaration (declared/source.py).
     """
 
-    answer_type: ClassVar[Any] = np.int64  # of answers in a release
+    answer_type: ClassVar[Any] = np.int64  # type of the answers in a release
 
     @property
     def design(self) -> Any:

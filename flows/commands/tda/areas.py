@@ -1,4 +1,4 @@
-"""`das tda areas`: estimates, standard errors and intervals of anybody's areas, from published noisy measurements."""
+"""`das tda areas`: estimates, standard errors and intervals of any areas, from published noisy measurements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tasks.top_down.user_areas.state_cache import CachedState
 
 
-LIMITS = (Fraction(0), Fraction(200))  # of a plan's range, typed as a share or in per cent
+LIMITS = (Fraction(0), Fraction(200))  # bounds of --within, typed as a share or in per cent
 Source = Annotated[
     Path,
     typer.Argument(help="A TopDown release with measurements/, that folder, or the Census Bureau's measurement files."),
@@ -111,8 +111,8 @@ def areas(
     """Estimate the counts of any areas, with standard errors and intervals: towns, districts, lists of blocks.
 
     The first question reads the measurements; what further ones need is kept in the runs folder. No record, secret or
-    account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
-    given, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
+    account is needed, and nothing is spent. For a plan that divides a state, OUT has each district's deviation from the
+    ideal, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
 
     **Example:** `das tda areas out/us plan.csv hearing/`
 

@@ -80,9 +80,9 @@ def declare(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write declarations to change: of the redistricting data, the DHC, or a draft from a table of places.
+    """Write declarations to change: those of the redistricting data or the DHC, or a draft from a table of places.
 
-    Of DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
+    From DATA, OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the
     declared populations. Unchanged, they estimate what `das tda run --us-level` does. With --from, OUT gets a draft
     with comments, and of the table the columns of its levels and its key. Give a public table: one with a column named
     like an axis, or without a column that has another code in every row, is refused; other records are not recognized.

@@ -167,7 +167,7 @@ def estimate(
     The Census Bureau's noisy measurement files of the 2020 redistricting product are read as they are downloaded
     (docs/published.md); a fault in them is a finding, and nothing is released.
 
-    Of a declaration's release, --declaration FILE names one with other passes or histograms, all else equal.
+    For a declaration's release, --declaration FILE names one with other passes or histograms, all else equal.
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """

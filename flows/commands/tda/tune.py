@@ -62,7 +62,7 @@ def tune(
     --solve finds the least budget for a target: "95% of places: largest group within 5 points", "tract: total error <=
     2" or "tract: total margin <= 10". --best finds the shares that lower the predicted errors most at the same budget,
     --pareto those between two aims; --solve with --best finds the least budget for the best shares. --check measures
-    real runs with the same shares and puts their errors beside.
+    real runs with the same shares and shows their errors next to the prediction.
 
     **Example:** `das tda tune ri2020.pl.zip --level "State=.06" --query "Tract: total=.4"`
     """

@@ -18,7 +18,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.forecast import OWN_LEVELS, QUANTITIES, RunForecast
 from tasks.top_down.areas import OFF_SPINE, TABULATED
 
-Progress = Callable[[str, int, int], None]  # of a stage by name: done, in all
+Progress = Callable[[str, int, int], None]  # called with a stage's name, done, in all
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
 
 

@@ -12,7 +12,7 @@ from spine.allocations import Allocation
 from spine.forecast.precision import Weights
 from tasks.errors import Refused
 
-UNIT = 10_000  # found shares are multiples of one part in so many
+UNIT = 10_000  # found shares are multiples of 1 / this
 
 
 def changed(allocation: Allocation, levels: Sequence[str], queries: Sequence[str]) -> Allocation:
@@ -51,7 +51,7 @@ def _named(text: str, known: Mapping[str, object], what: str) -> str:
 
 
 def _with_shares(shares: dict[str, Fraction], typed: Mapping[str, Fraction], option: str) -> dict[str, Fraction]:
-    """Return shares of which some are typed and the others, in proportion, have the rest of 1."""
+    """Return shares with sum 1: the typed ones, and the others scaled to the rest."""
     rest, others = 1 - sum(typed.values(), Fraction(0)), [name for name in shares if name not in typed]
     if rest < 0 or (rest == 0) != (not others):
         total = float(1 - rest)

@@ -154,7 +154,7 @@ def front_table(points: Sequence[Mapping[str, Any]]) -> TextTable:
 def beside(answered: dict[str, Any], errors: DataFrame, targets: DataFrame) -> TextTable:
     """Enter the errors of measured runs into `answered`; return a table of what was predicted and measured.
 
-    errors, targets: of `accuracy.errors.averaged` and `targeted`.
+    errors, targets: as `accuracy.errors.averaged` and `targeted` return them.
     """
     whole = errors[errors["size"] == "all"].set_index(["product", "level", "quantity"])["mae"]
     shares, rows = targets.set_index("level")["share"] / 100, []

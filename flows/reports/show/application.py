@@ -104,7 +104,7 @@ def _respond(shown: ReleasePages, asked: dict[str, str]) -> Response:
 
 
 def _message(shown: ReleasePages, error: Exception, asked: Mapping[str, str]) -> Response:
-    """Return the reason why there is no view; for an ambiguous name, links to the same view of each candidate."""
+    """Return why a view is missing; for an ambiguous name, links to the same view of each candidate."""
     if asked.get("format", "html") != "html":
         return PlainTextResponse(f"{error}\n", 404, HEADERS)
     view: dict[str, Any] = {

@@ -19,7 +19,7 @@ from tasks.releases.release_database import ReleaseDatabase, Setting
 # The limits apply to the database only, so that a server on a laptop stays under 500 MiB in all.
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 MOST_COPIED = 1 << 26  # bytes of a table's files; a larger one would fill the disk that the database spills to
-MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # answers that are kept, of at most so many rows
+MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # cached answers, and the most rows of one
 
 
 class Database:
@@ -27,7 +27,7 @@ class Database:
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
-        self.words: dict[str, Mapping[str, str]] = {}  # of codes, by the table or type that names them; filled on use
+        self.words: dict[str, Mapping[str, str]] = {}  # by table or type; filled on use
         self.regions: dict[str, list[Region]] = {}  # by the source of a table that lists them; filled on use
         self.numbers: dict[tuple[str, tuple[str, ...]], Mapping[tuple[str, ...], int] | None] = {}  # as `regions`
         self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept

@@ -50,7 +50,7 @@ def export(pages: ReleasePages, out: Path) -> dict[str, int]:
         with new_folder(out, mode) as draft:
             (draft / "static").mkdir()
             _write(pages, addresses, draft, about)
-    except Failed as error:  # there is no run to resume
+    except Failed as error:  # whose message would offer to resume a run
         raise Refused(str(error)) from None
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 

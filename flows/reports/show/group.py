@@ -1,4 +1,4 @@
-"""A population group of a Detailed DHC-A: its count with margin and law, or the reason why it has none."""
+"""A population group of a Detailed DHC-A: its count with margin and law, or why it was not published."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.releases.pages import decimal
 
 @dataclass(frozen=True)
 class Group:
-    """A population group with its published count, or the reason why it has none.
+    """A population group with its published count, or why it was not published.
 
     key: its part of an address, `COUNTY/44007/2001`. within: the names of the regions around its region. count, margin
     and noise are None if nothing was published, noise also in a release of exact counts; `why` is the reason. noise:

@@ -62,7 +62,7 @@ class Unit(NamedTuple):
 class ReleasePages(TableViews):
     """The views of a release by their addresses; a system with further views has a subclass.
 
-    folder: the release. scope: the part of it to show. digest: of the manifest, as in the ledger.
+    folder: the release. scope: the part of it to show. digest: the manifest's, as in the ledger.
     changed: the findings of `check`, which is complete if `checked`. described: the facts on every page.
     nation: the FIPS codes of the states in its nation; empty if it has no counts of the nation.
     words: the meanings of terms and codes, {percent} being the confidence; a page explains those that it has.
@@ -141,7 +141,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def tables(self) -> dict[str, ReleaseTable]:
-        """The tables by name; of text and Parquet with the same rows, the Parquet. Raises Refused without tables."""
+        """Return the tables by name, as Parquet where text has the same rows. Raises Refused without tables."""
         files = self.manifest["files"]
         found = {resource.name: resource for resource in read_package(self.folder, files)}
         database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
@@ -162,7 +162,7 @@ class ReleasePages(TableViews):
         return self.find_regions()
 
     def find_regions(self) -> set[Region]:
-        """Return the regions of its tables of counts: of each, or of the table that lists them."""
+        """Return the regions of its tables of counts, or of the table that lists them."""
         found: set[Region] = set()
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
@@ -370,7 +370,7 @@ class ReleasePages(TableViews):
         return [*links, ("… find the others by name or code", "")] if len(within) > LISTED else links
 
     def _codes_in(self, table: ReleaseTable, code: Code) -> dict[str, str]:
-        """Return by which columns a table has the rows of a code; {} if it has none."""
+        """Return the codes by column that select a code's rows in a table; {} if it has no such column."""
         if unit := self.units.get(code):
             own = table.of_units[: len(unit.codes)]
             return {one.name: each for one, each in zip(own, unit.codes, strict=False) if own[-1].level == code.column}
@@ -488,7 +488,7 @@ class ReleasePages(TableViews):
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view for the options of `das show`. Raises NotThere.
 
-        The units of a declaration are no regions: either option names them.
+        Either option names the units of a declaration.
         """
         if region is not None and iteration is None and not self.regions and self.index.codes:
             region, iteration = None, region

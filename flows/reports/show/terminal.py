@@ -71,7 +71,7 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> TextTable:
 
 
 def _group(view: GroupView, notes: Sequence[str]) -> TextTable:
-    """Return a group's total, and its counts by sex and age, or why it has none."""
+    """Return a group's total and its counts by sex and age, or why they were not published."""
     group, pyramid = view.group, view.pyramid
     if group.count is None:
         return TextTable(view.title, ["status", ""], [[group.status, group.why]], notes)

@@ -54,7 +54,7 @@ TITLES = {
     "housing": "Housing units",
 }
 OF_PRODUCT = {"persons": ("race", "quarters", "races"), "units": ("housing",)}
-CELLS = {  # of P1 to P5, by name: the table's title, and the cell in words
+CELLS = {  # cells of P1 to P5 by name: the table's title, and the cell in words
     cell.name: (f"{table}. {TABLE_TITLES[table]}", cell.words)
     for table, cells in PERSON_TABLES.items()
     for cell in cells

@@ -59,8 +59,8 @@ STATISTICS = {"count": "count", "total": "count", "group": "count"}  # a user's 
 class Question:
     """A question for the budget that gives a statistic, a key of MARGINS, a margin of at most `margin` counts.
 
-    levels: those asked for; none for every level that is measured. size: of the group, in persons, if the question
-    names one.
+    levels: those asked for; empty for every measured level. size: the group's size in persons, if the question names
+        one.
     """
 
     levels: tuple[Level, ...]

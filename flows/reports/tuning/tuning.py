@@ -50,7 +50,7 @@ COUNTS_MET = (
 )
 AGES_FROM = "Ages from: the noisy total of step 1 from which a group has this many (thresholds of config.json)."
 AT = ("0", "T/2", "T", "3T/2", "2T")
-FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
+FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # true sizes, as fractions of T
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
 
 

@@ -65,8 +65,8 @@ def read_areas(
 ) -> AreaFile:
     """Return the areas of a file.
 
-    column: of the areas, or several joined by `+`. block_column: of the blocks. pad: restore a leading zero that a
-    spreadsheet dropped. unassigned: another mark of blocks in no area; "" if only blanks are marks.
+    column: the areas' column, or several joined by `+`. block_column: the blocks' column. pad: restore a leading zero
+    that a spreadsheet dropped. unassigned: another mark of blocks in no area; "" if only blanks are marks.
 
     Raises Refused for a file that is not such a table, codes that did not exist in 2020, or a block in two areas.
     """

@@ -24,7 +24,7 @@ def block_files(source: str) -> list[str]:
 
     A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
 
-    Raises Refused if it holds none of these.
+    Raises Refused if it holds no such file.
     """
     listed = list_files(source)
     if files := [source] if listed is None else block_tables(listed):

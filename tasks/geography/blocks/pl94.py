@@ -110,7 +110,7 @@ def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
 def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Return the codes of a state's blocks, 15 digits, and their (blocks, names) cells, such as P0010001 or H0010002.
 
-    path: of the geographic header. Raises Refused if a segment is missing or invalid.
+    path: the geographic header. Raises Refused if a segment is missing or invalid.
     """
     try:
         header = _read_columns(path, PL94_FIELDS, ["SUMLEV", "LOGRECNO", "GEOCODE"])
@@ -145,8 +145,8 @@ def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.D
 def read_batches(
     path: str, names: Sequence[str], types: Mapping[str, pa.DataType], block_size: int | None = None
 ) -> Iterator[pa.Table]:
-    """Yield columns of a header or segment, in parts if a size is given. names: of all columns; types: of the wanted
-    ones.
+    """Yield columns of a header or segment, in parts if a size is given. names: all columns; types: the types of the
+    wanted ones.
     """
     read = pyarrow.csv.ReadOptions(column_names=names, encoding="latin1", block_size=block_size)
     parse = pyarrow.csv.ParseOptions(delimiter="|", quote_char=False)

@@ -43,7 +43,7 @@ NO_NAMES: Mapping[str, str] = {}
 class BlockFile:
     """A block table that was recognized but not read yet.
 
-    names: of all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
+    names: all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
     geographic header of P.L. 94-171, whose names are not in the file, and for block assignment files.
     """
 
@@ -117,7 +117,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     try:
         (table,) = file.batches(types)
         table = table.rename_columns(list(names))
-        may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # do not cast columns of numbers in vain
+        may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # columns of numbers need no cast
         return table.filter(pa.array(~blank)) if may_be_blank and (blank := blank_rows(table)).any() else table
     except pa.ArrowInvalid as error:
         if text:

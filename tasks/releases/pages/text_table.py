@@ -14,7 +14,7 @@ from typing import Any
 
 FORMULA = "=+-@\t\r"  # starts of a spreadsheet formula
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: none of it can call a function
+_FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: it cannot call a function
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from spine.redistricting import HISPANIC, PERSON_AXES, PERSON_COUNTS, UNIT_AXES, UNIT_COUNTS
 
-LEVELS = {  # of a spine (capital), and families of areas; other levels keep their name
+LEVELS = {  # levels of a spine (capital) and families of areas; others keep their name
     "US": "Nation",
     "cbg": "Tabulation block group",
     "obg": "Optimized block group",

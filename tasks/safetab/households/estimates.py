@@ -2,7 +2,7 @@
 
 Other measurements of the same households count too: a Regional ethnicity is the sum of its Detailed ones if all of them
 have tables, and equated coterminous regions have the same households. Published totals chose the details, so no choice
-needs correcting. Estimates are released beside the counts, for the same groups and details, never in their place
+needs correcting. Estimates are released next to the counts, for the same groups and details, never in their place
 (docs/detailed-dhcb.md#estimates).
 """
 

@@ -75,7 +75,7 @@ def describe_release(
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
-    """Return what a release says in words."""
+    """Return the statements of a release in words."""
     return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 

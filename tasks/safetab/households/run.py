@@ -53,7 +53,7 @@ class SafeTabHConfiguration(SafeTabConfiguration):
 class TotalsRead:
     """The source of a run's totals, and the number of their groups that the run leaves out, by reason. Public.
 
-    run: of the totals' release; None for totals that the curator declared.
+    run: the one that released the totals; None for totals that the curator declared.
     """
 
     run: str | None

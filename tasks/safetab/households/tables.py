@@ -24,8 +24,8 @@ from tasks.safetab.release_tables import describe
 class TableShell:
     """A table of households by a characteristic.
 
-    name: of its files, such as `t3`. words: the characteristic. categories: the category of each record cell. cells: by
-    number, the words of a published cell and the categories that it counts. measured: by detail, the cells that the
+    name: in file names, such as `t3`. words: the characteristic. categories: the category of each record cell. cells:
+    by number, the words of a published cell and the categories that it counts. measured: by detail, the cells that the
     table measures; the last detail distinguishes all categories.
     """
 

@@ -40,7 +40,7 @@ from tasks.safetab.levels import ITERATION_LEVELS, Level
 from tasks.safetab.run import PublicInput
 
 COLUMNS = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT")
-TITLE = "Detailed DHC-A by SafeTab-P"  # of the releases that have totals
+TITLE = "Detailed DHC-A by SafeTab-P"  # the releases that have totals
 OTHER_JURISDICTION = "groups of the other jurisdiction, left out"
 OTHER_STATE = "groups of regions outside the run's states, left out"
 NOT_TABULATED = "groups of an iteration that is not tabulated at their level, left out"

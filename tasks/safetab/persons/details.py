@@ -24,8 +24,8 @@ AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
     for detail, starts in AGES.items()
 }
 SEXES = {1: "male", 2: "female"}  # by code; cells are males by age, then females by age
-SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: a TotalOnly group is published as a total
-CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))  # of a published table
+SHAPES = DETAILS[:TOTAL_ONLY]  # details of published tables: a TotalOnly group is published as a total
+CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))  # cells of a published table
 BY_AGE = SHAPES[AGE4:]  # the tables of sex by age
 FINEST = BY_AGE[-1]
 TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
@@ -45,7 +45,7 @@ def query_of(detail: int) -> str:
 def _rows(detail: int) -> tuple[PublishedRow, ...]:
     """Return the rows of a table of sex by age: the sum of each sex, then the cells by age and sex."""
     ages = len(AGES[detail])
-    cells = [range(place * ages, (place + 1) * ages) for place in range(len(SEXES))]  # of each sex by age
+    cells = [range(place * ages, (place + 1) * ages) for place in range(len(SEXES))]  # each sex's cells, by age
     sums = [
         PublishedRow(("*", "*", str(sex)), words, tuple(of))
         for (sex, words), of in zip(SEXES.items(), cells, strict=True)

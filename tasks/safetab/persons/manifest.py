@@ -54,7 +54,7 @@ OF_ESTIMATES = {
 }
 
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
-DRAWN = Fraction(1, 10)  # of them, the one in the picture
+DRAWN = Fraction(1, 10)  # the one of RELATIVE in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 
 

@@ -17,7 +17,7 @@ from tasks.safetab.persons.person import LAST_AGE
 
 DRAWN_TO = 100  # the age at which the last, open group ends in the picture
 SIDES = {"male": (206, -1), "female": (274, 1)}  # x of a side's zero, and its direction
-LENGTH = 196.0  # of an axis
+LENGTH = 196.0  # length of an axis
 TOP, YEAR = 40.0, 4.4  # y of age 100, and the height of a year
 BOTTOM = TOP + DRAWN_TO * YEAR
 LABELS_APART = 14  # the least distance of two age labels

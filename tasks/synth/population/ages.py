@@ -41,10 +41,10 @@ FEMALE_HEAD = np.array([0, 0.5, 0.5, 0.69, 0.55])  # householders by type of hou
 SAME_SEX = np.array([0, 0.011, 0.06, 0, 0])  # couples, 2020
 FEMALE_SHIFT = 0.013  # the share of women among everybody else is lower by this, so that the pyramid's share holds
 PARENT_GAP, TRIES = 15, 20
-# Typical age and its spread: of householders alone, with adult children, with minors, others; of adults by role. Own.
+# Typical age and its spread: householders alone, with adult children, with minors, others; then adults by role. Own.
 _HEADS = np.array([[56.0, 19.0], [59.0, 9.0], [41.0, 9.0], [50.0, 17.0]])
 _ROLES = {29: (76, 9), 31: (76, 9), 32: (31, 8), 30: (24, 4), 34: (33, 12), 36: (36, 13)}
-_BINS = 1 << 9  # of typical ages; minors have one half of 10 bits, adults the other
+_BINS = 1 << 9  # for typical ages; minors have one half of 10 bits, adults the other
 
 
 def age_shares() -> FloatArray:

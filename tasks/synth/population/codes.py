@@ -84,7 +84,7 @@ def make_origins(
         within = np.array([of_major[[race for race in range(6) if races >> race & 1]].sum() for races in range(SETS)])
         of_count = np.array([_exactly(chance * within ** (k + 1)) for k, chance in enumerate(counts)])  # (k, SETS)
         cells.append(part * of_count.sum(axis=0))
-        first = np.arange(1, most_codes + 1)[:, None] == np.clip(SIZES, 1, most_codes)  # of a set without a chance
+        first = np.arange(1, most_codes + 1)[:, None] == np.clip(SIZES, 1, most_codes)  # for a set without a chance
         numbers += [*np.where(of_count.sum(axis=0) > 0, of_count, first).T]
         for race_number in range(MAJOR_RACES):
             own = np.where(major == race_number, law, 0.0)

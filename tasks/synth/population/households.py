@@ -1,7 +1,7 @@
 """Units of a state's tracts with their sizes and tenure, and each person's part in a household.
 
 Shares are fitted to published summary figures of 2020 and of the American Community Survey 2017-2021: married couples
-46.2% of households, cohabiting ones 6.9%, one-person households 27.6%; of persons in households, householders 39.2%,
+46.2% of households, cohabiting ones 6.9%, one-person households 27.6%; persons in households: householders 39.2%,
 spouses 18.2, partners 2.7, children 29.4, other relatives 7.1, nonrelatives 3.4.
 """
 
@@ -39,7 +39,7 @@ from tasks.synth.population.sizes import StateSizeLaw, draw_sizes
 
 # Shares of married and cohabiting households by size, the last for all larger ones; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
-MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # of a free place for a minor, by type of household; own
+MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # weight of a free place for a minor, by type of household; own
 MINORS = 0.221  # share of all persons, 2020
 UNDER_18 = np.array([np.nan, 0, 0.95, 0, 0.1, 0.015, 0.005, 0.1])  # by type of group quarters; own
 NURSING = 3
@@ -52,7 +52,7 @@ ADULT_ROLES = {role: 0.55 * share for role, share in OWN_CHILD.items()} | {
     28: 0.09, 29: 0.08, 31: 0.02, 32: 0.03, 30: 0.02, 33: 0.04, 34: 0.05, 36: 0.05,
 }  # fmt: skip
 ROOMMATE_ROLES = {34: 0.7, 36: 0.3}
-ROOMMATES = 0.14  # of the households without a couple and without minors: no further member is a relative
+ROOMMATES = 0.14  # share of households without couple and minors in which no further member is a relative
 WITH_MINORS, FEWER, LARGE = 0.36, 0.03, 5  # own: share of households where minors are likely; their weight elsewhere
 OWNERS = np.array([0, 0.80, 0.45, 0.45, 0.53])  # by type of household, own; 63.1% of all in 2020
 MORTGAGE_AGES, MORTGAGES = (35, 75), (0.90, 0.25)  # share of owners, falling with the householder's age; own

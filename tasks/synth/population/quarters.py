@@ -11,10 +11,10 @@ from tasks.synth.population.model import IntArray
 from tasks.synth.population.sizes import MEAN, MOST_MEAN
 
 TYPES = 8  # types of living quarters: housing units, and seven major types of group quarters
-PERSONS = 1_240_000  # the population for the numbers of group quarters below, 2.5% of which live there
+PERSONS = 1_240_000  # the population for the numbers of group quarters below, of whom 2.5% live there
 MOST_OF_STATE = 1 / 300  # own: the largest share of a small state's persons in one facility
-VACANT = 13_681_156 / 140_498_736  # of housing units, 2020
-ONLY_VACANT, IN_EMPTY_BLOCKS = 0.22, 0.06  # own: of the blocks without persons; of the vacant units
+VACANT = 13_681_156 / 140_498_736  # share of housing units, 2020
+ONLY_VACANT, IN_EMPTY_BLOCKS = 0.22, 0.06  # own: shares of blocks without persons, and of vacant units
 MEANS = (0.82, 1.18)  # own: range of a block's mean household size, relative to the nation's
 
 
@@ -112,7 +112,7 @@ def repair_quarters(
 
 
 def _occupied(persons: IntArray, random: np.random.Generator) -> IntArray:
-    """Return households for the persons of each block; of MEAN persons on average if the state's blocks allow it."""
+    """Return households for the persons of each block, with MEAN persons on average if the state's blocks allow it."""
     of_block, scale = MEAN * random.uniform(*MEANS, len(persons)), 1.0
     spread = random.random(len(persons))
     occupied = np.zeros(len(persons), np.int64)

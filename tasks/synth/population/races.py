@@ -59,7 +59,7 @@ def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: 
     country = tracts.country
     position = (np.arange(len(homes.unit)) + tracts.before) / country
     kind, away = (draws.uniform(purpose, homes.tract) for purpose in (Purpose.SETTLEMENT, Purpose.ORIGIN))
-    start = np.searchsorted(homes.tract, np.arange(len(tracts.codes)))[homes.tract]  # of each person's tract
+    start = np.searchsorted(homes.tract, np.arange(len(tracts.codes)))[homes.tract]  # the first in each tract
     number = leads.cumsum() - leads
     number -= number[start]
     kind = np.where(leads, fraction(kind[start] + number * GOLDEN_KINDS), kind)
@@ -86,8 +86,8 @@ def _share_out(
     one; the others share the rest. ends: first row of each block's persons, and the end; bodies, 128 * adult + cell,
     have the same.
     """
-    number = np.zeros(256, np.int64)  # of remaining bodies
-    kinds = np.empty(256, np.int64)  # of bodies in the block
+    number = np.zeros(256, np.int64)  # remaining bodies
+    kinds = np.empty(256, np.int64)  # kinds of bodies in the block
     for block in range(len(ends) - 1):
         start, end, several = ends[block], ends[block + 1], 0
         for row in range(start, end):

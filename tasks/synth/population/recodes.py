@@ -20,7 +20,7 @@ from tasks.synth.population.model import (
 )
 
 _SPOUSE, _PARTNER, _SAME_SEX, _RELATIVE, _CHILD = 1, 2, 4, 8, 16
-_MARKS = np.zeros(64, np.uint8)  # of a household with a person of this RELSHIP
+_MARKS = np.zeros(64, np.uint8)  # marks of a household with a person of this RELSHIP
 for _role, _mark in (
     (SPOUSE, _SPOUSE),
     (SAME_SEX_SPOUSE, _SPOUSE | _SAME_SEX),

@@ -101,7 +101,7 @@ def _join_words(
 ) -> NDArray[np.uint8]:
     """Return the rows after `first`, each the words of its columns one after the other.
 
-    words: of all columns. starts: of each word, and the end. offsets: where each column's words begin among them.
+    words: those of all columns. starts: each word's, and the end. offsets: where each column's words begin among them.
     index: (columns, rows), the word of each row.
     """
     columns, rows = index.shape

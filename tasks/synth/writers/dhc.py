@@ -137,7 +137,7 @@ def household_records(stretch: Stretch) -> list[IndexedColumns]:
     oldest = np.zeros(len(stretch.mafid), np.int64)
     np.maximum.at(oldest, homes.unit, people.age)
     elderly = np.maximum(np.searchsorted(ELDERLY, oldest[rows], side="right"), least)
-    alone = (size == 1) | ((size == 2) & under_18) | ((size == 3) & (own == BOTH))  # but for minors
+    alone = (size == 1) | ((size == 2) & under_18) | ((size == 3) & (own == BOTH))  # except minors
     elderly = np.where(alone, least, np.where((couple < NO_PARTNER) & (age == 0), np.minimum(elderly, 2), elderly))
     return [
         at_block(stretch, rows),

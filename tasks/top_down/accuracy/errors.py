@@ -46,7 +46,7 @@ SIZES = (0, 1, 10, 50, 250, 1000)  # smallest true counts of the size classes
 ALL = -1  # all size classes together
 COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
 TARGET = ("areas", "met")
-LEAST_PERSONS, POINTS = 500, 0.05  # of the redistricting target
+LEAST_PERSONS, POINTS = 500, 0.05  # the redistricting target's
 LEAST_ERROR = 0.01  # a smaller standard error belongs to a declared count
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
@@ -111,7 +111,7 @@ def repetitions(
 ) -> Iterator[tuple[int, Estimator]]:
     """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates exist.
 
-    estimate: of the run. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
+    estimate: the run's. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
     """
     refuse_unmarked(run)
     mark_repetition(run)
@@ -266,7 +266,7 @@ def _margins(run: TopDownRun, product: ProductName, state: str, entities: LevelE
 def covered(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
-    coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
+    coverage, unbiased_coverage: the release's and the unbiased estimate's. square, unbiased_square: the mean square
     of errors over standard errors, 1 if standard errors are right. error: the mean standard error.
     """
     keys = ["product", "level", "quantity", "cut", "estimator", "spine"]

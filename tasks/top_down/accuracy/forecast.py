@@ -31,8 +31,8 @@ from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import Design, ProductName
 from tasks.top_down.source import load_histograms
 
-OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # of the spine: no family of areas has these geounits
-BASE = 16  # of a number whose digits are the levels' shares
+OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # levels of the spine whose geounits are in no family of areas
+BASE = 16  # base of a number whose digits are the levels' shares
 MEAN_OF_NORMAL = (2 / np.pi) ** 0.5  # mean absolute value over standard deviation
 EXACT = (TOTAL, "votingage*cenrace")  # queries with exact standard errors
 

@@ -15,7 +15,7 @@ def broken_counts(
 ) -> Iterator[tuple[str, BoolArray]]:
     """Yield how records contradict the declared counts of a partition: a rule, and the leaves that break it.
 
-    declared: (leaves, parts). leaf, cell, count: of the records.
+    declared: (leaves, parts). leaf, cell, count: the records'.
     """
     records = group_sums(query_group(product, counted.partition), len(declared), leaf, cell, count)
     for part, column in enumerate(counted.columns):

@@ -33,7 +33,7 @@ from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
 TOTALS_COLUMNS = ("state", "pop")
-MOST = 10**9  # of a count
+MOST = 10**9  # largest count
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:

@@ -40,7 +40,7 @@ CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells 
 PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
 STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
 CODES = "prepared/codes"
-_PARTS = {  # of a block's 16-digit geocode
+_PARTS = {  # parts of a block's 16-digit geocode
     "TABBLKST": slice(0, 2),
     "TABBLKCOU": slice(2, 5),
     "TABTRACTCE": slice(5, 11),
@@ -92,7 +92,7 @@ def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> t
 
 
 def block_columns(geocode: IntArray) -> dict[str, pa.Array]:
-    """Return the columns that name the block of each record, and its block group; geocode: of 16 digits."""
+    """Return the columns that name the block of each record, and its block group; geocode: 16 digits."""
     blocks, of_record = np.unique(geocode, return_inverse=True)
     code, at = digits(blocks, 16), pa.array(of_record)
     return {name: text(code[:, part]).take(at).cast(pa.string()) for name, part in _PARTS.items()}
@@ -132,7 +132,7 @@ def open_records(folder: Path, product: ProductName) -> Iterator[Callable[[IntAr
 
 
 def runs_of_records(count: IntArray, most: int) -> Iterator[slice]:
-    """Yield runs of rows with about `most` records together, one row at the least; count: of each row's records."""
+    """Yield runs of rows with about `most` records together, at least one row; count: the records of each row."""
     ends, first = np.cumsum(count), 0
     while first < len(count):
         last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + most, side="right")))

@@ -59,7 +59,7 @@ def validate(
     """
     if (run / VALIDATED).exists():
         return _validated_before(run, workers, tables, design)
-    # of an unfinished try: files may have been corrected since
+    # left by an unfinished try: files may have been corrected since
     remove(run / "prepared", run / "persons", run / "counts")
     save_object(run / PLANNED, design)
     save_object(run / TABLES, tables)

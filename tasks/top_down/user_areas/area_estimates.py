@@ -51,12 +51,12 @@ SEVERAL = "Each state is estimated by itself; an area of several states is the s
 class AreaEstimates:
     """The estimates of areas.
 
-    names: of the areas; the last is UNASSIGNED if blocks are outside all areas. published: by product, (areas, counts),
-    if published counts are given. plan: if the areas divide a state. shares: of races in the voting age population, by
-    race, the (areas,) share and standard error. notes: about the blocks. banners: warnings about the figures. reading:
-    how to read them. within: the limit for a plan's range, a share. file, published_file: the names of the files of the
-    areas and of the published counts. unjudged: why areas that divide a state are not judged as a plan. read: the
-    blocks of the areas.
+    names: the areas'; the last is UNASSIGNED if blocks are outside all areas. published: by product, (areas, counts),
+    if published counts are given. plan: if the areas divide a state. shares: by race, its (areas,) share of the voting
+    age population and standard error. notes: about the blocks. banners: warnings about the figures. reading: how to
+    read them. within: the limit for a plan's range, a share. file, published_file: the names of the files of the areas
+    and of the published counts. unjudged: why areas that divide a state are not judged as a plan. read: the blocks of
+    the areas.
     """
 
     source: str

@@ -11,7 +11,7 @@ from privacy.noise.margins import Z95
 from spine.geography import FloatArray
 from tasks.top_down.user_areas.deviations import Deviations
 
-WIDTH, HEIGHT, EDGE = 240, 18, 8  # of a bar's picture, and the room at both ends of its axis
+WIDTH, HEIGHT, EDGE = 240, 18, 8  # a bar's picture, and the margin at both ends of its axis
 LABEL = 90  # units of a label's room
 
 

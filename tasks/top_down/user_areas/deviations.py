@@ -67,7 +67,7 @@ class Deviations:
 def deviations(
     estimate: FloatArray, covariance: FloatArray, total: int, published: IntArray | None = None, *, whole: bool = True
 ) -> Deviations:
-    """Return the deviations of the districts of a state. estimate, covariance, published: of their total populations.
+    """Return the deviations of the districts of a state. estimate, covariance, published: their total populations'.
 
     total: the state's. whole: whether the districts cover it; if not, the ideal is the mean of their estimates, and all
     deviations are from their own mean. Published totals always deviate from their own mean, which differs for a run on

@@ -25,7 +25,7 @@ MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
 class ProductEstimates:
     """The counts of the areas in one product.
 
-    names: of the counts. estimate, error: (areas, counts). blocks: (areas,) number with living quarters. whole, cut:
+    names: the counts'. estimate, error: (areas, counts). blocks: (areas,) number with living quarters. whole, cut:
     (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or
     only each area's own if there are more than MOST_BETWEEN. groups_cut: number of block groups that areas share.
     """

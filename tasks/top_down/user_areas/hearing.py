@@ -34,12 +34,12 @@ COLOURS = (
     "#56b4e9",
     "#d55e00",
     "#f0e442",
-)  # of Okabe and Ito
+)  # the colours of Okabe and Ito
 MOST_DIGITS = 16  # behind the point of a share in per cent
 CITE = (
-    "The published counts are what redistricting uses, and their range is the one to cite. Of a district that cuts "
-    "block groups they are usually nearer to the count before noise than the estimate is; of one that cuts none, about "
-    "as near."
+    "The published counts are what redistricting uses, and their range is the one to cite. For a district that cuts "
+    "block groups they are usually nearer to the count before noise than the estimate is, for other districts about as "
+    "near."
 )
 NOT_PUBLISHED = "The counts given are an estimate by das-flows, NOT counts that were published."
 PUBLISHED = "The published range of this plan"
@@ -141,7 +141,7 @@ class Sketch:
     """Where the districts of a plan are, in degrees, longitude first.
 
     middle: (districts, 2). tracts: (tracts, 2) points, and `of`, (tracts,) the district that has most blocks of each;
-    without shapes. rings: of each district the rings of its shape, (corners, 2); none without shapes.
+    without shapes. rings: the rings of each district's shape, (corners, 2); empty without shapes.
     """
 
     middle: FloatArray
@@ -200,7 +200,7 @@ def district_map(names: Sequence[str], plan: Deviations, within: float, sketch: 
 
 
 def _colours(middle: FloatArray) -> list[str]:
-    """Return a colour for each district: of all, the one whose districts so far are farthest away."""
+    """Return a colour for each district: the one whose districts so far are farthest away."""
     chosen: list[int] = []
     for place in middle:
         apart = [

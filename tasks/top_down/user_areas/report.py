@@ -35,7 +35,7 @@ from tasks.top_down.user_areas.hearing import (
 )
 
 SHORT = ("total", "voting age")  # the counts shown for many areas
-FEW = 12  # up to so many areas, the page shows every count
+FEW = 12  # up to this many areas, the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure of the estimates would be, "
     "half of the time, if all districts had equal populations. A figure near it is no evidence that they differ. The "

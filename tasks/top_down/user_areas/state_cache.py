@@ -33,7 +33,7 @@ MOST_CACHED = 64  # states; the least recently used one is removed first
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a cached state. levels: of each product's spine, top first. total: declared population."""
+    """Facts about a cached state. levels: those of each product's spine, top first. total: declared population."""
 
     state: str
     levels: dict[ProductName, tuple[str, ...]]

@@ -36,7 +36,7 @@ SECONDS = 120  # limit for reading a file; the tracts of the nation take about 1
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 Shapes = Mapping[Region, Any]  # in degrees
-Keys = Callable[[Path, pa.Table], Sequence[Any]]  # of the shapes of a table: the key of each, or None
+Keys = Callable[[Path, pa.Table], Sequence[Any]]  # return the key of each shape of a table, or None
 
 
 def centers_of(shapes: Shapes) -> dict[Region, tuple[float, float]]:

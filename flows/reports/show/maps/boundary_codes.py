@@ -2,7 +2,7 @@
 
 A code with a level in front (`0500000US31001`) names its type; otherwise its number of digits does. Numbers have lost
 their leading zeros: 1001 is county 01001 of Alabama or AIANNH area 1001, so a column of numbers is read only if one
-type fits all of it. The same holds for text made from numbers, that is if none of its codes begins with 0.
+type fits all of it. So is text whose codes never begin with 0: it may be made from numbers.
 (https://www.census.gov/geographies/mapping-files/time-series/geo/cartographic-boundary.html)
 """
 

@@ -56,7 +56,7 @@ def _two_digits(value: float) -> float:
     return round(value, 1 - floor(log10(value)))
 
 
-WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture, whose height depends on the region; EDGE is its padding
+WIDTH, HIGHEST, EDGE = 960, 780, 40  # the picture's width, largest height and padding
 KILOMETRES = 111.2  # per degree of latitude
 SMALLEST = 1.6  # radius of a symbol
 ROOM = 14  # distance of a hull from its points
@@ -68,8 +68,8 @@ LABELLED = 12  # the most regions with names on the map; more names would cover 
 class MapRow:
     """A region of a map; count and the fields below it are None if nothing was published, or a margin is unknown.
 
-    share: of the count in a whole, with its margin; relative: the margin as a share of the count. why: the reason why
-    there is no count.
+    share: the count's share of a whole, with its margin; relative: the margin as a share of the count. why: why the
+        count is missing.
     """
 
     type: str
@@ -162,8 +162,8 @@ def draw(
     """Draw regions, those with the largest values first; regions with neither a shape nor a point are only counted.
 
     by: the value to draw: count, share or margin. of_nation: whether the map is of the nation, not of one state or a
-    part of it. classes: of colour; None to show counts by size. missing: the reason why a region has no value, for the
-    legend.
+    part of it. classes: the colour classes; None to show counts by size. missing: the reason why a region has no value,
+    for the legend.
     """
     points = places.points
     shaped = {item.region: places.shapes[item.region] for item in rows if item.region in places.shapes}

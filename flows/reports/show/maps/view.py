@@ -27,10 +27,10 @@ MOST_PLACES = 20_000  # regions on a map
 class MapView(View):
     """A map with its table.
 
-    of: the title of its table. page: the regions with a count; missing: those without. by: the value that it shows;
-    choices: other values, with addresses. table_address: of the rows that it shows. whole: the whole of which shares
-    are; key: what the sizes or colours show. among: the kind of a code that may be another whole, `iteration`; asked:
-    the address to which the form for it adds its own; both may be empty.
+    of: the table's title. page: the regions with a count; missing: those without. by: the value that it shows;
+    choices: other values, with addresses. table_address: the address of its rows. whole: what shares are taken of; key:
+    what the sizes or colours show. among: the kind of a code that may be another whole, `iteration`; asked: the address
+    to which the form for it adds its own; both may be empty.
     """
 
     of: str

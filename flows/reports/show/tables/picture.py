@@ -26,7 +26,7 @@ class Picture:
 
 
 def picture_of(table: ReleaseTable, at: Confidence) -> Picture:
-    """Return the largest counts of a table: of its regions, for the other codes of the largest, if they are several."""
+    """Return the largest counts: by region, at the other codes of the largest count, if that leaves several rows."""
     assert table.count is not None
     count, place, names = table.count, table.place, [column.name for column in table.columns]
     kind = place.region[1:-1] if place else ""  # the column of its types, if it has one

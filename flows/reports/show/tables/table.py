@@ -25,7 +25,7 @@ from tasks.releases.manifest import read_law
 from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list of choices
-MOST_UNITS = 20_000  # of a level that are found by their codes and names
+MOST_UNITS = 20_000  # units of a level that can be found by code and name
 MOST_NUMBERS = 1 << 17  # numbers of rows that are kept for a table
 PLACES = 3  # decimals of margins that are multiples of standard errors
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
@@ -50,7 +50,7 @@ class Selection:
     """Rows of a table: a condition, the values of its parameters, and the columns for which one code was chosen.
 
     several: columns for which several codes were chosen, whose rows are shown next to each other.
-    codes: the chosen codes by column, if the condition is no more; else empty.
+    codes: the chosen codes by column, if they are the whole condition; else empty.
     """
 
     where: str = "true"
@@ -74,7 +74,7 @@ class Sum:
 class ReleaseTable:
     """One table of a release.
 
-    others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise. scope: the
+    others: all tables of the release, by name. names: region names. exact: whether its counts have no noise. scope: the
     part of the release whose rows it has. summed: the histogram whose named counts are shown; these are not a table of
     the release.
     """
@@ -175,7 +175,7 @@ class ReleaseTable:
         return [one for one in self.columns if one.level]
 
     def units(self) -> list[Sequence[str]]:
-        """Return the codes of the units in its rows, each with its name or "" behind them; none of too many units."""
+        """Return the codes of the units in its rows, each with its name or "" behind; empty if they are too many."""
         own = self.of_units
         names = [one for one in self.columns if one.role == "name" or one.name == own[-1].names]
         chosen = ", ".join([*(self._text_of(one) for one in own), self.sql(names[0].name) if names else "''"])
@@ -201,7 +201,7 @@ class ReleaseTable:
         return [one for one in self.columns if not one.role and (one.type in kinds or one.name in own)]
 
     def words(self, column: Column) -> Mapping[str, str]:
-        """Return the words of a column's codes: of its categories, of regions, or of a foreign key's table."""
+        """Return the words of a column's codes, from its categories, the regions, or a foreign key's table."""
         if column.codes:
             return column.codes
         if column.names and self.resource.is_tidy:

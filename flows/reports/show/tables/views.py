@@ -107,10 +107,10 @@ class TableView(View):
 
     of: the title of the table. missing: listed regions without a row for the single chosen code; None without such a
     code, or if the release does not give the reason. ages: for totals, the ages of each row's group in its table by sex
-    and age, if there is one; about_ages: a sentence on which groups have some. words: of the codes in these rows, by
-    column. interval: the positions of count and margin, if it has both. summed: the sum of all filtered rows, as a
-    sentence; sum: the same as numbers. map: its address, if any. links: the addresses of codes, by column, for each
-    row.
+    and age, if there is one; about_ages: a sentence on which groups have some. words: the words of the codes in these
+    rows, by column. interval: the positions of count and margin, if it has both. summed: the sum of all filtered rows,
+    as a sentence; sum: the same as numbers. map: its address, if any. links: the addresses of codes, by column, for
+    each row.
     """
 
     name: str
@@ -288,8 +288,8 @@ def _in_words(total: Sum, why: str) -> str:
 class TableViews:
     """The views of a release's tables; `ReleasePages` has all others.
 
-    manifest: the content of its manifest.json. names: of regions. places: of its regions, for maps.
-    confidence: of the margins of a view whose address does not name one.
+    manifest: the content of its manifest.json. names: region names. places: the regions' points, for maps. confidence:
+    the default confidence of margins.
     selected: how its groups were selected, and the effect on their counts; "" if nothing was left out.
     lists_missing: whether a table of one code lists the regions without a row, with the reason.
     """

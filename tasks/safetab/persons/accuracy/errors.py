@@ -20,7 +20,7 @@ from tasks.safetab.persons.details import AGES, WIDTHS, in_bins
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
 
-LARGEST = np.array([0, *(10**power for power in range(1, 13))])  # of the size classes 0, 1-10, 11-100, ...
+LARGEST = np.array([0, *(10**power for power in range(1, 13))])  # upper ends of the size classes 0, 1-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell
 KINDS = (PublishedGroups, EstimatedGroups)  # compared with the truth: counts, and estimates
 NOT_PUBLISHED = len(WIDTHS)  # in place of the detail of a table
@@ -31,7 +31,7 @@ BY = ["of", "level", "noise_of", "detail", "size", "statistic", "margin", "error
 class Accuracy:
     """The tallied errors of all repetitions over a jurisdiction, and the laws of their noise. Not private.
 
-    levels, queries: of the jurisdiction, in the order R. errors: what `compare` returns, for all levels and
+    levels, queries: those of the jurisdiction, in the order R. errors: what `compare` returns, for all levels and
     repetitions.
     """
 

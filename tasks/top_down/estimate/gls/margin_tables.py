@@ -173,7 +173,7 @@ class Margins:
 
 
 def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
-    """Read the margins of a level or family; None if there are none."""
+    """Read the margins of a level or family; None without margins."""
     folder = margins_folder(source, product, state, name)
     if not folder.exists():
         return None

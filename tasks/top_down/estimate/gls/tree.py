@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spine.gls.information import Information
     from spine.top_down import Plan
 
-WHOLE, IN_NATION = "whole", "whole-in-nation"  # of a state: from its own spine; with the nation's measurement
+WHOLE, IN_NATION = "whole", "whole-in-nation"  # a state from its own spine; with the nation's measurement
 
 
 def tree_folder(source: Source, state: str) -> Path:

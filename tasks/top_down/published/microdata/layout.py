@@ -28,7 +28,7 @@ WEIGHT = "COUNT"  # the number of equal records that a row stands for, as in the
 # The numbers that a record's fields sum to: whether it is in group quarters; their major type; the rest of its cell
 # (for a unit, whether it is vacant); how many equal records a row is.
 BLOCK, GROUP, KIND, REST, RECORDS = range(5)
-MOST_RECORDS = 10_000_000  # of a row
+MOST_RECORDS = 10_000_000  # records of a row
 ADULT, HISPANIC, RACE = (int(np.prod(PERSONS.shape[axis:])) for axis in (2, 3, 4))  # cells that a code of each is apart
 KINDS = {  # the major type of group quarters, 0 for households: the first of three digits, or by itself
     "GQTYPE": whole((min(kind // 100, TYPES - 1) for kind in range(1000)), place=KIND, blank=True),
@@ -56,9 +56,9 @@ FIELDS: dict[ProductName, dict[str, Field]] = {
 class MicrodataLayout:
     """The columns that are read from a file.
 
-    block: state, county, tract and block. values: of each record. quarters: the column with the type of group quarters,
-    or None. weight: the column with the number of records of a row; None if a row is one record. geography: the codes
-    of areas, for units.
+    block: state, county, tract and block. values: those of each record. quarters: the column with the type of group
+    quarters, or None. weight: the column with the number of records of a row; None if a row is one record. geography:
+    the codes of areas, for units.
     """
 
     product: ProductName

@@ -55,7 +55,7 @@ def make_inputs(
 ) -> MadeInputs:
     """Write inputs made of published microdata to the new folder DATA, and mark it public.
 
-    publisher: of the microdata. states: only these; empty for all.
+    publisher: who published the microdata. states: only these; empty for all.
 
     Raises Refused if DATA is not empty, if a file cannot be read or is not microdata, or if its records contradict each
     other.

@@ -32,7 +32,7 @@ OCCUPIED, VACANT, UNTYPED = 0, 1, 2
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
 Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
-ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and of text that are read at once
+ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and text that are read at once
 HEADER_BYTES = 1 << 16
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -206,7 +206,7 @@ def _as_text(values: pa.Array) -> pa.Array:
 
 
 def _of_states(layout: MicrodataLayout, batch: pa.Table, states: frozenset[int]) -> IntArray:
-    """Return the rows of these states (of all, if there are none given) and the rows without a valid state."""
+    """Return the rows of these states (by default all) and the rows without a valid state."""
     if not states:
         return np.arange(len(batch))
     state = layout.fields[layout.block[0]]

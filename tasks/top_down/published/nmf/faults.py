@@ -17,7 +17,7 @@ class Faults:
     def add(
         self, file: str, rule: str, geocodes: Iterable[bytes | str] | None = None, *, warning: bool = False
     ) -> None:
-        """Add a fault of a file, or of the rows with these geocodes; do nothing if there are none."""
+        """Add a fault of a file, or of the rows with these geocodes; do nothing without geocodes."""
         named = None if geocodes is None else [_text(geocode) for geocode in geocodes]
         if named == []:
             return

@@ -39,8 +39,8 @@ class StateGeounits(NamedTuple):
     """The geounits of a product in a state.
 
     codes: by level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows had
-    them. quarters: (blocks, 8) living quarters in this order; for units only the housing units. totals: of the roots,
-    if declared; else None.
+    them. quarters: (blocks, 8) living quarters in this order; for units only the housing units. totals: the roots', if
+    declared; else None.
     """
 
     codes: tuple[NDArray[np.uint8], ...]

@@ -35,7 +35,7 @@ NEEDED: dict[RowKind, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
     "Constraint": ("geocode", "query_name", "value"),
 }
-_TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark writes text as bytes, if told so
+_TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark can write text as bytes
 _NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
 _LISTS = ("lists of whole numbers", r"(large_|fixed_size_)?list<[^:]+: u?int\d+( not null)?>(\[\d+\])?")
 TYPES = {  # what a column holds, and pyarrow's names of such types

@@ -70,7 +70,7 @@ class Opened(NamedTuple):
 
 
 class SameVariances(NamedTuple):
-    """Geounits of a level with the same variances. place: their files. geocode: of the first."""
+    """Geounits of a level with the same variances. place: their files. geocode: the first one's."""
 
     level: str
     place: str
@@ -96,7 +96,7 @@ class NmfSource(BlockSource, PublishedSource):
         return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
     def columns(self, plan: Plan, _level: str) -> dict[str, slice]:
-        """Return the columns of all queries of a product, some of which a level may lack."""
+        """Return the columns of all queries of a product; a level may lack some."""
         return COLUMNS["persons" if plan.product is PERSONS else "units"]
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
