@@ -195,6 +195,7 @@ def _check_across(tables: dict[str, pa.Table]) -> Iterator[Finding]:
         several = {code: sorted(reach) for code, reach in sorted(reached.items()) if len(reach) > 1}
         if several:
             listing = "; ".join(f"{code}: {', '.join(reach)}" for code, reach in list(several.items())[:10])
+            listing += "; …" * (len(several) > 10)
             where = "nation/state" if nation_state else "sub-state"
             yield Finding(
                 MAPPING_FILE,

@@ -245,13 +245,13 @@ def _refuse(path: str, text: pa.ChunkedArray, wrong: pa.Array, fault: str, remed
     """Refuse codes with a fault, naming up to three."""
     rows = np.flatnonzero(np.asarray(wrong))
     if len(rows):
-        shown = shown_examples(text.take(pa.array(rows[:3])).to_pylist())
+        shown = shown_examples(text.take(pa.array(rows[:4])).to_pylist())
         raise Refused(f"{path}: {fault}: {len(rows):,} ({shown}); {remedy}")
 
 
 def shown_examples(values: Sequence[object]) -> str:
-    """Return up to three values for a message."""
-    return ", ".join(str(value)[:24] for value in values[:3])
+    """Return the first three values for a message, and a mark if there are more."""
+    return ", ".join(str(value)[:24] for value in values[:3]) + ", …" * (len(values) > 3)
 
 
 def _one_area_each(path: str, code: IntArray, named: pa.Array, notes: list[str]) -> AreaFile:
@@ -264,7 +264,7 @@ def _one_area_each(path: str, code: IntArray, named: pa.Array, notes: list[str])
     differ = again[area[again + 1] != area[again]]
     if len(differ):
         twice = np.unique(code[differ])
-        shown = shown_examples([f"{one:015d}" for one in twice[:3]])
+        shown = shown_examples([f"{one:015d}" for one in twice[:4].tolist()])
         raise Refused(f"{path}: blocks in two areas: {len(twice):,} ({shown}); areas must not overlap")
     if len(again):
         notes = [*notes, f"rows that repeat a block and its area: {len(again):,}"]
