@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMULA = "=+-@\t\r"  # starts of a spreadsheet formula
+ARROW = " → "
+_CHANGE = re.compile(r" \([-+]\d+%\)$")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FIGURE = re.compile(r"(?:[-+0-9.,%() ]|to)+")  # also an interval: it cannot call a function
 
@@ -29,12 +31,17 @@ class TextTable:
 
     @classmethod
     def filled(
-        cls, title: str, columns: Mapping[str, str], rows: Iterable[Mapping[Any, Any]], *, words: int = 1
+        cls,
+        title: str,
+        columns: Mapping[str, str],
+        rows: Iterable[Mapping[Any, Any]],
+        *,
+        notes: Sequence[str] = (),
+        words: int = 1,
     ) -> TextTable:
         """Return a table from format strings by heading, filled with the values of each row."""
-        return cls(
-            title, [*columns], [[text.format_map(row) for text in columns.values()] for row in rows], words=words
-        )
+        cells = [[text.format_map(row) for text in columns.values()] for row in rows]
+        return cls(title, [*columns], cells, notes, words)
 
     def without_empty(self, names: Collection[str]) -> TextTable:
         """Return the table without those of the named columns that are empty."""
@@ -44,9 +51,26 @@ class TextTable:
         return TextTable(self.title, [self.columns[at] for at in kept], rows, self.notes, self.words)
 
     def as_csv(self) -> str:
-        """Return the text of a CSV file without title and notes; figures have no commas between thousands."""
-        rows = ([*row[: self.words], *(_THOUSANDS.sub("", cell) for cell in row[self.words :])] for row in self.rows)
-        return as_csv(self.columns, rows)
+        """Return the text of a CSV file without title and notes.
+
+        Figures have no commas between thousands. A column with `first → second` becomes two.
+        """
+        figures = range(self.words, len(self.columns))
+        pairs = {at for at in figures if any(ARROW in row[at] for row in self.rows)}
+        columns: list[str] = []
+        rows: list[list[str]] = [[] for _ in self.rows]
+        for at, name in enumerate(self.columns):
+            columns += [f"{name}, first", f"{name}, second"] if at in pairs else [name]
+            for row, cells in zip(self.rows, rows, strict=True):
+                texts = _both(row[at]) if at in pairs else row[at : at + 1]
+                cells += [_THOUSANDS.sub("", text) for text in texts] if at in figures else texts
+        return as_csv(columns, rows)
+
+
+def _both(cell: str) -> tuple[str, str]:
+    """Return both figures of `first → second (+5%)`; twice the one of a cell where they are the same."""
+    first, arrow, second = cell.partition(ARROW)
+    return first, _CHANGE.sub("", second) if arrow else first
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
