@@ -5,6 +5,7 @@ A one-file page extends `one_file.html`, which contains the style; `pictures.htm
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from math import ceil, floor, log10
@@ -14,6 +15,8 @@ from tasks.releases.pages.words import count_title, level_title, query_title
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_PER_CENT = re.compile(r"(?<=\d) %")
 
 
 @cache  # compile each template once
@@ -32,8 +35,9 @@ def environment(package: str, folder: str) -> Environment:
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """Return a page of a package's own template."""
-    return environment(package, ".").get_template(template).render(**values)
+    """Return a page of a package's own template, in which no line ends between a number and its `%`."""
+    page = environment(package, ".").get_template(template).render(**values)
+    return _PER_CENT.sub("\N{NO-BREAK SPACE}%", page)
 
 
 def style() -> str:
