@@ -77,6 +77,13 @@ def _person_counts() -> Iterator[Count]:
 PERSON_COUNTS = tuple(_person_counts())
 # Groups of the Census Bureau's target for the redistricting data: Hispanic, and the others by race.
 TARGET_GROUPS = (_HISPANIC, *(_NOT_HISPANIC | {"cenrace": races} for _, _, races in _MAIN_RACES))
+# Everybody who is White alone and not Hispanic, and those of voting age. The rest of the two counts is the minority.
+_MAJORITY = _NOT_HISPANIC | {"cenrace": frozenset({0})}
+MAJORITY_COUNTS = tuple(
+    Count(f"majority{of}", "White alone, not Hispanic", _MAJORITY | where)
+    for of, where in (("", {}), (" of voting age", _ADULTS))
+)
+MINORITY = {"minority": "minority", "voting age by origin: minority": "minority, of voting age"}  # its words, by name
 UNIT_COUNTS = (
     Count("total", "housing units", declared=True),
     Count("occupied", "occupied housing units", {"h1": frozenset({OCCUPIED})}),

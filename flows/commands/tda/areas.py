@@ -40,7 +40,10 @@ Blocks = Annotated[
 Out = Annotated[Path | None, typer.Argument(metavar="OUT", help="Folder for the tables and areas.html.")]
 Count = Annotated[
     str | None,
-    typer.Option(help="Counts, as `total,voting age`.", show_default="all; on the terminal the main ones"),
+    typer.Option(
+        help="Counts, as `total,voting age`.",
+        show_default="all; on the terminal the main ones, of a plan its districts",
+    ),
 ]
 PublishedCounts = Annotated[
     str | None,
@@ -113,6 +116,8 @@ def areas(
     The first question reads the measurements; what further ones need is kept in the runs folder. No record, secret or
     account is needed, and nothing is spent. For a plan that divides a state, OUT has each district's deviation from the
     ideal, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
+    OUT/areas.html has a map, with the districts' shapes if --boundaries is given. --format csv prints the rows of
+    areas.csv alone.
 
     **Example:** `das tda areas out/us plan.csv hearing/`
 
@@ -122,11 +127,13 @@ def areas(
     from tasks.geography.public_regions import read_regions
     from tasks.records.files import file_name
     from tasks.top_down.user_areas.hearing import tract_points
-    from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
+    from tasks.top_down.user_areas.report import as_data, rows_table, terminal_tables, write_files
 
     limit = limit_of(within)
     if out is not None:
         check_empty(out)
+    elif boundaries:
+        raise Refused("--boundaries is for the map in OUT/areas.html: name a folder OUT")
     file = reading.read(blocks)
     found, shown = _estimate(source, file, published, state_totals, options)
     found = replace(found, within=float(limit), file=file_name(blocks), published_file=file_name(published or ""))
@@ -134,6 +141,8 @@ def areas(
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
     sketch = None
+    if boundaries and not found.plan:
+        raise Refused("--boundaries is for the map of a plan, and these areas do not divide a state: leave it out")
     if out and found.plan and found.read and boundaries:
         sketch = district_shapes(boundaries, found.read)
     elif out and found.plan and found.read and shown:
@@ -142,9 +151,10 @@ def areas(
     if found.unjudged and form is Format.table and not options.as_json:
         terminal.print(f"{found.unjudged}\n")
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
-    report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
+    tables = [rows_table(found, counts)] if form is Format.csv else terminal_tables(found, counts, out)
+    report(data, tables, form, as_json=options.as_json)
     if written and not options.as_json:
-        typer.echo("\n".join(map(str, written)))
+        typer.echo("\n".join(map(str, written)), err=form is Format.csv)
 
 
 def _estimate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from spine.redistricting import HISPANIC, PERSON_AXES, PERSON_COUNTS, UNIT_AXES, UNIT_COUNTS
+from spine.redistricting import HISPANIC, MINORITY, PERSON_AXES, PERSON_COUNTS, UNIT_AXES, UNIT_COUNTS
 
 LEVELS = {  # levels of a spine (capital) and families of areas; others keep their name
     "US": "Nation",
@@ -24,7 +24,7 @@ AXES = {  # in query groups
     "hisp": HISPANIC.words,  # of the DHC
     "detailed": "every cell",
 }
-COUNTS = {count.name: count.words for count in (*UNIT_COUNTS, *PERSON_COUNTS)}
+COUNTS = {count.name: count.words for count in (*UNIT_COUNTS, *PERSON_COUNTS)} | MINORITY
 TRUTH = {  # what errors are against, by the mark of the data
     "SYNTHETIC": "errors against exact counts, of synthetic data",
     "PUBLIC": "errors against published microdata, itself a noisy database, and not against confidential counts",

@@ -34,9 +34,11 @@ def estimate_from(source: Source, workers: Workers) -> None:
     if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
         return
-    pass_up(source, workers, groups=True, areas=isinstance(source, BlockSource))
+    pass_up(source, workers, estimate=True, areas=isinstance(source, BlockSource))
     if source.validated.nation:
-        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in dict(source.product_states)])
+        workers.map(
+            "pass up states", source, up_to_roots, [(each, US, True, False) for each in dict(source.product_states)]
+        )
     estimate_by_topdown(source, workers, tree_answers)
     if isinstance(source, BlockSource):
         find_margins(source, workers)

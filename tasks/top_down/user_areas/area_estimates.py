@@ -14,6 +14,7 @@ from tasks.errors import Refused
 from tasks.geography.blocks.area_file import AreaFile, shown_examples
 from tasks.geography.blocks.area_names import UNASSIGNED
 from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
+from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
@@ -96,6 +97,7 @@ class AreaEstimates:
             {
                 "area": name,
                 "count": count,
+                "words": count_title(count),
                 "blocks": int(found.blocks[at]),
                 "groups_whole": int(found.whole[at]),
                 "groups_cut": int(found.cut[at]),
@@ -193,7 +195,7 @@ def _plan(
     """
     if persons.covariances.values.ndim < 3:
         return None
-    covariance = persons.covariances.of(columns_of("persons"), "total", "total")
+    covariance = persons.covariances.of(columns_of("persons", minority=True), "total", "total")
     own = slice(len(covariance) - bool(remark))
     off = None if published is None else published[own, 0]
     found = deviations(persons.estimate[own, 0], covariance[own, own], total, off, whole=not remark)
@@ -293,7 +295,7 @@ def _no_blocks(strange: IntArray, where: str, all_codes: int) -> Refused:
 
 
 def _shown(codes: IntArray) -> str:
-    return shown_examples([f"{code:015d}" for code in codes[:3].tolist()])
+    return shown_examples([f"{code:015d}" for code in codes[:4].tolist()])
 
 
 def check_states(file: AreaFile, there: Sequence[str]) -> tuple[str, ...]:
@@ -301,6 +303,6 @@ def check_states(file: AreaFile, there: Sequence[str]) -> tuple[str, ...]:
     states = [f"{state:02d}" for state in np.unique(file.code // STATE_UNIT).tolist()]
     if missing := [state for state in states if state not in there]:
         number = int((file.code // STATE_UNIT == int(missing[0])).sum())
-        shown = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
+        shown = ", ".join(there[:8]) + ", …" * (len(there) > 8)
         raise Refused(f"{number:,} blocks are in state {missing[0]}, and the measurements are of {shown} only")
     return tuple(states)

@@ -23,6 +23,7 @@ DESCRIPTION = Description(
             (
                 AREA,
                 Column("count", "text", "what is counted", overlap=True),
+                Column("words", "text", "what is counted, in words"),
                 integer("blocks", "blocks", "with living quarters"),
                 integer("groups_whole", "block groups", "of the spine, that the area holds in full"),
                 integer("groups_cut", "block groups", "of the spine, that the area holds in part"),
@@ -57,7 +58,8 @@ DESCRIPTION = Description(
             "Shares of the voting age population",
             (
                 AREA,
-                Column("group", "text", "a race, Hispanic persons included; or Hispanic, of any race", overlap=True),
+                Column("group", "text", "a race, Hispanic persons included; Hispanic; or the minority", overlap=True),
+                Column("words", "text", "the group in words"),
                 number("published", "percent", "the share by published counts; empty without"),
                 number("estimate", "percent", "a ratio of two estimates", role="estimate"),
                 number("standard_error", "percent", "of the estimate", role="standard error"),
@@ -72,13 +74,13 @@ DESCRIPTION = Description(
             "Covariances of areas",
             (
                 AREA,
-                Column("other", "text", "the name of the other area, or of the same"),
+                Column("other_area", "text", "the name of the other area, or of the same"),
                 number("total", "persons, squared", "the covariance of the two totals"),
                 number("voting age", "persons, squared", "of the two counts of voting age"),
             ),
             text="covariances.csv",
             delimiter=",",
-            key=("area", "other"),
+            key=("area", "other_area"),
         ),
     )
 )

@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from privacy.noise.margins import Z95
 from spine.geography import FloatArray, IntArray
+from spine.redistricting import MINORITY
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 
@@ -116,12 +117,12 @@ def errors(covariance: FloatArray) -> FloatArray:
 
 
 def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return the (areas,) share of each race and of Hispanics in the voting age population, and its standard error.
+    """Return the (areas,) shares of the minority, Hispanics and races in voting age, and their standard errors.
 
     By the name of the count; errors by the delta method. NaN for an area whose voting age population is not positive,
     or has a standard error above a quarter of it.
     """
-    columns, of = columns_of("persons"), found.covariances.of
+    columns, of = columns_of("persons", minority=True), found.covariances.of
     whole = found.estimate[:, found.names.index("voting age")]
 
     def own(first: str, other: str) -> FloatArray:
@@ -131,9 +132,8 @@ def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
     spread = own("voting age", "voting age")
     known = (whole > 0) & (np.sqrt(spread) < whole / 4)
     result = {}
-    for name in found.names:
-        if not name.startswith("voting age by "):
-            continue
+    by_race = [name for name in found.names if name.startswith("voting age by ")]
+    for name in sorted(by_race, key=lambda name: (name not in MINORITY, "origin" not in name)):  # otherwise in order
         with np.errstate(divide="ignore", invalid="ignore"):
             share = found.estimate[:, found.names.index(name)] / whole
             variance = (own(name, name) - 2 * share * own(name, "voting age") + share**2 * spread) / whole**2

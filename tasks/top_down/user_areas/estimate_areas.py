@@ -44,7 +44,7 @@ def estimate_areas(
     states: Sequence[CachedState], product: ProductName, of_code: Sequence[IntArray], areas: int
 ) -> ProductEstimates:
     """Return the estimates of areas. of_code: by state, the (blocks,) area of each block, in spine order."""
-    columns = columns_of(product)
+    columns = columns_of(product, minority=True)
     components = len(columns.parts)
     covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)
     estimate, variance = np.zeros((2, areas, len(columns)))

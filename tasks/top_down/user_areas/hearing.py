@@ -24,7 +24,10 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Deviations, StatisticBounds
 
 Verdict = Literal["yes", "no", "not known"]
-MANY = 40  # districts of a map with little room
+FEW, MANY = 12, 40  # districts of a map with much room, and with little
+LABELS = (13, 10, 7)  # points of a map's labels: of few districts, of more, and of many
+MAP_WIDTH = 4.5  # inches
+MAP_SHAPES = (0.4, 1.4)  # the least and largest height of a map over its width
 SHORT_NAME = 4  # letters of names that a map has room for
 COLOURS = (
     "#0072b2",
@@ -90,8 +93,8 @@ def _why_not_known(plan: Deviations) -> str:
     groups = "1 block group" if plan.groups_cut == 1 else f"{number(plan.groups_cut)} block groups"
     return (
         f"{inside} The plan cuts {groups} of the spine, the blocks that were measured together: the measurements know "
-        "a part of a group much less well than the whole. A plan that cuts fewer has narrower bounds; asking again has "
-        "the same, for the noise was drawn once."
+        "a part of a group much less well than the whole. A plan that cuts fewer has narrower bounds. Asking again "
+        "gives the same bounds: the noise was drawn once."
     )
 
 
@@ -122,7 +125,7 @@ def shown_bounds(plan: Deviations, bounds: StatisticBounds, within: float | None
 
 def verdict_table(plan: Deviations, within: float) -> TextTable:
     """Return the answer as a table for the terminal."""
-    bounds, limit = range_of(plan), f"within {100 * within:g} %?"
+    bounds, limit = range_of(plan), f"within {100 * within:g}%?"
     rows = [["counts before noise", " to ".join(shown_bounds(plan, bounds, within))]]
     rows[0].append(census_verdict(plan, within))
     if bounds.published is not None:
@@ -179,7 +182,12 @@ def district_map(names: Sequence[str], plan: Deviations, within: float, sketch: 
 
     A label has a mark if the district is outside the band.
     """
-    figure, axis = plt.subplots(figsize=(4.5, 5.4))
+    stretch = 1 / np.cos(np.radians(sketch.middle[:, 1].mean()))  # of a degree of latitude over one of longitude
+    corners = np.concatenate([sketch.tracts, *(ring for rings in sketch.rings for ring in rings)])
+    width, height = np.maximum(np.ptp(corners, axis=0), 1e-9) * (1, stretch)
+    figure = plt.figure(figsize=(MAP_WIDTH, MAP_WIDTH * np.clip(height / width, *MAP_SHAPES)))
+    axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    figure.set_layout_engine("none")
     share, colour = plan.shown / plan.ideal, _colours(sketch.middle)
     if sketch.rings:
         for rings, filled in zip(sketch.rings, colour, strict=True):
@@ -190,11 +198,11 @@ def district_map(names: Sequence[str], plan: Deviations, within: float, sketch: 
         own = [colour[at] for at in sketch.of.tolist()]
         axis.scatter(sketch.tracts[:, 0], sketch.tracts[:, 1], c=own, s=9, linewidths=0)
     box: Any = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-    size = 7 if len(names) <= MANY else 5
+    size = LABELS[0] if len(names) <= FEW else LABELS[1] if len(names) <= MANY else LABELS[2]
     for text, at, off in zip(labels_of(names), sketch.middle, share.tolist(), strict=True):
         mark = "▲" if off > within / 2 else "▼" if off < -within / 2 else ""
         axis.annotate(_plain(text) + mark, at, ha="center", va="center", fontsize=size, color=LIGHT, bbox=box)
-    axis.set_aspect(1 / np.cos(np.radians(sketch.middle[:, 1].mean())))
+    axis.set_aspect(stretch)
     axis.axis("off")
     return figure
 

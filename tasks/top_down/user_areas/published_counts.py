@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.tables.histogram import sums
+from privacy.tables.histogram import Count, sums
 from spine.geography import IntArray
+from spine.redistricting import MAJORITY_COUNTS
 from tasks.errors import Refused
 from tasks.geography.names import name_of_state
 from tasks.records.block_codes import STATE_UNIT, short_codes
@@ -21,7 +22,8 @@ from tasks.releases.received import NotOfRelease, path_in
 from tasks.top_down.release.design_file import UNREADABLE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
-# Maps (product, state) to (blocks,) codes of 15 digits and (blocks, counts). Blocks without persons may be missing.
+# Maps (product, state) to (blocks,) codes of 15 digits and (blocks, counts), of `columns_of` with the minority. Blocks
+# without persons may be missing.
 PublishedCounts = Callable[[ProductName, str], tuple[IntArray, IntArray]]
 
 
@@ -69,21 +71,32 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
         digits = [code[-16:] for code in geounit.dictionary.to_pylist()]
         code = np.array([int(moved.get(code, code)) for code in digits], np.int64)
         row, cell, count = geounit.indices.to_numpy(), table["cell"].to_numpy(), table["count"].to_numpy()
-        counts = sums(row, cell, count, len(code), schema.matrix(schema.estimated))
+        counts = sums(row, cell, count, len(code), schema.matrix(_asked(product)))
     except NotOfRelease as fault:
         raise Refused(f"--published {release}: {fault}") from None
     except UNREADABLE as error:
         raise Refused(f"{release}: not the histograms of blocks ({type(error).__name__})") from None
-    return short_codes(code), counts
+    return short_codes(code), _with_minority(product, counts)
+
+
+def _asked(product: ProductName) -> tuple[Count, ...]:
+    """Return the counts to look up: those of areas, with the majority in place of the minority."""
+    return (*SCHEMAS[product].estimated, *(MAJORITY_COUNTS if product == "persons" else ()))
+
+
+def _with_minority(product: ProductName, counts: IntArray) -> IntArray:
+    if product == "persons":
+        counts[:, -2:] = counts[:, :2] - counts[:, -2:]  # of the total, and of voting age
+    return counts
 
 
 def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:
     from tasks.geography.blocks.pl94 import read_block_counts
 
     schema = SCHEMAS[product]
-    names = [schema.cells_like(count)[0] for count in schema.estimated]
+    names = [schema.cells_like(count)[0] for count in _asked(product)]
     codes, counts = zip(*(read_block_counts(header, names) for header in headers), strict=True)
-    return np.concatenate(codes), np.concatenate(counts)
+    return np.concatenate(codes), _with_minority(product, np.concatenate(counts))
 
 
 def _of_pl94(source: str, codes: IntArray, counts: IntArray, state: str) -> tuple[IntArray, IntArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
@@ -37,15 +37,24 @@ from tasks.top_down.user_areas.hearing import (
 SHORT = ("total", "voting age")  # the counts shown for many areas
 FEW = 12  # up to this many areas, the page shows every count
 BOUNDS = (
-    "The range is the largest deviation less the smallest. Noise alone: what the figure of the estimates would be, "
-    "half of the time, if all districts had equal populations. A figure near it is no evidence that they differ. The "
-    "bounds are for the counts before noise was added, rounded outwards. They hold with a probability of at least "
-    f"{LEVEL:.0%} for all districts and all three figures together."
+    "The range is the largest deviation less the smallest. Of equal districts: the figure that noise alone would give "
+    "the estimates, half of the time, if all districts had equal populations. A figure near it is no evidence that "
+    "they differ. The bounds are for the counts before noise was added, rounded outwards. They hold with a probability "
+    f"of at least {LEVEL:.0%} for all districts and all three figures together."
+)
+ANSWERS = (
+    "Yes: both bounds of the range are at most the limit. No: both are above it. Not known: the limit is between them, "
+    "so that the measurements do not show on which side of it the range was. This is usual for a plan that cuts block "
+    "groups."
+)
+OUTSIDE = (
+    "* A published figure outside its interval is no mistake. The interval is of the unbiased estimate from the "
+    "measurements alone and misses about 1 count in 20; the published figure also uses that no count is below zero."
 )
 RATIOS = (
-    "Races are those of persons of one race, Hispanic persons included; Hispanic persons are of any race. There is no "
-    "count here of a race alone or in combination. Intervals are of ratios of two estimates, by their standard errors "
-    "and covariance (delta method)."
+    "The minority is everybody except those who are White alone and not Hispanic. Races are those of persons of one "
+    "race, Hispanic persons included; Hispanic persons are of any race. There is no count here of a race alone or in "
+    "combination. Intervals are of ratios of two estimates, by their standard errors and covariance (delta method)."
 )
 
 
@@ -73,10 +82,10 @@ def _covariances(areas: AreaEstimates) -> list[dict[str, Any]]:
     """Return a row for every two areas, and for each with itself; empty if they are too many."""
     if "persons" not in areas.estimated or areas.estimated["persons"].covariances.values.ndim < 3:
         return []
-    columns, of = columns_of("persons"), areas.estimated["persons"].covariances.of
+    columns, of = columns_of("persons", minority=True), areas.estimated["persons"].covariances.of
     values = {name: np.round(of(columns, name, name), 4) + 0.0 for name in SHORT}
     return [
-        {"area": name, "other": areas.names[other]}
+        {"area": name, "other_area": areas.names[other]}
         | {count: float(value[one, other]) for count, value in values.items()}
         for one, name in enumerate(areas.names)
         for other in range(one, len(areas.names))
@@ -126,7 +135,12 @@ def as_data(areas: AreaEstimates, counts: Sequence[str] = ()) -> dict[str, Any]:
             "ideal": plan.ideal,
             "within": areas.within,
             "census_within": census_verdict(plan, areas.within),
-        } | {"answer": answer(plan, areas.within), "districts": _plan_rows(areas), "bounds": bounds, "reading": BOUNDS}
+        } | {
+            "answer": answer(plan, areas.within),
+            "districts": _plan_rows(areas),
+            "bounds": bounds,
+            "reading": f"{BOUNDS} {ANSWERS}",
+        }
     if areas.shares:
         data["shares_of_voting_age"] = share_rows(areas)
     reading = [*areas.banners, *areas.reading, *([RATIOS] if areas.shares else [])]
@@ -144,8 +158,8 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
     """Return a table with a row per area and count, of these counts or of all."""
     columns = {
         "area": "{area}",
-        "count": "{count}",
-        **({"published": "{published:,}"} if areas.published else {}),
+        "count": "{words}",
+        **({"published": "{published}"} if areas.published else {}),
         "before noise, 95%": "{low_95:,} to {high_95:,}",
         "estimate": "{estimate:,.1f}",
         "standard error": "{standard_error:,.1f}",
@@ -153,8 +167,22 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
         "whole groups": "{groups_whole:,}",
         "cut groups": "{groups_cut:,}",
     }
-    rows = [{**row, "count": count_title(row["count"])} for row in areas.rows(counts)]
-    return TextTable.filled(title, columns, rows, words=2)
+    rows = areas.rows(counts)
+    for row in rows:
+        row["published"] = _marked(row, ",")
+    return TextTable.filled(title, columns, rows, notes=_outside(row["published"] for row in rows), words=2)
+
+
+def _marked(row: Mapping[str, Any], form: str) -> str:
+    """Return a published figure, with a star outside its interval; empty without one."""
+    value, low, high = row["published"], row["low_95"], row["high_95"]
+    if value is None:
+        return ""
+    return f"{value:{form}}" + "*" * (low is not None and not low <= value <= high)
+
+
+def _outside(published: Iterable[str]) -> list[str]:
+    return [OUTSIDE] if any(text.endswith("*") for text in published) else []
 
 
 def plan_tables(areas: AreaEstimates) -> list[TextTable]:
@@ -190,16 +218,16 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
         "deviation, estimate": "{deviation:+,.0f}",
         "its 95%": "{low_95:+,.0f} to {high_95:+,.0f}",
     }
-    heads = ["deviation", *(["published"] if of_published else []), "of the estimates", "noise alone"]
+    heads = ["deviation", *(["published"] if of_published else []), "of the estimates", "of equal districts"]
     title = f"The plan: {len(areas.districts)} districts, ideal {number(round(plan.ideal, 1))} persons"
     return [
-        TextTable(title, [*heads, f"bounds, {LEVEL:.0%}"], bounds, [BOUNDS]),
+        TextTable(title, [*heads, f"bounds, {LEVEL:.0%}"], bounds, [BOUNDS, ANSWERS]),
         TextTable.filled("Deviation of each district from the ideal", columns, rows),
     ]
 
 
 def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row per area and group (a race, or Hispanics): its share of the voting age population, per cent."""
+    """Return a row per area and group (minority, Hispanics, a race): its share of the voting age population, %."""
     rows, published = [], areas.published.get("persons")
     names = areas.estimated["persons"].names if areas.shares else ()
     for at, area in enumerate(areas.shown):
@@ -212,6 +240,7 @@ def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
                 {
                     "area": area,
                     "group": name.partition(": ")[2],
+                    "words": _without_age(name),
                     "published": shown,
                     "estimate": _known(100 * float(share[at]), 3),
                     "standard_error": _known(100 * float(error[at]), 3),
@@ -225,37 +254,50 @@ def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
 def shares_table(areas: AreaEstimates) -> TextTable:
     """Return the share of each race and of Hispanics in the voting age population, by area, with its interval."""
     cells: dict[str, list[str]] = {name: [] for name in areas.shown}
+    published = []
     for row in share_rows(areas):
         low, high = row["low_95"], row["high_95"]
         places = 1 if low is None or high >= 10 else 2
         interval = "unknown" if low is None else f"{low:.{places}f} to {high:.{places}f}"
-        cells[row["area"]].append(
-            interval if row["published"] is None else f"{row['published']:.{places}f} ({interval})"
-        )
+        published.append(_marked(row, f".{places}f"))
+        cells[row["area"]].append(f"{published[-1]} ({interval})" if published[-1] else interval)
     of_published = "published, and in brackets " if "persons" in areas.published else ""
     title = f"Share of the voting age population, per cent: {of_published}where the share before noise is, 95%"
-    rows = [[name, *row] for name, row in cells.items()]
-    return TextTable(
-        title, ["area", *(count_title(name).removesuffix(", of voting age") for name in areas.shares)], rows, [RATIOS]
-    )
+    title += " (races include Hispanic persons)"
+    rows, notes = [[name, *row] for name, row in cells.items()], [*_outside(published), RATIOS]
+    return TextTable(title, ["area", *map(_without_age, areas.shares)], rows, notes)
+
+
+def _without_age(name: str) -> str:
+    """Return the words of a group of voting age: `Black alone` of `voting age by race: black`."""
+    return count_title(name).removesuffix(", of voting age")
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:
     """Return the tables for a terminal.
 
-    For a plan: the answer, and the chosen counts. Otherwise all counts of a single area, or the main ones of several.
+    For a plan: the answer, the districts, and the chosen counts. Otherwise all counts of a single area, or the main
+    ones of several.
     """
     several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
     main = SHORT if several and "persons" in areas.estimated else ()
-    place = "Districts, counts and how to read them" if areas.plan else "All counts"
-    rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}."]
+    place = "Shares, counts and how to read them" if areas.plan else "All counts"
+    drawn = "; with --boundaries, a map of the districts" if areas.plan else ""
+    rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}{drawn}."]
     notes = [*(f"note: {note}" for note in areas.notes), *areas.banners]
     table = counts_table(areas, f"Areas, from {areas.source}", counts or main)
     if areas.plan:
         verdict = verdict_table(areas.plan, areas.within)
         verdict = replace(verdict, notes=[*verdict.notes, *notes, *rest])
-        return [verdict, table] if counts else [verdict]
-    return [replace(table, notes=[*rest[: bool(main and not counts)], *notes, *areas.reading])]
+        return [verdict, plan_tables(areas)[1], *([table] if counts else [])]
+    return [replace(table, notes=[*table.notes, *rest[: bool(main and not counts)], *notes, *areas.reading])]
+
+
+def rows_table(areas: AreaEstimates, counts: Sequence[str]) -> TextTable:
+    """Return the rows of areas.csv as one table of text."""
+    rows = areas.rows(counts)
+    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+    return TextTable("", [*rows[0]], cells, words=len(rows[0]))
 
 
 def _with_minus(table: TextTable) -> TextTable:

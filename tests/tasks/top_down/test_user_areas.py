@@ -36,11 +36,11 @@ from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
 from spine.gls.information import Information
 from spine.hierarchy import Spine
-from spine.redistricting import PERSON_COUNTS, PERSONS, redistricting_bounds
+from spine.redistricting import MAJORITY_COUNTS, PERSON_COUNTS, PERSONS, redistricting_bounds
 from spine.top_down import NoisyAnswers, Plan, exact_answers, query_group, summed
 from spine.top_down.queries import weights
 from tasks.errors import Refused
-from tasks.geography.blocks.area_file import UNASSIGNED, AreaFile, read_areas
+from tasks.geography.blocks.area_file import UNASSIGNED, AreaFile, read_areas, shown_examples
 from tasks.geography.blocks.pl94 import SEGMENTS
 from tasks.geography.regions import Region
 from tasks.lifecycle.run_directory import RunDirectory
@@ -70,7 +70,7 @@ from tasks.top_down.user_areas.hearing import (
 )
 from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.published_counts import published_counts
-from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
+from tasks.top_down.user_areas.report import OUTSIDE, as_data, counts_table, plan_tables, shares_table, write_files
 from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, find_state
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
@@ -141,10 +141,10 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
     whole = estimate_file([tree], areas_by(tree, ["all"] * len(area)), "", None)
     found = estimate_file([tree], areas_by(tree, [str(one) for one in area]), "", None)
     for product in PRODUCTS:
-        assert whole.estimated[product].error.shape == (1, len(PERSON_COUNTS) if product == "persons" else 1)
+        assert whole.estimated[product].error.shape == (1, len(PERSON_COUNTS) + 2 if product == "persons" else 1)
         one, parts = whole.estimated[product], found.estimated[product]
         np.testing.assert_allclose(parts.estimate.sum(axis=0), one.estimate[0], atol=1e-7)
-    persons, columns = found.estimated["persons"], columns_of("persons")
+    persons, columns = found.estimated["persons"], columns_of("persons", minority=True)
     total = persons.covariances.of(columns, "total", "total")
     adults = persons.covariances.of(columns, "voting age", "voting age")
     np.testing.assert_allclose(total.sum(axis=1), 0, atol=1e-7)
@@ -166,7 +166,7 @@ def test_shares_have_the_errors_of_their_ratio(tree: CachedState) -> None:
     """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
     found = estimate_file([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
     share, error = found.shares["voting age by race: white"]
-    persons, columns = found.estimated["persons"], columns_of("persons")
+    persons, columns = found.estimated["persons"], columns_of("persons", minority=True)
     names = ("voting age by race: white", "voting age")
     mean = [persons.estimate[0, persons.names.index(name)] for name in names]
     covariance = [[persons.covariances.of(columns, one, two)[0, 0] for two in names] for one in names]
@@ -259,7 +259,9 @@ class DrawnTree(Tree):
 
     def siblings(self, level: str) -> Iterator[SavedSiblings]:
         given = self.given[self.levels.index(level)]
-        yield SavedSiblings(0, 0, given, columns_of("persons").sums(given.z) if level == "Block" else None)
+        yield SavedSiblings(
+            0, 0, given, columns_of("persons", minority=True).sums(given.z) if level == "Block" else None
+        )
 
     @property
     def whole(self) -> Blue:
@@ -277,10 +279,14 @@ def test_intervals_of_random_areas_hold_the_truth() -> None:
     """480 random areas of 12 draws: intervals at 95 %, and errors against their covariances.
 
     The squares of the errors of a draw's areas, by the inverse of their covariances, have the chi-squared law. False
-    alarms, were the draws not fixed: 1 in 10,000 for each of nine counts. A variance a third too large is seen.
+    alarms, were the draws not fixed: 1 in 10,000 for each of ten counts. A variance a third too large is seen.
     """
-    columns, areas, draws = columns_of("persons"), 40, 12
-    truth, rng = drawn_state()[0].persons.dense(2016) @ PERSONS.matrix(PERSONS.estimated), np.random.default_rng(2)
+    columns, areas, draws = columns_of("persons", minority=True), 40, 12
+    truth, rng = (
+        drawn_state()[0].persons.dense(2016) @ PERSONS.matrix((*PERSONS.estimated, *MAJORITY_COUNTS)),
+        np.random.default_rng(2),
+    )
+    truth[:, -2:] = truth[:, :2] - truth[:, -2:]
     held: list[np.ndarray] = []
     races = [name for name in columns.names if name.startswith("race: ") and "two" not in name]
     squares: dict[str, list[float]] = {}
@@ -295,6 +301,7 @@ def test_intervals_of_random_areas_hold_the_truth() -> None:
             "total",
             "voting age",
             "Hispanic",
+            "minority",
             *races,
         ):
             at = columns.names.index(name)
@@ -309,6 +316,25 @@ def test_intervals_of_random_areas_hold_the_truth() -> None:
         assert chi2.ppf(0.5e-4, len(values)) < sum(values) < chi2.isf(0.5e-4, len(values)), name
     share = np.array(held).mean(axis=(0, 1))
     assert share.min() > 0.95 - 4 * np.sqrt(0.95 * 0.05 / (draws * areas))
+
+
+def test_the_minority_is_everybody_who_is_not_white_alone_and_not_hispanic() -> None:
+    """From exact answers it is the exact count; its error is that of a difference of two columns of P2 and P4."""
+    truth = drawn_state()[0].persons.dense(2016)
+    area = random_areas(np.random.default_rng(6), len(truth), 3)
+    found = estimate_areas([Drawn(None)], "persons", [area], 3)  # type: ignore[list-item]
+    origin, race, age = (PERSONS.coordinates[name] for name in ("hispanic", "cenrace", "votingage"))
+    cells = columns_of("persons", pl94=True)
+    for name, all_of, white, where in (
+        ("minority", "total", "P0020005", age >= 0),
+        ("voting age by origin: minority", "voting age", "P0040005", age == 1),
+    ):
+        of_blocks = truth[:, where & ((origin == 1) | (race > 0))].sum(axis=1)
+        at = found.names.index(name)
+        np.testing.assert_allclose(found.estimate[:, at], np.bincount(area, of_blocks), atol=1e-6)
+        signs = {(all_of, all_of): 1, (white, white): 1, (all_of, white): -2}
+        variance = sum(sign * found.covariances.of(cells, *pair).diagonal() for pair, sign in signs.items())
+        np.testing.assert_allclose(found.error[:, at] ** 2, variance, rtol=1e-6)
 
 
 def test_the_us_level_would_change_little() -> None:
@@ -472,6 +498,10 @@ def test_codes_that_are_no_blocks_of_the_source_are_refused(
         check_states(file, ("56",)) and check_codes(file, codes)
 
 
+def test_a_list_that_is_cut_has_a_mark() -> None:
+    assert [shown_examples("abcd"[:number]) for number in (1, 3, 4)] == ["a", "a, b, c", "a, b, c, …"]
+
+
 def test_blocks_without_living_quarters_are_a_note(tree: CachedState) -> None:
     codes = np.sort(tree.codes("persons"))
     empty = codes[0] // 10**4 * 10**4 + 9999
@@ -517,17 +547,22 @@ def test_the_command_answers_from_what_is_kept(
     options = ("--runs-folder", home, "--state-totals", noisy / "states.csv")
     assert das("tda", "areas", noisy / "nmf", signed, tmp_path / "out", *options) == 0
     shown = capsys.readouterr().out
-    for words in ("not a Census Bureau product", "range", "Districts, counts and how to read them"):
+    for words in (
+        "not a Census Bureau product",
+        "range",
+        "Shares, counts and how to read them",
+        "Deviation of each district",
+    ):
         assert words in " ".join(shown.split())
     rows = list(csv.DictReader((tmp_path / "out/areas.csv").read_text().splitlines()))
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    assert len(rows) == len(data["areas"]) == 2 * (len(PERSON_COUNTS) + 1)
+    assert len(rows) == len(data["areas"]) == 2 * (len(PERSON_COUNTS) + 2 + 1)
     assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in data["areas"]]
     assert all(row["low_95"] <= row["low_90"] <= row["high_90"] <= row["high_95"] for row in data["areas"])
     assert data["plan"]["bounds"]["range"]["low_95"] >= 0
     between = list(csv.DictReader((tmp_path / "out/covariances.csv").read_text().splitlines()))
-    assert [(row["area"], row["other"]) for row in between] == [("1", "1"), ("1", "2"), ("2", "2")]
+    assert [(row["area"], row["other_area"]) for row in between] == [("1", "1"), ("1", "2"), ("2", "2")]
     assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
     tables = read_package(tmp_path / "out", [path.name for path in (tmp_path / "out").iterdir()])
     assert {table.name for table in tables} == {"areas", "covariances", "plan", "shares"}
@@ -535,12 +570,16 @@ def test_the_command_answers_from_what_is_kept(
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
     assert data["plan"]["answer"][1].replace(" %", "\N{NO-BREAK SPACE}%") in page[: page.index("<svg")]
-    assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
+    assert "<h1>Wyoming: is the range of this plan of 2 districts within 10\N{NO-BREAK SPACE}%?</h1>" in page
     assert "The plan: plan.csv." in page
     assert page.count('class="joint"') == 3 + 2, "a bar for each bound and each district"
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
+    assert das("tda", "areas", noisy / "nmf", plan, *options, "--format", "csv") == 0
+    assert list(csv.DictReader(capsys.readouterr().out.splitlines())) == rows
+    assert das("tda", "areas", noisy / "nmf", plan, *options, "--boundaries", plan) == 1
+    assert "name a folder OUT" in capsys.readouterr().err
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
     assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
     plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 20}\n" for at, code in enumerate(codes)))
@@ -554,6 +593,8 @@ def test_the_command_answers_from_what_is_kept(
     assert capsys.readouterr().out.startswith("Not judged as a plan: ")
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
     assert "is not empty" in capsys.readouterr().err
+    assert das("tda", "areas", noisy / "nmf", few, tmp_path / "map", *options, "--boundaries", plan) == 1
+    assert "these areas do not divide a state" in " ".join(capsys.readouterr().err.split())
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1
     assert "--count dogs: no such count" in capsys.readouterr().err
     assert das("tda", "areas", noisy, tmp_path / "none.csv", *options) == 1
@@ -567,7 +608,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Cac
     found = estimate_file([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
     files = {path.name: path for path in write_files(tmp_path / "out", found)}
     escaped = {name: f"'{name}" if name in names[:4] else name for name in names}
-    for file, column in (("areas.csv", "area"), ("plan.csv", "district"), ("covariances.csv", "other")):
+    for file, column in (("areas.csv", "area"), ("plan.csv", "district"), ("covariances.csv", "other_area")):
         rows = list(csv.DictReader(files[file].read_text().splitlines()))
         assert {row[column] for row in rows} == set(escaped.values())
     negative = [row["estimate"] for row in found.rows() if row["estimate"] < 0]
@@ -607,11 +648,13 @@ def test_published_counts_are_those_of_pl94(tree: CachedState, tmp_path: Path) -
     cells = {name: at for part in SEGMENTS.values() for at, name in enumerate(part)}
     there, persons = counts("persons", "56")
     assert there.tolist() == codes.tolist()
-    assert persons.shape == (len(codes), len(PERSON_COUNTS))
+    assert persons.shape == (len(codes), len(PERSON_COUNTS) + 2)
     assert persons[2, 0] == cells["P0010001"] + 2
     assert persons[3, 1] == cells["P0030001"] + 3
     assert persons[0, 2] == cells["P0020002"]
-    assert persons[0, -1] == cells["P0050010"]
+    assert persons[0, -3] == cells["P0050010"]
+    majority = cells["P0020005"], cells["P0040005"]
+    assert persons[4, -2:].tolist() == [cells["P0010001"] - majority[0], cells["P0030001"] - majority[1]]
     assert counts("units", "56")[1][1].tolist() == [cells["H0010002"] + 1]
     with pytest.raises(Refused, match="it has no block of state 44, only of 56"):
         counts("persons", "44")
@@ -625,7 +668,7 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: CachedState) ->
 
     def published(product: str, state: str) -> tuple[np.ndarray, np.ndarray]:
         return codes[:4], np.array([[14], [20], [1], [1]]).repeat(
-            len(PERSON_COUNTS) if product == "persons" else 1, axis=1
+            len(PERSON_COUNTS) + 2 if product == "persons" else 1, axis=1
         )
 
     found = estimate_file([tree], file, "", published)
@@ -643,6 +686,12 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: CachedState) ->
     assert [row[1:3] for row in districts.rows] == [["14", "+2"], ["20", "+8"], ["2", "-10"]]
     shares = [row["published"] for row in as_data(found)["shares_of_voting_age"]]
     assert set(shares) == {100.0}  # in these counts all races have as many
+    table = counts_table(found, "", ["race: Asian"])
+    low, high = (as_data(found, ["race: Asian"])["areas"][0][end] for end in ("low_95", "high_95"))
+    assert low > 14 or high < 14
+    assert table.rows[0][2] == "14*", "a published count outside its interval has a mark, and the table says why"
+    assert table.notes == [OUTSIDE]
+    assert OUTSIDE in shares_table(found).notes
     assert "published" not in plan_tables(estimate_file([tree], file, "", None))[0].columns
 
 
@@ -776,7 +825,7 @@ def test_one_line_says_what_was_understood(tree: CachedState, tmp_path: Path, kn
     marks = {codes[0]: "ZZ", codes[1]: "ZZ"}
     rows = [f"{code:015d},{marks.get(code, at % 2 + 1)}" for at, code in enumerate(codes)]
     (tmp_path / "plan.csv").write_text("\n".join(["GEOID20,DISTRICT", *rows]))
-    width = {product: 1 if product == "units" else len(PERSON_COUNTS) for product in PRODUCTS}
+    width = {product: 1 if product == "units" else len(PERSON_COUNTS) + 2 for product in PRODUCTS}
 
     def published(product: ProductName, state: str) -> tuple[np.ndarray, np.ndarray]:
         return np.array(codes), np.full((len(codes), width[product]), 600)

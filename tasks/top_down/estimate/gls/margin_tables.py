@@ -16,7 +16,7 @@ cell, next to the released count (docs/spec/files.md#topdown-release).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from privacy.tables.histogram import Count
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
 from spine.gls.grid import Blue
+from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
@@ -64,11 +65,18 @@ WITHOUT = (
 
 
 @lru_cache(maxsize=4)
-def columns_of(product: ProductName, pl94: bool = False) -> Columns:
-    """Return these counts as the columns of least squares over the tree."""
+def columns_of(product: ProductName, pl94: bool = False, *, minority: bool = False) -> Columns:
+    """Return these counts as the columns of least squares over the tree; minority: and those of the minority."""
     from spine.gls.columns import columns
 
-    return columns(SCHEMAS[product], counts_of(product, pl94))
+    found = columns(SCHEMAS[product], counts_of(product, pl94))
+    if not minority or product != "persons":
+        return found
+    majority = columns(PERSONS, MAJORITY_COUNTS)
+    parts = np.concatenate([found.parts, found.parts[:, :2] - majority.parts], axis=1)  # of the total, of voting age
+    return replace(
+        found, names=(*found.names, *MINORITY), types=np.concatenate([found.types, majority.types]), parts=parts
+    )
 
 
 def find_margins(source: BlockSource, workers: Workers) -> None:

@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
-def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bool = True) -> None:
+def pass_up(source: Source, workers: Workers, *, estimate: bool = False, areas: bool = True) -> None:
     """Pass the measurements of every product and state up to the state's parts.
 
-    groups: save the block groups' information, which an estimate needs. areas: save the inputs of sums of blocks.
+    estimate: save the block groups' information, which an estimate needs; else, for a user's areas, the counts of the
+    minority. areas: save the inputs of sums of blocks.
     """
-    batches = [(*batch, groups, areas) for batch in source.batches(source.descents[-1])]
+    batches = [(*batch, estimate, areas) for batch in source.batches(source.descents[-1])]
     workers.map("pass up", source, up_to_tracts, batches)
-    workers.map("pass up states", source, up_to_roots, [(*pair, areas) for pair in source.product_states])
+    workers.map("pass up states", source, up_to_roots, [(*pair, estimate, areas) for pair in source.product_states])
 
 
-def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, groups: bool, areas: bool) -> None:
+def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, estimate: bool, areas: bool) -> None:
     """Save the information of the tracts first ... last - 1, and the inputs of sums below them.
 
     The last stage of an estimate begins with tracts.
@@ -52,13 +53,13 @@ def up_to_tracts(source: Source, product: str, state: str, first: int, last: int
     plan = answers.plan
     from spine.gls import upward
 
-    keep = {"seen": _keeper(source, product, state, plan)} if areas else {}
+    keep = {"seen": _keeper(source, product, state, plan, estimate)} if areas else {}
     passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
-    for information in reversed(passed[: 1 + groups]):
+    for information in reversed(passed[: 1 + estimate]):
         save_information(source, product, state, plan, information)
 
 
-def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
+def up_to_roots(source: Source, product: str, state: str, estimate: bool, areas: bool) -> None:
     """Save the information of a state's counties and parts, and the inputs of sums above the tracts.
 
     US: the nation's, from all states' parts.
@@ -73,7 +74,7 @@ def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
     name = "State" if state == US else source.descents[-1].level
     number = plan.spine.levels.index(name)
     below = load_information(source, product, state, name, 0, len(plan.spine.starts[number]))
-    keep = _keeper(source, product, state, plan) if areas else None
+    keep = _keeper(source, product, state, plan, estimate) if areas else None
     passed = upward.pass_up_above(plan, answers, below, *([] if keep is None else [keep]))
     if keep is not None:
         keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
@@ -82,7 +83,7 @@ def up_to_roots(source: Source, product: str, state: str, areas: bool) -> None:
         save_information(source, product, state, plan, information)
 
 
-def _keeper(source: Source, product: Any, state: str, plan: Plan) -> Seen:
+def _keeper(source: Source, product: Any, state: str, plan: Plan, estimate: bool) -> Seen:
     assert isinstance(source, BlockSource)  # only blocks have sums
-    folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
-    return partial(keep_siblings, folder, plan, columns)
+    columns = columns_of(product, source.design.pl94, minority=not estimate)
+    return partial(keep_siblings, tree_folder(source, state) / product, plan, columns)
