@@ -162,8 +162,22 @@ def test_the_answer_for_every_level_keeps_the_others(das):
     assert float(noise.cdf(threshold)) >= 0.9999 > float(noise.cdf(threshold - 1))
     assert float(noise.cdf(threshold - size)) <= 0.05 < float(noise.cdf(threshold - size + 1))
     said = das("--solve", "count of 500 within 10%")[1]
-    assert "meet it at every level already (margins 3 to 49)" in said
-    assert "meet it at 6 of 11 levels already (margins 3 to 49)" in das("--solve", "count of 500 within 5%")[1]
+    assert "meet it at every level already (margins 3 to 49, without a table by age)" in said
+    assert "meet it at 6 of 11 levels already (margins 3 to 49," in das("--solve", "count of 500 within 5%")[1]
+
+
+def test_the_answer_for_an_unknown_table_begins_with_both_budgets(das):
+    """A group of 500 may have a table of 23 ages, whose total takes 46 times the budget of a count."""
+    question = "a county's count of 500 within 10%"
+    (county, _) = json.loads(das("--solve", question, "--json")[1])["levels"]
+    (finest,) = json.loads(das("--solve", "County, Detailed: total of 23 ages <= 50", "--json")[1])["levels"]
+    assert county["budget_with_age23"] == finest["budget"]
+    _, first, second, *_ = das("--solve", question)[1].splitlines()
+    assert first.startswith(
+        f"rho {county['budget']} for a group without a table by age; rho {finest['budget']} for one with 23 ages"
+    )
+    assert f"is within ±{county['margins']['total_at_age23']}, 69% of the group" in second
+    assert "budget_with_age23" not in finest
 
 
 def test_a_configuration_has_the_totals_from_which_a_group_gets_more_ages(das, tmp_path):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,6 +19,7 @@ from flows.commands.systems import TOP_DOWN
 from flows.execution.progress import report as progress
 from flows.execution.systems import all_data_files
 from flows.execution.top_down_settings import TopDownSettings
+from flows.reports.figures import near
 from flows.reports.forecast.options import Search
 from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
 from tasks.errors import Refused
@@ -61,8 +63,9 @@ def tune(
 
     --solve finds the least budget for a target: "95% of places: largest group within 5 points", "tract: total error <=
     2" or "tract: total margin <= 10". --best finds the shares that lower the predicted errors most at the same budget,
-    --pareto those between two aims; --solve with --best finds the least budget for the best shares. --check measures
-    real runs with the same shares and shows their errors next to the prediction.
+    of all rows or of those that --aim names; --pareto those between two aims. With --best, --solve then finds the least
+    budget with these shares: of all rows, unless --aim names the target's. --check measures real runs with the same
+    shares and shows their errors next to the prediction.
 
     **Example:** `das tda tune ri2020.pl.zip --level "State=.06" --query "Tract: total=.4"`
     """
@@ -86,9 +89,10 @@ def tune(
         settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
         with options.leaving_nothing("Forecast", settings.directory) as workers:
             count_marked(settings, workers)
-            answered, shown, shares = _answer(settings.directory, search, before)
+            answered, shown, fixed, shares = _answer(settings.directory, search, before)
             if html is not None:
-                _page(html, settings.directory, _of_persons(shares, "--html"), before["persons"], str(chosen["data"]))
+                found = _of_persons(shares, "--html")
+                _page(html, settings.directory, found, before["persons"], str(chosen["data"]), fixed)
         if save is not None:
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
@@ -121,31 +125,44 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
         yield str(made)
 
 
-def _answer(
-    run: TopDownRun, search: Search, start: Mapping[ProductName, Allocation]
-) -> tuple[dict[str, Any], list[TextTable], Allocation | None]:
-    """Return what the typed or found shares are predicted to give, as data and tables, and the shares of persons.
+class Answer(NamedTuple):
+    """What shares are predicted to give, as data and tables; fixed: those that the page cannot compute itself."""
+
+    data: dict[str, Any]
+    shown: list[TextTable]
+    fixed: list[TextTable]
+    shares: Allocation | None
+
+
+def _answer(run: TopDownRun, search: Search, start: Mapping[ProductName, Allocation]) -> Answer:
+    """Return what the typed or found shares are predicted to give, and the shares of persons.
 
     start: allocations whose errors are shown before. Raises Refused.
     """
     from flows.reports.forecast.searches import searched
     from flows.reports.forecast.tables import answers, conclusion, margins_table, shares_table, tables
     from tasks.top_down.accuracy.forecast import RunForecast
+    from tasks.top_down.run_plan import US
 
     design = run.design
     forecasts = {name: RunForecast(run, name, with_below=design.estimator == "gls") for name in design.products}
     end = dict(design.allocations)
     if "persons" not in forecasts:
         data = answers(forecasts, start, end)
-        return data, tables(data), None
+        return Answer(data, tables(data), [], None)
     found, searches, shown = searched(forecasts["persons"], end["persons"], progress, search)
     end["persons"] = found
     data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
+    if not design.with_nation(run.validated.states) and US in found.levels:
+        run_design = replace(design, allocations=end)
+        data["spends"] = {name: near(run_design.cost(name, nation=False), 10) for name in design.products}
     data["conclusion"] = conclusion(data, start["persons"], found)
-    shown += tables(data)
+    errors, *others = tables(data)
+    fixed = [*others, margins_table(start, end, run)]
+    shown += [errors, *fixed]
     if (found.levels, found.queries) != (start["persons"].levels, start["persons"].queries):
         shown.append(shares_table(start["persons"], found))
-    return data, [*shown, margins_table(start, end, run)], found
+    return Answer(data, shown, fixed, found)
 
 
 def _measured(
@@ -168,13 +185,15 @@ def _measured(
     return averaged(measured.errors), targeted(measured.target)
 
 
-def _page(path: Path, run: TopDownRun, shares: Allocation, before: Allocation, source: str) -> None:
+def _page(
+    path: Path, run: TopDownRun, shares: Allocation, before: Allocation, source: str, fixed: Sequence[TextTable]
+) -> None:
     """Write the page with sliders, which starts from these shares of persons and has `before` next to them."""
     from flows.reports.forecast.page import page
     from tasks.top_down.accuracy.forecast import RunForecast
 
     forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
-    write_file(path, page(forecast, shares, before, source))
+    write_file(path, page(forecast, shares, before, source, fixed))
 
 
 def _of_persons(shares: Allocation | None, option: str) -> Allocation:

@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const moved = START.groups.map(() => 0);
-const figure = (x, places = 3) => String(+x.toPrecision(places));
+const figure = (x, places = 3) => x.toLocaleString("en", { maximumSignificantDigits: places, useGrouping: false });
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 const budgets = (logs) => START.groups.map((group, at) => group.budget * Math.exp(logs[at]));
 const held = START.whole[0] - sum(START.groups.map((group) => group.budget));  // of levels without a slider

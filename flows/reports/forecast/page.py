@@ -12,6 +12,7 @@ from spine.forecast.precision import Weights
 from spine.forecast.search import Predict
 from spine.forecast.surface import Surface, fit
 from tasks.releases.pages import render
+from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import level_title
 from tasks.top_down.accuracy.forecast import RunForecast
 
@@ -19,12 +20,18 @@ ALONE = {"total": "total", "hispanic*cenrace": "Hispanic origin × race"}
 OTHERS, ALL = "all others", "all"  # kinds of queries besides
 
 
-def page(forecast: RunForecast, allocation: Allocation, other: Allocation, source: str) -> str:
-    """Return the page, whose sliders start from an allocation of persons, next to another allocation."""
+def page(
+    forecast: RunForecast, allocation: Allocation, other: Allocation, source: str, fixed: Sequence[TextTable]
+) -> str:
+    """Return the page, whose sliders start from an allocation of persons, next to another allocation.
+
+    fixed: tables of both allocations that do not follow the sliders.
+    """
     now, before = forecast.weights(allocation), forecast.weights(other)
     surface = fit(forecast.mean_errors, now, forecast.predicted_levels)
     return page_of(
         content(surface, now, before, forecast.mean_errors(before), forecast.unpredicted_levels),
+        fixed,
         source=source,
         before=other.source,
         off=f"{surface.off:.0%}",
@@ -32,11 +39,11 @@ def page(forecast: RunForecast, allocation: Allocation, other: Allocation, sourc
     )
 
 
-def page_of(content: Mapping[str, Any], **words: str) -> str:
+def page_of(content: Mapping[str, Any], fixed: Sequence[TextTable] = (), **words: str) -> str:
     """Return the page over a fitted surface; words: the sources of blocks and of both allocations, `off`, the unit."""
     start = json.dumps(content, allow_nan=False).replace("<", "\\u003c")
     script = (files("flows.reports.forecast") / "page.js").read_text("utf-8").replace('"use strict";\n', "")
-    return render("flows.reports.forecast", "page.html", start=start, page=script, **words)
+    return render("flows.reports.forecast", "page.html", start=start, page=script, fixed=fixed, **words)
 
 
 def content(

@@ -29,10 +29,15 @@ OTHER_WORDS = {  # for levels, besides their names in files and their titles; so
 
 @dataclass(frozen=True)
 class Target:
-    """A target of `--solve`: its words, and whether a forecast meets it with some weights."""
+    """A target of `--solve`: its words, and whether a forecast meets it with some weights.
+
+    aim: the row whose error the target is about. part: of a target that counts areas, the share that must meet it.
+    """
 
     words: str
     holds: Callable[[RunForecast, Weights], bool]
+    aim: Row
+    part: float | None = None
 
 
 def read_target(text: str, rows: Collection[Row]) -> Target:
@@ -45,16 +50,18 @@ def read_target(text: str, rows: Collection[Row]) -> Target:
         if not 0 < part < 1:
             raise Refused(f"a share of areas is between 0% and 100%, not {met[1]}%")
         words = f"{met[1]}% of areas ({level}) of 500 and more persons have their largest group within 5 points"
-        return Target(words, lambda forecast, weights: forecast.targets(weights)[level].share >= part)
+        return Target(
+            words, lambda forecast, weights: forecast.targets(weights)[level].share >= part, (level, "race"), part
+        )
     if found := ERROR.fullmatch(asked):
         row, most = read_row(f"{found[1]}: {found[2]}", rows), float(found[4])
         if most <= 0:
             raise Refused(f"an error to solve for is above 0, not {found[4]}")
         if (found[3] or "error").casefold() == "margin":
             words = f"{row[0]}: {row[1]}, mean margin of error at 95% at most {found[4]}"
-            return Target(words, lambda forecast, weights: Z95 * forecast.mean_deviations(weights)[row] <= most)
+            return Target(words, lambda forecast, weights: Z95 * forecast.mean_deviations(weights)[row] <= most, row)
         words = f"{row[0]}: {row[1]}, mean absolute error at most {found[4]}"
-        return Target(words, lambda forecast, weights: forecast.mean_errors(weights)[row] <= most)
+        return Target(words, lambda forecast, weights: forecast.mean_errors(weights)[row] <= most, row)
     raise Refused(f"a target is {EXAMPLES}, not {asked[:LONGEST_SHOWN]!r}")
 
 

@@ -10,7 +10,7 @@ from flows.reports.figures import near
 from flows.reports.forecast.options import Search
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.shares import as_allocation, changed, with_budget
-from flows.reports.forecast.tables import front_table
+from flows.reports.forecast.tables import every_area, front_table
 from spine.allocations import Allocation
 from spine.forecast.search import FACTORS, FRONT, Aims, front, least_factor, scaled
 from tasks.errors import Refused
@@ -19,6 +19,10 @@ from tasks.top_down.accuracy.forecast import OWN_LEVELS, QUANTITIES, RunForecast
 from tasks.top_down.areas import OFF_SPINE, TABULATED
 
 Progress = Callable[[str, int, int], None]  # called with a stage's name, done, in all
+OF_ALL_ROWS = (
+    'The shares of --best are the best for all rows together, not for this target. --aim "{aim}" seeks those for it '
+    "alone: usually a smaller budget, with larger errors elsewhere, which --limit and --keep hold down."
+)
 Searched = tuple[Allocation, dict[str, Any], list[TextTable]]  # the shares, and what else was found: data and tables
 
 
@@ -68,7 +72,9 @@ def searched(forecast: RunForecast, allocation: Allocation, progress: Progress, 
     if search.solve is not None:
         allocation, data["solved"] = _solved(forecast, allocation, search.solve)
         figures = [data["solved"]["target"], f"{data['solved']['budget']} {data['solved']['unit']}"]
-        shown.append(TextTable("The least budget", ["target", "budget"], [figures], words=2))
+        shown.append(TextTable("The least budget", ["target", "budget"], [figures], data["solved"]["notes"], words=2))
+        if search.best and not search.aim:
+            data["solved"]["notes"].append(OF_ALL_ROWS.format(aim=data["solved"]["aim"]))
     return allocation, data, shown
 
 
@@ -97,11 +103,17 @@ def _front(
 def _solved(forecast: RunForecast, allocation: Allocation, text: str) -> tuple[Allocation, dict[str, Any]]:
     """Return the allocation with the least budget that meets a target, and the target in words. Raises Refused."""
     weights = forecast.weights(allocation)
-    target = read_target(text, forecast.mean_errors(weights))
+    target, notes = read_target(text, forecast.mean_errors(weights)), []
+    if target.part is not None:
+        found = forecast.targets(weights).get(target.aim[0])
+        if found is None:
+            raise Refused(f"{target.words}: there is no such area with 500 persons")
+        notes += [every_area([(target.aim[0], found.areas)], target.part)] * (found.areas * (1 - target.part) < 1)
     factor = least_factor(lambda each: target.holds(forecast, scaled(weights, each)))
     if factor is None:
         most = near(FACTORS[1] * float(allocation.budget), 3)
         raise Refused(f"{target.words}: not met with a budget of {most} either; other shares may meet it")
     allocation = with_budget(allocation, factor)
     unit = "rho" if allocation.definition == "zcdp" else "epsilon"
-    return allocation, {"target": target.words, "budget": str(float(allocation.budget)), "unit": unit}
+    figures = {"target": target.words, "budget": str(float(allocation.budget)), "unit": unit}
+    return allocation, figures | {"aim": ": ".join(target.aim), "notes": notes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pandas import DataFrame
@@ -22,10 +22,15 @@ MODEL = (
 )
 NOT_CALIBRATED = "Uncalibrated: the model was compared with real runs of states under zCDP alone."
 CALIBRATED = (
-    "In trials on Rhode Island totals were within 15 %, races within 25 % of real runs, counties and AIAN areas aside: "
-    "they are too few to compare. The known factor by which real runs differ is divided out (docs/top-down.md)."
+    "In trials on Rhode Island, at the budget of production, totals were within 15 %, races within 25 % of real runs, "
+    "counties and AIAN areas aside: they are too few to compare. The known factor by which real runs differ is divided "
+    "out (docs/top-down.md)."
 )
-OCCUPIED = "Occupied units are measured with a budget of their own, --units-budget: shares of persons do not move them."
+OCCUPIED = (
+    "Occupied units are measured with a budget of their own, --units-budget: neither shares of persons nor --solve "
+    "change it."
+)
+TARGET = 0.95  # of the areas, in 2021
 
 
 def answers(
@@ -34,7 +39,7 @@ def answers(
     end: Mapping[ProductName, Allocation],
 ) -> dict[str, Any]:
     """Return the predicted errors of each product by level and quantity, with two allocations."""
-    found: dict[str, Any] = {"errors": [], "targets": [], "block_bias": []}
+    found: dict[str, Any] = {"errors": [], "targets": [], "block_bias": [], "outside_trials": []}
     for product, forecast in forecasts.items():
         before, after = forecast.weights(start[product]), forecast.weights(end[product])
         first, second = forecast.mean_errors(before), forecast.mean_errors(after)
@@ -51,6 +56,7 @@ def answers(
             for (level, quantity), error in second.items()
         ]
         if product == "persons":
+            found["outside_trials"] = forecast.outside_trials(end[product])
             starts, ends = forecast.targets(before), forecast.targets(after)
             found["targets"] = [
                 {"level": level, "areas": end.areas, "start": starts[level].share, "share": end.share}
@@ -63,6 +69,15 @@ def answers(
     return found
 
 
+def every_area(fewer: Iterable[tuple[str, int]], part: float) -> str:
+    """Return a note on levels with so few areas that a share of them is all of them."""
+    named = ", ".join(f"{level_title(level)} {areas}" for level, areas in fewer)
+    return (
+        f"{100 * part:g}% of so few areas is all of them: {named}. The expected share is the mean of the areas' own "
+        "probabilities; that of one run is often smaller or larger: --check measures it."
+    )
+
+
 def conclusion(answered: Mapping[str, Any], start: Allocation, end: Allocation) -> str:
     """Return what the shares of persons buy, in sentences: the budget, the errors' change, and what --best reached."""
     budget = _arrow(near(float(start.budget)), near(float(end.budget)))
@@ -73,11 +88,17 @@ def conclusion(answered: Mapping[str, Any], start: Allocation, end: Allocation) 
         said.append(
             f"Predicted errors change by {least:+.0%} to {most:+.0%} against the budget and shares of {start.source}."
         )
+    if spends := answered.get("spends"):
+        said.append(f"A run without --us-level spends {spends['persons']} of it: the share of the US level is left.")
+        said += [f"Units spend {spends['units']} more, whatever the shares of persons."] * ("units" in spends)
     if best := answered.get("best"):
         aims, limits = [row for row in best if row["aim"]], [row for row in best if row["limit"] is not None]
         passed = [f"{row['row']} {row['ratio']:.3f}" for row in limits if row["ratio"] > row["limit"]]
         met = [row for row in aims if row["ratio"] < 1]
-        said.append(f"Of {len(aims)} aims {len(met)} have smaller errors than before the search, at the same budget.")
+        said.append(
+            f"At an equal budget, the shares that --best found have smaller errors in {len(met)} of {len(aims)} aims "
+            "than those that it began with."
+        )
         said += [f"Limits passed: {'; '.join(passed)}." if passed else "Every limit is kept."] * bool(limits)
     return " ".join(said)
 
@@ -93,18 +114,24 @@ def tables(answered: Mapping[str, Any]) -> list[TextTable]:
         [level_title(level), *(of_level.get(name, "") for name in quantities)] for level, of_level in cells.items()
     ]
     notes = [MODEL, CALIBRATED if all(row["how"] == "model" for row in rows) else NOT_CALIBRATED]
+    if outside := answered["outside_trials"]:
+        notes.append(f"Outside these trials: {' and '.join(outside)}. --check N measures real runs.")
     notes += [OCCUPIED] * ("occupied" in quantities)
     found = [TextTable("Predicted mean absolute error", ["level", *quantities], shown, notes)]
     if targets := answered["targets"]:
+        fewer = [(row["level"], row["areas"]) for row in targets if row["areas"] * (1 - TARGET) < 1]
         found.append(
             TextTable(
                 "Areas of 500 and more persons whose largest group is within 5 points",
-                ["level", "areas", "share"],
+                ["level", "areas", "expected share"],
                 [
                     [level_title(row["level"]), f"{row['areas']:,}", _percent(row["start"], row["share"])]
                     for row in targets
                 ],
-                ["The redistricting target of 2021 is 95% of the areas. Groups: Hispanic persons, and others by race."],
+                [
+                    "The redistricting target of 2021 is 95% of the areas. Groups: Hispanic, and others by race.",
+                    *([every_area(fewer, TARGET)] * bool(fewer)),
+                ],
             )
         )
     if biases := answered["block_bias"]:
@@ -139,7 +166,7 @@ def margins_table(
         [level, *(_change(Z95 * before[level, count], Z95 * after[level, count]) for count in EXACT)]
         for level in dict.fromkeys(level for level, _ in after)
     ]
-    notes = ["Exact but for the use of zeros and declared totals by gls. A cell is one of 126 sums."]
+    notes = ["Exact except for the use of zeros and declared totals by gls. A cell is one of 126 sums."]
     return TextTable("Mean margin of error at 95% with --estimator gls", ["level of the spine", *EXACT], rows, notes)
 
 

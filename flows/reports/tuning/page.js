@@ -4,7 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const state = structuredClone(START);
 const whole = (x) => (x === null ? "never" : x === 0 ? "any" : x.toLocaleString("en-US"));
-const figure = (x, places = 4) => String(+x.toPrecision(places));
+const figure = (x, places = 4) => x.toLocaleString("en", { maximumSignificantDigits: places, useGrouping: false });
 const upTo3 = (x) => (Math.ceil(x * 1000 - 1e-6) / 1000).toFixed(3); // a guarantee is rounded up
 const rightOf100 = (figure) => {
   const bound = 100 * detection(state.definition, figure);

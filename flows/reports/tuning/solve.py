@@ -34,8 +34,9 @@ OF_A_TABLE = (
     "of step 1."
 )
 UNKNOWN_TABLE = (
-    "Where no thresholds are known, the margin is of one count: of a group without a table by age. The total of a "
-    "table by age has a larger one; a config.json or a release as SOURCE says which table a group gets."
+    "for a group without a table by age; {unit} {budgets} for one with "
+    f"{AGES_NAMES[FINEST]}, whose total is a sum of {CELLS_OF[FINEST]} cells. "
+    "A config.json or a release as SOURCE says which table a group gets."
 )
 LARGEST_MARGIN = 10**6
 
@@ -165,10 +166,7 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
     on = [level for level in plan.levels if level not in plan.off]
     least_of = cache(lambda asked, stability: _least(plan, asked, stability))
     with refusing():
-        rows = [
-            _row(plan, question, level, _least_of_level(plan, question, level, least_of))
-            for level in question.levels or on
-        ]
+        rows = [_row(plan, question, level, least_of) for level in question.levels or on]
     return {
         "asked": f"{' and '.join(level.name for level in question.levels) or 'Every level'}: {question.asked}",
         "source": plan.source,
@@ -257,12 +255,18 @@ def _noise(plan: BudgetPlan, question: Question, level: LevelBudget) -> tuple[La
     return laws[{"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[question.statistic]], 1
 
 
-def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -> dict[str, Any]:
+def _row(
+    plan: BudgetPlan, question: Question, level: Level, least_of: Callable[[Question, int], Fraction]
+) -> dict[str, Any]:
     """Return the effects of a level's least budget, next to its present budget, if any."""
+    budget = _least_of_level(plan, question, level, least_of)
     others = [own for other, own in plan.levels.items() if other not in plan.off and other != level]
     changed = LevelBudget(budget, plan.stability(level))
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
-    chances, now = _chances(plan, question, level, changed), None
+    chances, now, with_ages = _chances(plan, question, level, changed), None, {}
+    if question.statistic == "count" and question.size and not chances:
+        of_finest = least_of(replace(question, levels=(), statistic=f"total_at_{FINEST}"), changed.stability)
+        with_ages = {f"budget_with_{FINEST}": digits(of_finest)}
     if level in plan.levels and level not in plan.off:
         present = plan.level_budget(level)
         margin = _margin(plan, _question_of_table(plan, question, level, present), present)
@@ -274,6 +278,7 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
         "epsilon": spent(plan, [budget])["epsilon"],
         "margin": _margin(plan, _question_of_table(plan, question, level, changed), changed),
         **({"table": (likely := max(chances, key=chances.__getitem__)), "chance": chances[likely]} if chances else {}),
+        **with_ages,
         "now": now,
         "release": spent(plan, [*others, budget]),
         "margins": {"count": margin_of_error(noise), f"total_at_{FINEST}": margin_of_error(noise, CELLS_OF[FINEST])},
@@ -289,16 +294,30 @@ def _published(noise: Law, chance: Fraction) -> dict[str, int]:
 
 
 def result(solved: Mapping[str, Any]) -> str:
-    """Return the answer in short: `rho 0.00753059`, or the range where levels differ in stability."""
-    budgets = sorted({row["budget"] for row in solved["levels"]}, key=Fraction)
-    return f"{solved['unit']} {' to '.join(dict.fromkeys((budgets[0], budgets[-1])))}"
+    """Return the answer in short: `rho 0.00753059`, and the budget for a table by age where the table is unknown."""
+    least_budget = f"{solved['unit']} {_span(solved, 'budget')}"
+    if not (finest := _span(solved, f"budget_with_{FINEST}")):
+        return least_budget
+    return f"{least_budget} {UNKNOWN_TABLE.format(unit=solved['unit'], budgets=finest)}"
+
+
+def _span(solved: Mapping[str, Any], key: str) -> str:
+    """Return the budget of all levels, or the range where levels differ in stability; empty if no level has it."""
+    budgets = sorted({row[key] for row in solved["levels"] if key in row}, key=Fraction)
+    return " to ".join(dict.fromkeys((*budgets[:1], *budgets[-1:])))
 
 
 def sentence(solved: Mapping[str, Any]) -> str:
     """Compare the answer with the present budgets of the levels, in words."""
     rows = solved["levels"]
     who = rows[0]["level"] if len(rows) == 1 else "a level"
-    needs = f"For {solved['asked'].partition(': ')[2]}, {who} needs {result(solved)} at least."
+    needs = (
+        f"For {solved['asked'].partition(': ')[2]}, {who} needs {solved['unit']} {_span(solved, 'budget')} at least."
+    )
+    if _span(solved, f"budget_with_{FINEST}"):
+        total = max(row["margins"][f"total_at_{FINEST}"] for row in rows)
+        part = near(Fraction(100 * total, solved["size"]), 2)
+        needs += f" With it the total of a table of {AGES_NAMES[FINEST]} is within ±{total:,}, {part}% of the group."
     if len(rows) == 1 and "table" in rows[0]:
         needs += f" With it a group of {solved['size']:,} most likely gets {_table_of(rows[0])}."
     met = [row["now"]["met"] for row in rows if row["now"]]
@@ -306,6 +325,7 @@ def sentence(solved: Mapping[str, Any]) -> str:
     if not met:
         return f"{needs} It is not measured now."
     span = f"margin{'s' * (len(margins) > 1)} {' to '.join(f'{margin:,}' for margin in margins[:1] + margins[1:][-1:])}"
+    span += ", without a table by age" * bool(_span(solved, f"budget_with_{FINEST}"))
     if len(rows) == 1:
         return f"{needs} Its budget now {'meets it already' if met[0] else 'does not meet it'} ({span})."
     where = (
@@ -347,7 +367,6 @@ def table(solved: Mapping[str, Any]) -> TextTable:
         "published from: with the least budget a group below the state of this size is published in 95 of 100 runs; a "
         "noisy total up to T alone is suppressed.",
         *([OF_A_TABLE] if any("table" in row for row in rows) else []),
-        *([UNKNOWN_TABLE] if solved["size"] and not all("table" in row for row in rows) else []),
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),
         *dict.fromkeys(
             f"With {unit} {row['budget']} (stability {row['stability']}, gamma {solved['gamma']}) a count is within "

@@ -47,6 +47,7 @@ MEASURED_RATIOS = {
     "place": (1.07, 1.18, 1.21),
     "mcd": (1.10, 1.35, 1.33),
 }
+TRIED_STATES, TRIED_BUDGETS = ("44",), (0.5, 2.0)  # of these trials; budgets over production's, which they had
 RATIOS: Mapping[Row, float] = {
     (level, quantity): ratio
     for level, ratios in MEASURED_RATIOS.items()
@@ -74,10 +75,19 @@ class RunForecast:
         make = PersonsForecast if product == "persons" else UnitsForecast
         self.product, self._with_below, design = product, with_below, run.design
         self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
+        self._codes, self._design = run.validated.states, design
         self.calibrated = design.definition == "zcdp" and design.jurisdiction == "us"
         self._levels = _levels(design, product, self._states[0].stand_in.spine)
         self._nation = design.with_nation(run.validated.states)
         self.quantities = np.array(self._states[0].quantities)
+
+    def outside_trials(self, shares: Allocation) -> list[str]:
+        """Return in words how a prediction for these shares differs from the trials of the model."""
+        budget = float(shares.budget / production(self._design, self.product).budget)
+        found = ["another geography"] * (self._codes != TRIED_STATES)
+        if not TRIED_BUDGETS[0] <= budget <= TRIED_BUDGETS[1]:
+            found.append(f"a budget of {budget:.2g} times production's")
+        return found
 
     def weights(self, allocation: Allocation) -> Weights:
         """Return each query's part of the budget on the levels of the run's spine."""
