@@ -133,10 +133,32 @@ def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das:
     assert answered["allocation"] == json.loads(file.read_text())
     assert answered["allocation"]["query_within_geolevel"]["total"]["Tract"] == "1/2"
     assert answered["conclusion"].startswith("The budget of persons is rho 2.5562 → 5. Predicted errors change by -")
+    assert float(answered["spends"]["persons"]) == pytest.approx(5 * float(1 - SHARES.levels["US"]))
+    assert float(answered["spends"]["units"]) == pytest.approx(0.0745781, rel=1e-6)
+    assert f"A run without --us-level spends {answered['spends']['persons']} of it" in answered["conclusion"]
     code, out, _ = das("tda", "tune", data, "--persons-allocation", file, "--solve", "block: total error <= 1")
     assert code == 0
     assert out.startswith("The budget of persons is rho 2.5562 → ")
     assert "block: total, mean absolute error at most 1" in " ".join(out.split())
+
+
+@pytest.mark.ci
+@pytest.mark.usefixtures("stages_here")
+def test_a_budget_for_the_best_shares_says_what_these_are_best_for(das: Das, tmp_path: Path) -> None:
+    data = country(tmp_path)
+    solve = ("tda", "tune", data, "--solve", "80% of counties: largest group within 5 points")
+    found = json.loads(das(*solve, "--best", "--keep", "State", "--json")[1])
+    of_all, few = sorted(found["solved"]["notes"])[::-1]
+    assert '--aim "county: race" seeks those for it alone' in of_all
+    assert few.startswith("80% of so few areas is all of them: County 4")
+    assert set(found["outside_trials"]) == {"another geography"} | {
+        f"a budget of {float(found['solved']['budget']) / 2.55623:.2g} times production's"
+    }
+    code, _, err = das("tda", "tune", data, "--solve", "80% of blocks: largest group within 5 points")
+    assert (code, "there is no such area with 500 persons" in " ".join(err.split())) == (1, True)
+    aimed = json.loads(das(*solve, "--best", "--aim", "county: race", "--json")[1])
+    assert [note[:3] for note in aimed["solved"]["notes"]] == ["80%"]
+    assert float(aimed["solved"]["budget"]) < float(found["solved"]["budget"])
 
 
 def test_the_conclusion_says_which_aims_and_limits_are_met() -> None:
@@ -145,9 +167,9 @@ def test_the_conclusion_says_which_aims_and_limits_are_met() -> None:
         {"row": "place: total", "aim": True, "limit": 1.1, "ratio": 1.2},
     ]
     said = conclusion({"errors": [], "best": best}, SHARES, SHARES)
-    assert "Of 2 aims 1 have smaller errors" in said
+    assert "At an equal budget, the shares that --best found have smaller errors in 1 of 2 aims" in said
     assert said.endswith("Limits passed: place: total 1.200.")
-    assert conclusion({"errors": [], "best": best[:1]}, SHARES, SHARES).endswith("at the same budget.")
+    assert conclusion({"errors": [], "best": best[:1]}, SHARES, SHARES).endswith("than those that it began with.")
 
 
 @pytest.mark.ci
@@ -181,7 +203,7 @@ def test_words_are_refused_before_data_is_read(das: Das, tmp_path: Path, words: 
 
 def test_the_page_computes_the_surface_next_to_other_shares(sized: Callable[..., Any], tmp_path: Path) -> None:
     """Sliders in a real browser: with the sum held, errors are those of Python's polynomial, the US level's too."""
-    now, before = weights_of(SHARES), weights_of(replace(SHARES, budget=SHARES.budget / 9))
+    now, before = weights_of(SHARES), weights_of(replace(SHARES, budget=SHARES.budget / 900))
 
     def predict(weights: Weights) -> dict[Row, float]:
         return {(level, "total"): sum(weights[level].values()) ** -0.5 for level in ("County", "Tract")}
@@ -208,9 +230,10 @@ def test_the_page_computes_the_surface_next_to_other_shares(sized: Callable[...,
 
     assert floats("errors", 1) == pytest.approx(list(predict(before).values()), rel=6e-3)  # far outside the surface
     assert floats("errors", 2) == pytest.approx(list(predict(now).values()), rel=6e-3)
-    assert column("errors", 3) == ["−67%", "−67%"]
+    assert column("errors", 3) == ["−97%", "−97%"]
     budgets = np.array(floats("groups", 4))
-    assert floats("groups", 3) == pytest.approx(budgets / 9, rel=6e-3)
+    assert floats("groups", 3) == pytest.approx(budgets / 900, rel=6e-3)
+    assert not [text for text in column("groups", 3) if "e" in text], "one way of writing budgets, small ones too"
     assert column("groups", 0)[:2] == ["Nation", "County"]
     moved = np.zeros(len(budgets))
     for slider, value in ((1, 1.0), (0, 1.2)):
@@ -225,7 +248,7 @@ def test_the_page_computes_the_surface_next_to_other_shares(sized: Callable[...,
         assert floats("errors", 2) == pytest.approx(surface.errors(held[None, 1:])[0], rel=6e-3)
         assert floats("groups", 4) == pytest.approx(budgets * np.exp(held), rel=6e-3)
     said = chromium.find_element("id", "answer").text
-    assert "The budget is 2.55623 (before: 0.284025)" in said
+    assert "The budget is 2.55623 (before: 0.00284025)" in said
     assert "theirs.json" in chromium.find_element("tag name", "main").text
     assert chromium.get_log("browser") == []
 
@@ -247,7 +270,14 @@ def test_another_allocation_file_is_what_errors_are_compared_with(das: Das, tmp_
     assert {(row["level"], row["quantity"]): row["start"] for row in rows} == pytest.approx(
         {key: error for key, error in alone.items() if key[1] != "occupied"}
     )
-    start = json.loads(page.read_text().split("const START = ")[1].split(";\n")[0])
+    text = page.read_text()
+    for title in (
+        "Areas of 500 and more persons",
+        "Predicted bias of the totals of blocks",
+        "Mean margin of error at 95%",
+    ):
+        assert f"<h2>{title}" in text
+    start = json.loads(text.split("const START = ")[1].split(";\n")[0])
     assert start["groups"][0]["level"] == "Nation"
     assert start["whole"] == pytest.approx([2.5562, 1], rel=1e-4)
     code, _, err = das(*words[:3], "--against", tmp_path / "missing.json")

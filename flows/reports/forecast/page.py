@@ -34,13 +34,16 @@ def page(
         fixed,
         source=source,
         before=other.source,
+        outside=" and ".join(forecast.outside_trials(allocation)),
         off=f"{surface.off:.0%}",
         unit="rho" if allocation.definition == "zcdp" else "epsilon",
     )
 
 
 def page_of(content: Mapping[str, Any], fixed: Sequence[TextTable] = (), **words: str) -> str:
-    """Return the page over a fitted surface; words: the sources of blocks and of both allocations, `off`, the unit."""
+    """Return the page over a fitted surface; words: the sources of blocks and of both allocations, `off`, the unit, and
+    how the prediction is outside the model's trials.
+    """
     start = json.dumps(content, allow_nan=False).replace("<", "\\u003c")
     script = (files("flows.reports.forecast") / "page.js").read_text("utf-8").replace('"use strict";\n', "")
     return render("flows.reports.forecast", "page.html", start=start, page=script, fixed=fixed, **words)
