@@ -101,16 +101,19 @@ class Format(StrEnum):
     csv = "csv"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print a table.")]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="How to print a table; in CSV, an empty line separates tables.")
+]
 
 
 def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:
-    """Print `data` as JSON, or the tables in a form. CSV omits titles and notes."""
+    """Print `data` as JSON, or the tables in a form. CSV omits titles and notes; an empty line separates tables."""
     if as_json:
         show(data, str, as_json=True)
         return
-    for table in map(_printable, tables):
+    for number, table in enumerate(map(_printable, tables)):
         if form is Format.csv:
+            typer.echo("\n" * bool(number), nl=False)
             typer.echo(table.as_csv().encode(), nl=False)  # UTF-8, like the files of a release
         else:
             _terminal(table)

@@ -28,16 +28,8 @@ def das(das):
 
 
 def sections(text: str) -> list[list[dict[str, str]]]:
-    """The tables of a CSV output: each begins at its header."""
-    tables: list[list[dict[str, str]]] = []
-    header: list[str] = []
-    for row in csv.reader(io.StringIO(text)):
-        if row[0] in ("level", "analysis"):
-            header = row
-            tables.append([])
-        else:
-            tables[-1].append(dict(zip(header, row, strict=True)))
-    return tables
+    """The tables of a CSV output, separated by empty lines."""
+    return [[*csv.DictReader(io.StringIO(table))] for table in text.split("\n\n")]
 
 
 @pytest.mark.long

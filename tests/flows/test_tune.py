@@ -55,9 +55,7 @@ def test_production(das):
 def test_tables_agree_with_json(das):
     code, out, _ = das("--format", "csv")
     assert code == 0
-    rows = list(csv.reader(io.StringIO(out)))
-    starts = [number for number, row in enumerate(rows) if row[0] in ("level", "rho")]
-    tables = [rows[a:b] for a, b in zip(starts, [*starts[1:], len(rows)], strict=True)]
+    tables = [list(csv.reader(io.StringIO(text))) for text in out.split("\n\n")]
     assert [len(table) - 1 for table in tables] == [11, 11, 11, 7, 7, 11, 12]
     found, estimates, sizes, suppressed, bias, loss, curve = (
         {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]} for table in tables
