@@ -927,5 +927,7 @@ def test_districts_are_drawn_as_their_blocks_make_them_up(tmp_path: Path) -> Non
     plan = Deviations(100, np.array([9.0, -9.0]), np.zeros(2), np.ones(2), (), np.zeros((2, 2)))
     svg = district_map(file.names, plan, 0.1, sketch)
     assert [mark in svg for mark in (">1▲<", ">2▼<", COLOURS[0], COLOURS[1], COLOURS[2])] == [True] * 4 + [False]
+    assert 'viewBox="0 0 324 129.6"' in svg, "the picture has the shape of the plan, here a wide one"
+    assert re.search(r"font-size: 13px[^>]*>1▲<", svg), "labels of few districts are large"
     with pytest.raises(Refused, match="has no shape of the area A: give tracts"):
         district_shapes([tmp_path / "tracts.geojson"], replace(file, code=file.code + 10**10))
