@@ -130,6 +130,7 @@ def test_predicted_errors_fall_with_the_budget_and_the_file_is_one_of_a_run(das:
     assert rows["persons", "tract", "total"]["error"] < rows["persons", "tract", "total"]["start"]
     assert rows["units", "block", "occupied"]["error"] == rows["units", "block", "occupied"]["start"]
     assert "measured" in rows["persons", "block", "total"]
+    assert {level for (_, level, _), row in rows.items() if row["how"] == "uncalibrated"} == {"county", "aian"}
     assert answered["allocation"] == json.loads(file.read_text())
     assert answered["allocation"]["query_within_geolevel"]["total"]["Tract"] == "1/2"
     assert answered["conclusion"].startswith("The budget of persons is rho 2.5562 → 5. Predicted errors change by -")

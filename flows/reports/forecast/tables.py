@@ -43,7 +43,6 @@ def answers(
     for product, forecast in forecasts.items():
         before, after = forecast.weights(start[product]), forecast.weights(end[product])
         first, second = forecast.mean_errors(before), forecast.mean_errors(after)
-        how = "model" if forecast.calibrated else "uncalibrated"
         found["errors"] += [
             {
                 "product": product,
@@ -51,7 +50,7 @@ def answers(
                 "quantity": quantity,
                 "start": first[level, quantity],
                 "error": error,
-                "how": how,
+                "how": "model" if forecast.is_calibrated(level) else "uncalibrated",
             }
             for (level, quantity), error in second.items()
         ]
@@ -113,7 +112,7 @@ def tables(answered: Mapping[str, Any]) -> list[TextTable]:
     shown = [
         [level_title(level), *(of_level.get(name, "") for name in quantities)] for level, of_level in cells.items()
     ]
-    notes = [MODEL, CALIBRATED if all(row["how"] == "model" for row in rows) else NOT_CALIBRATED]
+    notes = [MODEL, CALIBRATED if any(row["how"] == "model" for row in rows) else NOT_CALIBRATED]
     if outside := answered["outside_trials"]:
         notes.append(f"Outside these trials: {' and '.join(outside)}. --check N measures real runs.")
     notes += [OCCUPIED] * ("occupied" in quantities)

@@ -81,6 +81,10 @@ class RunForecast:
         self._nation = design.with_nation(run.validated.states)
         self.quantities = np.array(self._states[0].quantities)
 
+    def is_calibrated(self, level: str) -> bool:
+        """Return whether the errors of a level's counts were compared with those of real runs."""
+        return self.calibrated and level in MEASURED_RATIOS
+
     def outside_trials(self, shares: Allocation) -> list[str]:
         """Return in words how a prediction for these shares differs from the trials of the model."""
         budget = float(shares.budget / production(self._design, self.product).budget)
