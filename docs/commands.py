@@ -76,8 +76,10 @@ def _output(line: str, folder: str) -> str:
 
 
 def alike(block: str) -> str:
-    """Return a noisy block as it is compared: digests and numbers as 0, runs of spaces and of lines as one."""
-    numbers = re.sub(r"\b[0-9a-f]{32,}\b|[-+]?\d[\d.,:+T-]*(e[-+]?\d+)?", "0", block)
+    """Return a noisy block as it is compared: digests and numbers, with a star or without, as 0, runs of spaces and of
+    lines as one.
+    """
+    numbers = re.sub(r"\b[0-9a-f]{32,}\b|[-+]?\d[\d.,:+T-]*(e[-+]?\d+)?\*?", "0", block)
     return re.sub(r"\s+", " ", re.sub(r"[─━┄]+", "─", numbers))  # a title may fit its table's width or not
 
 
