@@ -142,7 +142,7 @@ def areas(
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
     sketch = None
     if boundaries and not found.plan:
-        raise Refused("--boundaries is for the map of a plan, and these areas do not divide a state: leave it out")
+        raise Refused("--boundaries is for the map of a plan, and these areas are not judged as one: leave it out")
     if out and found.plan and found.read and boundaries:
         sketch = district_shapes(boundaries, found.read)
     elif out and found.plan and found.read and shown:

@@ -258,7 +258,9 @@ def shares_table(areas: AreaEstimates) -> TextTable:
     for row in share_rows(areas):
         low, high = row["low_95"], row["high_95"]
         places = 1 if low is None or high >= 10 else 2
-        interval = "unknown" if low is None else f"{low:.{places}f} to {high:.{places}f}"
+        interval = (
+            "unknown" if low is None else f"{low:.{places}f} to {high:.{places}f}".replace(" ", "\N{NO-BREAK SPACE}")
+        )
         published.append(_marked(row, f".{places}f"))
         cells[row["area"]].append(f"{published[-1]} ({interval})" if published[-1] else interval)
     of_published = "published, and in brackets " if "persons" in areas.published else ""

@@ -574,6 +574,8 @@ def test_the_command_answers_from_what_is_kept(
     assert "The plan: plan.csv." in page
     assert page.count('class="joint"') == 3 + 2, "a bar for each bound and each district"
     assert "group quarters: nursing facilities" in page
+    assert page.index("Share of the voting age") < page.index(">minority<") < page.index("<details>"), "seen unasked"
+    assert "Not known: the limit is between them" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--format", "csv") == 0
@@ -594,7 +596,7 @@ def test_the_command_answers_from_what_is_kept(
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
     assert "is not empty" in capsys.readouterr().err
     assert das("tda", "areas", noisy / "nmf", few, tmp_path / "map", *options, "--boundaries", plan) == 1
-    assert "these areas do not divide a state" in " ".join(capsys.readouterr().err.split())
+    assert "these areas are not judged as one" in " ".join(capsys.readouterr().err.split())
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1
     assert "--count dogs: no such count" in capsys.readouterr().err
     assert das("tda", "areas", noisy, tmp_path / "none.csv", *options) == 1
