@@ -214,7 +214,10 @@ def test_a_question_has_the_answer_of_the_command(fresh, cells, within, kind, qu
     target, (solved,) = (found := solve(plan, read_question(question, plan)))["target"], found["levels"]
     meets = "meets" if solved["now"]["met"] else "does not meet"
     said = by_id(fresh, "answer").text
-    assert f"rho {solved['budget'].rstrip('0')} for a margin of {target}; " in said
+    with_ages = solved.get("budget_with_age23")
+    assert bool(with_ages) == (kind == "share")
+    unknown = f" of a group without a table by age, rho {with_ages} for one with 23 ages" if with_ages else ""
+    assert f"rho {solved['budget'].rstrip('0')} for a margin of {target}{unknown}; " in said
     assert f"the level has {solved['now']['margin']} now, which {meets} it." in said
     spent = float(Fraction(solved["release"]["budget"]))
     assert f"With this level alone changed the release spends rho {spent:.7g}, epsilon" in said

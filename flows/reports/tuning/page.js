@@ -107,7 +107,10 @@ function answer() {
   const now = marginOfError(law(state.definition, budgetOf(level) * (1 - state.gamma), stability), cellsNow);
   const has = !level.on ? "is not measured now" : `has ${now.toLocaleString("en-US")} now, which ${now <= wanted ? "meets" : "does not meet"} it`;
   const name = TABLES.find((each) => state.cells[each] === cells);
-  $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}; the level ${has}. `
+  const finest = BY_AGE[BY_AGE.length - 1], unknown = shared && asked === 1 && level.thresholds === null;
+  const withAges = () => `${unit()} ${leastBudget(plan(), stability, state.cells[finest], wanted)} for one with ${state.ages[finest]}`;
+  $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}`
+    + (unknown ? ` of a group without a table by age, ${withAges()}` : "") + `; the level ${has}. `
     + (ofGroup ? `With it a group of ${size.toLocaleString("en-US")} most likely gets ${cells === 1 ? "a total alone" : `a table of ${state.ages[name]}`}. ` : "")
     + `With this level alone changed the release spends ${unit()} ${figure(spent.budget, 7)}, epsilon ${upTo3(spent.epsilon)}`
     + (level.suppressible ? `, and totals up to ${threshold.toLocaleString("en-US")} are suppressed` : "");
