@@ -49,7 +49,8 @@ ANSWERS = (
 )
 OUTSIDE = (
     "* A published figure outside its interval is no mistake. The interval is of the unbiased estimate from the "
-    "measurements alone and misses about 1 count in 20; the published figure also uses that no count is below zero."
+    "measurements alone and misses about 1 count in 20. The published figure also uses that no count is below zero, "
+    "which moves small counts up and large ones down."
 )
 RATIOS = (
     "The minority is everybody except those who are White alone and not Hispanic. Races are those of persons of one "
