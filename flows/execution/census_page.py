@@ -23,7 +23,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.releases.pages import render
 
-Charges = Mapping[str, Sequence[Charge]]  # of each product, by its name
+Charges = Mapping[str, Sequence[Charge]]  # each product's, by its name
 
 
 def joint(charges: Charges) -> list[tuple[list[str], list[SpendRow]]]:
@@ -50,7 +50,7 @@ def overview(plan: Census, charges: Charges, books: Books) -> Iterator[Renderabl
 
 
 def _charge(charge: Charge) -> tuple[str, str, str]:
-    """Return a charge, its account or why there is none, and its states."""
+    """Return a charge, its account or why it is not charged, and its states."""
     account = f"{charge.part.account}, charged" if charge.made else charge.part.account or "not named"
     if charge.mark and not charge.made:
         account = f"none: {charge.mark.lower()} data"

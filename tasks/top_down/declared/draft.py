@@ -73,7 +73,7 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
 def _names(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> dict[str, str]:
     """Return by the column of a level the one with the names of its units: texts with letters, one a unit, distinct.
 
-    Of several, the one whose name begins as that of the level.
+    If there are several, the one whose name begins as that of the level.
     """
     found: dict[str, str] = {}
     codes: list[tuple[str, ...]] = [()] * len(leaves[columns[-1]])
