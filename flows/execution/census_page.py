@@ -107,7 +107,7 @@ def check_page(plan: Census) -> None:
     names = {PAGE, *(product.name for product in plan.products)}
     there = plan.out.iterdir() if plan.out.is_dir() else ()
     if others := sorted(path.name for path in there if path.name not in names and not path.name.startswith(".")):
-        raise Refused(f"out: {plan.out} holds {others[0]}, which is no product of the plan: choose another folder")
+        raise Refused(f"out: {plan.out} holds {others[0]}, which is not a product of the plan: choose another folder")
 
 
 def _generator(plan: Census) -> str:

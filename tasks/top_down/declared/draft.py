@@ -99,7 +99,7 @@ def _lines(
     yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
     yield f"leaves = {{ file = {_quoted(file)}, key = {_quoted(key)} }}   # a row for every place that may have records"
     yield ""
-    yield "# Levels, the top first, each with an equal share. Delete what is no geography; add what is missing."
+    yield "# Levels, the top first, each with an equal share. Delete what is not geography; add what is missing."
     yield from ("[[levels]]", 'name = "all"')
     for at, column in enumerate([*columns, key]):
         yield from ("[[levels]]", f"name = {_quoted(_level_name(column, at))}", f"columns = [{_quoted(column)}]")

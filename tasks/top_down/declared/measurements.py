@@ -212,7 +212,7 @@ def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) ->
     try:
         other = without_folders(read_raw(find_declaration(declaration)))
     except UNREADABLE as error:
-        raise Refused(f"{declaration} is no declaration ({type(error).__name__})") from None
+        raise Refused(f"{declaration} is not a declaration ({type(error).__name__})") from None
     if changed := [key for key in {**raw, **other} if key not in FREE and raw.get(key) != other.get(key)]:
         raise Refused(f"{declaration}: {changed[0]} is not that of the measurements; {' and '.join(FREE)} may differ")
     text = json.dumps(

@@ -300,7 +300,7 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, faults: list[Fault])
     values, wrong = whole_numbers(table[TOTAL_COLUMN])
     groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
     groups = groups or [""] * len(values)  # the only geounit at the top
-    faults += [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
+    faults += [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is not a whole number") for at in wrong[:1]]
     twice = [group for group, number in Counter(groups).items() if number > 1]
     faults += [Fault(key, f"{group.replace(JOIN, '/')} is there twice") for group in twice[:1]]
     return dict(zip(groups, values.tolist(), strict=True))

@@ -92,7 +92,7 @@ def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None
         except ValueError:
             number = -1.0
         if at is None or number < 0:
-            raise Refused(f"{path}: {name} {value} with the share {share} is no cell with a share")
+            raise Refused(f"{path}: {name} {value} with the share {share} is not a cell with a share")
         given.setdefault(name, np.zeros(len(values)))[at] += number
     return [given.get(axis.name, own) for axis, own in zip(product.axes, shares, strict=True)]
 
