@@ -51,7 +51,7 @@ def census(settings: CensusSettings) -> Any:
 def charges_of_input(plan: Census) -> dict[str, list[Charge]]:
     """Check the input of every product that is not charged yet; return all charges, by product, once agreed to.
 
-    Of a product that waits for a release, the charge is that of its configuration.
+    A product that waits for a release is charged by its configuration.
 
     Raises Refused for the faults of all products, and ends the runs that were prepared here.
     """

@@ -37,7 +37,7 @@ VACANCIES = {
 NO_RENT, UNITS = "norent", "hu"  # columns of the table of blocks
 VACANT = {status: f"vacs{status}" for status in VACANCIES}  # and those of vacant units
 FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
-COLUMNS = {  # of each level, top first
+COLUMNS = {  # by level, top first
     "US": [],
     "State": ["state", "aian"],  # Puerto Rico's is the top
     "County": ["TABBLKCOU"],
@@ -53,8 +53,9 @@ class HouseholdType(NamedTuple):
     """A type of household, in codes of the Bureau's microdata; a code of seven digits names it.
 
     couple: CPLT, married of opposite sex, of same sex, cohabiting of opposite, of same sex, neither. generations:
-    MULTG, 2 for three or more. own: PAOC, own children under 6 only, 6 to 17 only, both, none. minors: PAC, the same of
-    all minors but householder and partner. relatives: 1 with some. under_18: 1 with anybody. size: 7 is seven or more.
+    MULTG, 2 for three or more. own: PAOC, own children under 6 only, 6 to 17 only, both, none. minors: PAC, the same
+    for all minors except householder and partner. relatives: 1 with some. under_18: 1 with minors. size: 7 is seven or
+    more.
     """
 
     couple: int
@@ -173,7 +174,7 @@ KINDS: dict[str, tuple[Callable[[HouseholdType], object], str]] = {
     "ownunder18": (lambda own: own.own < NO_CHILDREN, "own children under 18"),
 }
 ZEROS: tuple[dict[str, list[str]], ...] = (  # six constraints of the production runs
-    {"hhage": ["6"], "elderly": ["0"]},  # nobody is younger than the householder is old
+    {"hhage": ["6"], "elderly": ["0"]},  # the oldest member is at least as old as the householder
     {"hhage": ["7"], "elderly": ["0-1"]},
     {"hhage": ["8-9"], "elderly": ["0-2"]},
     {"hhage": ["1-5"], "elderly": ["1-3"], "noelder": [KINDS["noelder"][1]]},

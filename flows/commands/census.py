@@ -149,7 +149,7 @@ def _show_ends(census: Census, problem: Refused | Failed | None, *, as_json: boo
             why = None if place else problem
             outcome = Outcome(part, release=str(place) if place else None, problem=why, findings=findings)
             known = outcome.as_json() | {"product": product.name}
-            known["other_data"] = [run for run in known["other_data"] if run not in own]  # of other files
+            known["other_data"] = [run for run in known["other_data"] if run not in own]  # runs on other files
             facts.append(known)
             lines += [f"{product.name}:", *outcome.lines(known)]
     lines += [] if problem else [f"All releases: {census.out / PAGE}"]

@@ -23,7 +23,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.releases.pages import render
 
-Charges = Mapping[str, Sequence[Charge]]  # of each product, by its name
+Charges = Mapping[str, Sequence[Charge]]  # each product's, by its name
 
 
 def joint(charges: Charges) -> list[tuple[list[str], list[SpendRow]]]:
@@ -50,7 +50,7 @@ def overview(plan: Census, charges: Charges, books: Books) -> Iterator[Renderabl
 
 
 def _charge(charge: Charge) -> tuple[str, str, str]:
-    """Return a charge, its account or why there is none, and its states."""
+    """Return a charge, its account or why it is not charged, and its states."""
     account = f"{charge.part.account}, charged" if charge.made else charge.part.account or "not named"
     if charge.mark and not charge.made:
         account = f"none: {charge.mark.lower()} data"
@@ -107,7 +107,7 @@ def check_page(plan: Census) -> None:
     names = {PAGE, *(product.name for product in plan.products)}
     there = plan.out.iterdir() if plan.out.is_dir() else ()
     if others := sorted(path.name for path in there if path.name not in names and not path.name.startswith(".")):
-        raise Refused(f"out: {plan.out} holds {others[0]}, which is no product of the plan: choose another folder")
+        raise Refused(f"out: {plan.out} holds {others[0]}, which is not a product of the plan: choose another folder")
 
 
 def _generator(plan: Census) -> str:

@@ -34,7 +34,7 @@ from tasks.records.findings import NotValid
 from tasks.records.marks import read_mark
 from tasks.releases.manifest import is_whole
 
-PAGE = "index.html"  # in OUT, beside the folders of products
+PAGE = "index.html"  # in OUT, next to the folders of products
 
 
 class CensusSettings(BaseModel):
@@ -74,7 +74,7 @@ class Charge:
     """The charge of a part of a product, as planned or as made.
 
     claim: what its run asks for; before its input is read, by its configuration, for all states that may be charged.
-    mark: of its data, which is not charged. made: whether it was charged before.
+    mark: its data's; marked data is not charged. made: whether it was charged before.
     """
 
     part: RunSettings
@@ -241,7 +241,7 @@ def _product(form: Form, at: int, values: Mapping[str, Any], folder: Path, share
 
 
 def _in_order(products: Sequence[Product], out: Path) -> Iterator[Product]:
-    """Yield products after those whose releases they read. Raises Refused where one waits in vain."""
+    """Yield products after those whose releases they read. Raises Refused if products wait for each other."""
     by_name = {product.name: product for product in products}
     waits = {product.name: _waits_for(product, by_name, out) for product in products}
     try:
@@ -271,7 +271,7 @@ def _waits_for(product: Product, others: Mapping[str, Product], out: Path) -> tu
 
 
 def read_books(plan: Census) -> Books:
-    """Return the accounts and charges of the census's ledger; none if there is no ledger. Raises Refused, Failed."""
+    """Return the accounts and charges of the census's ledger; empty without a ledger. Raises Refused, Failed."""
     charging = plan.products[0].settings.charging
     with ledger_errors("accounts"):
         return charging.book.books() if charging.book.exists() else Books()

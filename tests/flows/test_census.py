@@ -196,7 +196,7 @@ def test_out_may_hold_nothing_that_the_page_would_not_name(
 ) -> None:
     (tmp_path / "releases/earlier").mkdir(parents=True)
     code, _, err = das("census", "run", *written())
-    assert (code, "holds earlier, which is no product of the plan" in err) == (1, True), err
+    assert (code, "holds earlier, which is not a product of the plan" in err) == (1, True), err
     assert not book.rows("persons")
 
 

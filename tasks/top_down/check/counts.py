@@ -35,7 +35,7 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
-View = Callable[[str], str]  # of the rows of a file, a SELECT
+View = Callable[[str], str]  # a SELECT of the rows of a file
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
@@ -111,7 +111,7 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
     moved = manifest.get("source", {}).get("as_tabulated", {})
     codes = [(f"{int(old):016d}", f"{int(new):016d}") for old, new in moved.items()]
     cases = [f"WHEN {database.value(old)} THEN {database.value(new)}" for old, new in codes]
-    public = "right(geounit, 16)"  # of a block's geocode; where the Bureau's tables have it elsewhere, there
+    public = "right(geounit, 16)"  # of a block's geocode, or where the Bureau's tables have the block
     public = f"CASE {public} {' '.join(cases)} ELSE {public} END" if cases else public
     counts = _sums(histogram(files.rows(f"{folder}/{lowest}/{state}.parquet")), public)
     database.execute(f"CREATE OR REPLACE TABLE blocks AS {counts}")
@@ -177,7 +177,7 @@ def check_figures(release: Path, product: ProductName, level: str, state: str) -
 
 
 def _microdata(table: str, product: ProductName, count: str) -> str:
-    """Return the SELECT of microdata as counts of cells; group quarters are no cell of the units."""
+    """Return the SELECT of microdata as counts of cells; group quarters are not a cell of the units."""
     columns = ", ".join(axis.column for axis in SCHEMAS[product].axes)
     return _sums(
         f"SELECT {PUBLIC} AS geounit, cell::INT AS cell, {count} AS count FROM {table} JOIN cells USING ({columns})",

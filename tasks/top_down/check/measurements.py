@@ -1,7 +1,7 @@
 """Check the noisy measurements of a release, in its own layout and in the Census Bureau's.
 
 The release's own layout comes with all that the spine follows from, so the spine is made again: every geounit has the
-answers of its level, under the laws of its share. Of the Bureau's layout every answer has a law of the manifest, every
+answers of its level, under the laws of its share. In the Bureau's layout every answer has a law of the manifest, every
 geounit has all answers of its level or none, the shares along the path to every block add up, and what the files
 declare is in `invariants/`.
 """
@@ -111,7 +111,7 @@ class BureauLayout:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """Return what the manifest says of the product."""
+        """Return the manifest's statement about the product."""
         found: Mapping[str, Any] = self.manifest["products"][self.product]
         return found
 

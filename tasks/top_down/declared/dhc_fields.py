@@ -24,7 +24,7 @@ VALUES = {  # by column of the records those of each cell
 BLOCK_CODE = re.compile(r"[0-9]{1,2}\|[0-9]{1,3}\|[0-9]{1,6}\|[0-9]{1,4}")
 HOUSEHOLD = 18  # relationships in households, then types of group quarters
 TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
-INSTITUTIONAL = 15  # of the types
+INSTITUTIONAL = 15  # types of quarters that are institutional
 RELSHIP = ["20", "20", *map(str, range(21, 37)), *["37"] * INSTITUTIONAL, *["38"] * (len(TYPES) - INSTITUTIONAL)]
 OF_RELATIONSHIP = {  # by column, the code of each relationship or type
     "RTYPE": ["3"] * HOUSEHOLD + ["5"] * len(TYPES),

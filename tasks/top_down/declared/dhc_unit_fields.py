@@ -39,7 +39,7 @@ from tasks.top_down.release.tables import BLOCK, RECORDS
 UNITS_FILE = "mdf/units.parquet"
 LIVES = {"1": "yes", "0": "no"}
 CHILDREN = {"1": "under 6 only", "2": "6 to 17 only", "3": "under 6 and 6 to 17", "4": "none"}
-WIDTH = {"GQTYPE": 3, "HHT2": 2, "HHRACE": 2}  # of codes; others have one digit
+WIDTH = {"GQTYPE": 3, "HHT2": 2, "HHRACE": 2}  # digits of codes; others have one
 FIELDS: dict[str, tuple[str, dict[str, str]]] = {  # what they are, and codes but 0
     "RTYPE": ("housing unit or group quarters", {"2": "housing unit", "4": "group quarters"}),
     "GQTYPE": ("type of group quarters, as of persons; 000 for a housing unit", {}),
@@ -168,7 +168,7 @@ def unit_columns(units: Units, declaration: Declaration) -> dict[str, pa.Array]:
     """Return the fields of units."""
     product = declaration.product
     at = dict(zip(product.names, np.unravel_index(units.cell, product.shape), strict=True))
-    own, female = HouseholdType(*HOUSEHOLD_TYPES[at["hhtype"]].T), at["hhsex"] == 1  # of columns
+    own, female = HouseholdType(*HOUSEHOLD_TYPES[at["hhtype"]].T), at["hhsex"] == 1  # its fields are columns
     married, partner, alone, children = own.couple < 3, own.couple < NO_PARTNER, own.size == 1, own.own < NO_CHILDREN
     single = np.select([alone, children, own.relatives == 1], [0, 1, 2], 3) + np.where(female, 5, 9)
     same = np.where(female, 3, 1)

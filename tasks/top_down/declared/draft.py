@@ -73,7 +73,7 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
 def _names(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> dict[str, str]:
     """Return by the column of a level the one with the names of its units: texts with letters, one a unit, distinct.
 
-    Of several, the one whose name begins as that of the level.
+    If there are several, the one whose name begins as that of the level.
     """
     found: dict[str, str] = {}
     codes: list[tuple[str, ...]] = [()] * len(leaves[columns[-1]])
@@ -99,7 +99,7 @@ def _lines(
     yield 'budget = "1"                    # rho of a record that is replaced by another, all levels together: set it'
     yield f"leaves = {{ file = {_quoted(file)}, key = {_quoted(key)} }}   # a row for every place that may have records"
     yield ""
-    yield "# Levels, the top first, each with an equal share. Delete what is no geography; add what is missing."
+    yield "# Levels, the top first, each with an equal share. Delete what is not geography; add what is missing."
     yield from ("[[levels]]", 'name = "all"')
     for at, column in enumerate([*columns, key]):
         yield from ("[[levels]]", f"name = {_quoted(_level_name(column, at))}", f"columns = [{_quoted(column)}]")

@@ -39,7 +39,7 @@ def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) 
     the axes of the partition by their names or columns, or the parts of a recode in the column that the declaration
     names; and a count. Other columns are summed over, in the rows of `only`. Its files stay unchanged meanwhile.
 
-    Raises Refused where it is no whole release with such a table, or the table has other leaves or values.
+    Raises Refused if it is not a whole release with such a table, or the table has other leaves or values.
     """
     release = Path(folder)
     require_release(release)

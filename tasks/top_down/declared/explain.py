@@ -25,10 +25,10 @@ from tasks.top_down.run_plan import law
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
-BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
+BYTES = 200  # per unknown of a parent: several arrays of 8 bytes
 READ, WIDE_BYTES = 3, 256 << 20  # answers read for an unknown of a wide table; memory of its queries
-FULL_COPIES = 4  # of the answers of a batch of geounits, exact and noisy, where all are published
-GLS_COPIES = 5  # of the information of a level, which least squares over the tree holds at once at the most
+FULL_COPIES = 4  # copies of a batch's answers, exact and noisy, where all are published
+GLS_COPIES = 5  # most copies of a level's information that least squares over the tree holds at once
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LevelFacts:
 class Explanation:
     """What `das tda explain` shows.
 
-    unchanged: what is declared, published as it is and not protected. relations: of the spend. kind, why: the class of
+    unchanged: what is declared, published as it is and not protected. relations: the spend's. kind, why: the class of
     constraints. gls: whether there is least squares over the tree, or why not. answers: coordinates that are measured.
     seconds, memory: foreseen, of one core and in bytes.
     """
@@ -159,8 +159,8 @@ def explain(declared: Declared) -> Explanation:
 def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
     """Return the bytes that a process needs: for the largest family, and for the answers of some geounits at once.
 
-    Of a wide declaration only levels of which all answers are published hold such answers. By `gls` also for the
-    information of a whole level above the leaves.
+    In a wide declaration only levels whose answers are all published hold such answers. `gls` adds the information of a
+    whole level above the leaves.
     """
     plan, widest = declared.plan, max(declared.widths.values())
     if declared.is_wide:  # a cell of a parent has a record or more

@@ -1,4 +1,4 @@
-"""What a declaration's release says of its measurements besides the answers, and the estimate of them by others.
+"""The description of a declaration's measurements in its release, and their estimation by others.
 
 measurements/declared.json     the declaration, its declared totals and the digests of its public files
 measurements/leaves.parquet    the columns of its table of leaves
@@ -50,14 +50,14 @@ from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import PLANNED, Origin, Validated
 
-KEYS: dict[str, Any] = {  # of declared.json, and what they hold
+KEYS: dict[str, Any] = {  # keys of declared.json, and what they hold
     "run": str,
     "text": str,
     "totals": tuple[dict[str, int], ...],
     "digests": dict[str, str],
     "estimator": Estimator,
 }
-ROWS = 1 << 18  # of a table of answers that were read
+ROWS = 1 << 18  # rows of a table of answers that were read
 FREE = ("passes", "histograms", "publish")  # keys of a declaration that say nothing of its measurements
 
 
@@ -159,7 +159,7 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
 
     estimator: by default that of the release.
 
-    Raises Refused where it is none of a release, or the other declaration is of other measurements.
+    Raises Refused if it is not a release's, or the other declaration has other measurements.
     """
     try:
         content = {"estimator": "topdown", **read_json(folder, SETTINGS_FILE)}
@@ -212,7 +212,7 @@ def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) ->
     try:
         other = without_folders(read_raw(find_declaration(declaration)))
     except UNREADABLE as error:
-        raise Refused(f"{declaration} is no declaration ({type(error).__name__})") from None
+        raise Refused(f"{declaration} is not a declaration ({type(error).__name__})") from None
     if changed := [key for key in {**raw, **other} if key not in FREE and raw.get(key) != other.get(key)]:
         raise Refused(f"{declaration}: {changed[0]} is not that of the measurements; {' and '.join(FREE)} may differ")
     text = json.dumps(

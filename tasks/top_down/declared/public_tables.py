@@ -51,7 +51,7 @@ from tasks.top_down.spend import declared_spend
 if TYPE_CHECKING:
     from spine.wide.plan import WidePlan
 
-TOTAL_COLUMN = "total"  # of a file of declared totals
+TOTAL_COLUMN = "total"  # in a file of declared totals
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
 JOIN = "\x1f"  # between the codes of a group; no code has it
@@ -61,9 +61,9 @@ JOIN = "\x1f"  # between the codes of a group; no code has it
 class PublicTables:
     """What the public files hold, as a run keeps it.
 
-    text: the declaration as JSON. leaves: the columns that it names of its table of leaves. totals: of each declared
-    total the value by group, whose codes are joined. digests: of the tables and releases, by their names in the
-    declaration. equal: of each equality the release's counts.
+    text: the declaration as JSON. leaves: the columns that it names of its table of leaves. totals: each declared
+        total's value by group, whose codes are joined. digests: those of the tables and releases, by their names in the
+        declaration. equal: the release's counts for each equality.
     """
 
     text: str
@@ -84,7 +84,7 @@ class PublicTables:
         return (self.text, "") if publish is None else (json.dumps(raw), json.dumps(publish))
 
     def published(self) -> PublicTables:
-        """Return what a release says of the public files: their names, without folders."""
+        """Return the public files' names, without folders, for a release."""
         raw = json.loads(self.text)
         names = published_names(raw)
         digests = {names[file]: digest for file, digest in self.digests.items()}
@@ -113,8 +113,8 @@ class DeclaredDesign:
 class Declared:
     """A declaration with its tables, all without faults.
 
-    figures: as declared, in spine order. names: of the geounits of each level that has some. released: of a wide
-    declaration, what its geounits have of the release. copied: columns of the leaves that microdata repeat.
+    figures: as declared, in spine order. names: those of the geounits, for levels with names. released: for a wide
+        declaration, its geounits' counts in the release. copied: columns of the leaves that microdata repeat.
     """
 
     declaration: Declaration
@@ -288,7 +288,7 @@ def leaf_columns(declaration: Declaration) -> Iterator[str]:
 
 
 def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
-    """Return the columns that name the groups of a declared total: of a level those of all levels above, too."""
+    """Return the columns that name the groups of a declared total: those of its level and of all levels above."""
     names = [level.name for level in declaration.levels]
     if len(of) == 1 and of[0] in names:
         return [column for level in declaration.levels[: names.index(of[0]) + 1] for column in level.columns]
@@ -299,8 +299,8 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, faults: list[Fault])
     """Return declared totals by group; add what is wrong with them to the faults."""
     values, wrong = whole_numbers(table[TOTAL_COLUMN])
     groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
-    groups = groups or [""] * len(values)  # of the only geounit at the top
-    faults += [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
+    groups = groups or [""] * len(values)  # the only geounit at the top
+    faults += [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is not a whole number") for at in wrong[:1]]
     twice = [group for group, number in Counter(groups).items() if number > 1]
     faults += [Fault(key, f"{group.replace(JOIN, '/')} is there twice") for group in twice[:1]]
     return dict(zip(groups, values.tolist(), strict=True))
@@ -319,7 +319,7 @@ def _lacking(public: PublicTables, declaration: Declaration) -> Iterator[Fault]:
 
 def assemble(public: PublicTables, path: str = "") -> Declared:
     """Return a declaration with its hierarchy and bounds. path: for findings. Raises Faulty."""
-    use_kernels(state_home())  # of a run those that `_declared` has chosen
+    use_kernels(state_home())  # in a run those that `_declared` has chosen
     declaration, faults = read_declaration(json.loads(public.text))
     if declaration is None:
         raise faulty(path, faults)

@@ -1,4 +1,4 @@
-"""The redistricting data as declarations to change: the public files of a run as tables beside the shipped ones."""
+"""The redistricting data as declarations to change: the public files of a run as tables next to the shipped ones."""
 
 from __future__ import annotations
 

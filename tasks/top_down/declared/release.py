@@ -85,7 +85,7 @@ OF_GLS = (
 def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> None:
     """Write the histograms of the levels that are released, the estimates of gls, then manifest and report.
 
-    Of a wide table also the answers that estimation has read.
+    A wide table also has the answers that estimation read.
     """
     if own.declared.is_wide and not is_truth(own):
         read = [each for each in own.product_levels if not is_full(own.declared.declaration, each[2])]
@@ -252,7 +252,7 @@ def declaration_statements(
 
 
 def table_statements(declared: Declared, digests: Mapping[str, Any], facts: Explanation) -> dict[str, Any]:
-    """Return the statements of a release that follow from the public tables of its declaration; digests: of these."""
+    """Return the statements of a release that follow from the public tables of its declaration; digests: theirs."""
     spine = declared.hierarchy.spine
     return {
         "declared_unchanged": facts.unchanged,

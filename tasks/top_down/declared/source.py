@@ -80,6 +80,6 @@ def names_of(declared: Declared, level: str) -> Names:
 
 
 def check_estimator(declared: Declared, estimator: Estimator) -> None:
-    """Refuse least squares over the tree where a declaration has none."""
+    """Refuse least squares over the tree for a declaration that cannot have it."""
     if estimator == "gls" and (why := declared.hindrance):
         raise Refused(f"estimator gls: {why}; topdown takes any declaration")

@@ -1,4 +1,4 @@
-"""Synthetic records of a declaration: they meet every declared figure, and describe nobody."""
+"""Synthetic records of a declaration, which meet every declared figure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None
         except ValueError:
             number = -1.0
         if at is None or number < 0:
-            raise Refused(f"{path}: {name} {value} with the share {share} is no cell with a share")
+            raise Refused(f"{path}: {name} {value} with the share {share} is not a cell with a share")
         given.setdefault(name, np.zeros(len(values)))[at] += number
     return [given.get(axis.name, own) for axis, own in zip(product.axes, shares, strict=True)]
 
@@ -129,7 +129,7 @@ def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
 
 
 def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:
-    """Return the columns of the axes: of a cell of several values one by chance."""
+    """Return the columns of the axes; a cell of several values gets one of them at random."""
     product, form, columns = declared.declaration.product, declared.declaration.form, {}
     for axis in product.axes:
         values, at = cell_values(form.axes[axis.name]), product.coordinates[axis.name][cell]

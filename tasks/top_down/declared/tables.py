@@ -31,7 +31,7 @@ MOST_PARTS = 1 << 16  # of a query whose estimates are in tables/, with codes an
 
 
 def declaration_of(manifest: Mapping[str, Any]) -> Declaration:
-    """Return the declaration of a release; anybody may have written its manifest. Raises NotOfRelease."""
+    """Return the declaration of a release, whose manifest is untrusted. Raises NotOfRelease."""
     declaration, faults = read_declaration(manifest["declaration"])
     if declaration is None:
         raise NotOfRelease(f"its declaration does not pass: {faults[0].key[:80]}")
@@ -167,8 +167,8 @@ def _asked(
 ) -> dict[str, tuple[Column, str, dict[str, str]]]:
     """Return by the axes and recodes of a query the column of its sums, the axis, and its value for each code of that.
 
-    only: by axis the codes that there are, if not all. Cells that are no part of a recode have labels as values, for
-    they have no codes.
+    only: the codes that occur, by axis, if not all. Cells outside a recode have labels as values, since they have no
+        codes.
     """
     recodes = {each.name: each for each in product.recodes}
     names = () if query == TOTAL else [axis.name for axis in product.axes] if query == DETAILED else query.split("*")
@@ -189,7 +189,7 @@ def _asked(
 def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Tidy]:
     """Yield the sums that have a budget on a level, or on one above it whose own histogram is not released.
 
-    Of a wide table without the widest, which are nearly its cells, and with the sums whose counts are declared.
+    For a wide table, omit the widest, which are nearly its cells, and include the sums whose counts are declared.
     """
     wide = declaration.form.is_wide
     levels = [each.name for each in declaration.levels]

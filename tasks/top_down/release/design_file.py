@@ -42,7 +42,7 @@ UNREADABLE = (  # what reading a file of another kind or make may raise
     pa.ArrowException,
 )
 STATES = {"us": STATES_US, "pr": STATES_PR}
-FIELDS = {"region": "jurisdiction", "mechanism": "definition"}  # of settings and allocations, by their names in files
+FIELDS = {"region": "jurisdiction", "mechanism": "definition"}  # names of settings and allocations by those in files
 FOLLOWING = ("product", "jurisdiction", "variant", "levels")  # fields of settings that follow from other facts
 
 
@@ -50,8 +50,8 @@ FOLLOWING = ("product", "jurisdiction", "variant", "levels")  # fields of settin
 class DesignFile:
     """The content of design.json in a folder. totals: declared population by state code.
 
-    validated: without digests of records. widths: of imported measurements, the digits of each level's geocodes by
-    product.
+    validated: without digests of records. widths: the digits of each level's geocodes by product, for imported
+        measurements.
     """
 
     folder: Path = field(repr=False)
@@ -174,7 +174,7 @@ def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Desig
         free = {field: value for field, value in vars(settings).items() if field not in FOLLOWING}
         if settings != settings_for(product, jurisdiction, settings.variant, **free):
             raise Refused(f"{file}: the settings of {name} are of another product, jurisdiction or levels")
-        if "widths" not in content:  # of published files no level is missed, and no query
+        if "widths" not in content:  # published files may lack levels and queries
             check_allocation(name, allocation, settings)
     geocodes = geocode_form(design.settings[products[0]], design.kind)
     if content.get("geocodes") != geocodes:
@@ -205,7 +205,7 @@ def write_geounits(source: BlockSource, product: ProductName, state: str, staged
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:
-    """Return the geography of a state's blocks and their (blocks, 8) living quarters; folder: of measurements.
+    """Return the geography of a state's blocks and their (blocks, 8) living quarters; folder: the measurements'.
 
     Raises Refused, or one of UNREADABLE.
     """

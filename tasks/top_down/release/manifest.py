@@ -48,7 +48,7 @@ LATER = {
     "standard_errors": "Unbiased estimates with standard errors and margins need no further budget: das tda estimate "
     "RELEASE OUT --estimator gls makes them of the measurements in this release."
 }
-OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
+OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not stated for the Bureau's files
 
 
 def describe_release(run: BlockSource, workers: Workers, staged: Path) -> None:
@@ -203,7 +203,7 @@ def describe_solves(
 
 
 def _describe_failed(source: Source, product: str, state: str, levels: Sequence[str], solve: Solve) -> dict[str, Any]:
-    """Return how a parent was solved that the first attempt did not solve, named by its codes; a root has none."""
+    """Return how a parent was solved that the first attempt did not solve, named by its codes; a root has no parent."""
     parent = ""
     if solve.level:
         _, names = source.released(product, state, levels[solve.level - 1])

@@ -197,7 +197,7 @@ def _answers(geounits: Geounits, queries: list[str]) -> Iterator[Batch]:
 
 
 def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, folder: Path) -> None:
-    """Write what is declared of geounits: bounds by their living quarters, and totals."""
+    """Write the declared figures of geounits: bounds by their living quarters, and totals."""
     declared, product, jurisdiction = (
         geounits.measuring.plan.bounds,
         geounits.product,
@@ -207,7 +207,7 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
     facilities, total = quarters.copy(), quarters[:, [HOUSEHOLD]]
     facilities[:, HOUSEHOLD] = 0
     names = list(CONSTRAINTS[product])
-    if product == "persons":  # the declared population is that of the root; of the states' parts none is declared
+    if product == "persons":  # the root's population is declared, not that of the states' parts
         total = np.full((len(quarters), 1), declared.lowest_totals.values.sum())
         if geounits.level != (US if jurisdiction == "us" else LEVELS[0]):
             names.remove(TOTAL)

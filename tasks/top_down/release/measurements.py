@@ -31,7 +31,7 @@ S = TypeVar("S", bound=Source)
 
 
 def write_measurements(run: S, workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]) -> None:
-    """Write the noisy measurements of a run into a staging folder that holds nothing else; a truth has none."""
+    """Write the noisy measurements of a run into a staging folder that holds nothing else; nothing for a truth."""
     staged = open_staging(run, out, run.folder)
     if not is_truth(run):
         write(run, workers, staged)
@@ -61,9 +61,9 @@ def write_level(source: Source, product: str, state: str, level: str, staged: Pa
 
 
 def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: Any) -> Iterator[pa.Table]:
-    """Yield the rows of a level's geounits by query group, some at a time; a geounit with the share 0 has none.
+    """Yield the rows of a level's geounits by query group, some at a time; a geounit with the share 0 has no row.
 
-    kind: of the answers.
+    kind: the answers' type.
     """
     plan = measuring.plan
     width = sum(query_group(plan.product, query).width for query in plan.allocation.queries[plan.spine.levels[level]])

@@ -24,7 +24,7 @@ from tasks.top_down.input.records import block_columns, person_columns, runs_of_
 from tasks.top_down.run_plan import ProductName
 
 BUILD = "das-flows"
-ROWS_EACH = 1 << 18  # of a batch of microdata
+ROWS_EACH = 1 << 18  # rows of a batch of microdata
 
 
 def by_geocode(run: BlockSource, product: ProductName, state: str, blocks: Estimates) -> Estimates:

@@ -24,7 +24,7 @@ from spine.settings import Jurisdiction
 from tasks.releases.manifest import mark_facts, mark_in
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
 
-RowKind = Literal["DPQuery", "Constraint"]  # of rows: noisy answers, declared numbers
+RowKind = Literal["DPQuery", "Constraint"]  # noisy answers, declared numbers
 ROW_KINDS: tuple[RowKind, ...] = get_args(RowKind)
 Codes: TypeAlias = NDArray[np.bytes_]
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
@@ -77,7 +77,7 @@ class Footer(NamedTuple):
 
 
 def read_footer(written: str) -> Footer:
-    """Return a footer, which anybody may have written. Raises ValueError."""
+    """Return a footer, which is untrusted. Raises ValueError."""
     try:
         content = json.loads(written)
         totals = {int(state): int(total) for state, total in content["state_totals"].items()}

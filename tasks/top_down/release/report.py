@@ -66,7 +66,7 @@ def write_report(run: BlockSource, staged: Path, manifest: dict[str, Any]) -> No
 
 
 def _margins_in_short(levels: Sequence[Mapping[str, Any]], kind: str) -> TextTable:
-    """Return the mean margins of areas that have one: of public areas, then of what only the spine has."""
+    """Return the mean margins of areas that have one: public areas, then those of the spine alone."""
     own = {count.name for count in (*PERSON_COUNTS, *UNIT_COUNTS)}  # and not cells of P1 to P5
     public = [row for row in levels if row["of"].islower()]
     cut = {*(level_title(row["of"]) for row in public), "State"}  # levels that the spine cuts by AIAN areas

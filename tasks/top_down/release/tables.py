@@ -53,7 +53,7 @@ GEOUNIT = Column(
 CELL = integer("cell", "code", "the cell of the histogram")
 COUNT = integer("count", EITHER, "the released count; cells of 0 have no row", role="count")
 STATISTIC = Column("count", "text", "what is counted", title="Count of", frame="statistic", overlap=True)
-ESTIMATED: tuple[tuple[Role, str, str], ...] = (  # of a count: the role of a column, what it is, and of what
+ESTIMATED: tuple[tuple[Role, str, str], ...] = (  # columns of an estimated count: role, name and meaning
     ("margin", "its margin of error at 95%; empty where it would not be the release's", "released"),
     ("estimate", "the unbiased estimate; not rounded, and may be negative", "released"),
     ("standard error", "the standard error of the estimate", "estimate"),
@@ -282,7 +282,7 @@ OTHER_TABLES = (
 
 
 def tables(*, pl94: bool = False) -> tuple[Table, ...]:
-    """Return the tables of a release; pl94: of one with the tables P1 to P5, and states, which may be two parts."""
+    """Return the tables of a release; pl94: with the tables P1 to P5, and states, which may be two parts."""
     of_products = (table for product in SCHEMAS for table in _tables(product, pl94=pl94))
     return *of_products, *OTHER_TABLES
 
@@ -303,7 +303,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     }
     margins = [entry.get("margins", {}).get("mean_standard_error", ()) for entry in products.values()]
     words = [*names["level"], *names["state"], *names["product"], *(each["of"] for entry in margins for each in entry)]
-    if strange := [word for word in words if not PART.fullmatch(word)]:  # of a manifest by somebody else
+    if strange := [word for word in words if not PART.fullmatch(word)]:  # the manifest is untrusted
         raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
     return with_tidy(
         Description(
@@ -335,7 +335,7 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[tuple[str, str]]:
-    """Yield level and state of every file of the spine's geounits, top first; of the US level US twice."""
+    """Yield level and state of every file of the spine's geounits, top first; for the US level US twice."""
     for level in manifest["products"][product]["geounits"]:
         for state in [US] if level == US else manifest["states"]:
             yield level, state

@@ -251,9 +251,7 @@ def _understood(
             number, by = float(persons.estimate[-1, 0]), "by the estimate"
             if published is not None:
                 number, by = float(published[-1, 0]), "as published"
-            rest = (
-                f"in none of them are {unassigned:,} blocks with living quarters, where {number:,.0f} persons live {by}"
-            )
+            rest = f"outside them are {unassigned:,} blocks with living quarters, where {number:,.0f} persons live {by}"
         said += f" of {len(file.code):,} blocks; {rest}"
     yield said
 

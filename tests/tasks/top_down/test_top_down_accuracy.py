@@ -120,7 +120,7 @@ def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Pat
     """Both estimators' errors on one state's real blocks, and that standard errors and margins are what they claim.
 
     One noise, the same always. With others a bound would fail once in a hundred: tracts' ratios may lie 0.1 from the
-    means of six noises (docs/top-down.md), three of their standard deviations, those of block groups and blocks more;
+    means in benchmarks/results/top-down.md, three of their standard deviations, those of block groups and blocks more;
     mean squares five; coverage three (totals of tracts: 250 counts) or more.
     """
     blocks = das_data / "ri_blocks_2020.csv.gz"

@@ -836,7 +836,7 @@ def test_one_line_says_what_was_understood(tree: CachedState, tmp_path: Path, kn
     said, by_mark = found.notes[:2]
     number = 1200 if known else found.estimated["persons"].estimate[-1, 0]
     assert said == (
-        f"blocks in GEOID20, areas in DISTRICT: 2 areas of {len(codes) - 2:,} blocks; in none of them are 2 blocks "
+        f"blocks in GEOID20, areas in DISTRICT: 2 areas of {len(codes) - 2:,} blocks; outside them are 2 blocks "
         f"with living quarters, where {number:,.0f} persons live {'as published' if known else 'by the estimate'}"
     )
     assert by_mark == "rows with the area ZZ, whose blocks are unassigned: 2"
