@@ -27,7 +27,7 @@ from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import locked
 from tasks.records.findings import REPORT, has_errors, load_findings
 
-SPEND, PLACE = "a run would spend", "and release"
+SPEND, PLACE = "a run would spend", "its release"
 
 
 def _settings_of_any_system(values: Any, read: Callable[[Any], RunSettings]) -> RunSettings:
@@ -107,11 +107,13 @@ def _found(settings: RunSettings, claim: Claim | None, out: str) -> dict[str, st
     if claim is None:
         return found
     found[PLACE] = f"{out}/{settings.folder}"
-    charged = f"nothing, the data is marked as {claim.mark.lower()}" if claim.mark else f"account {settings.account}"
-    spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, charged to {charged}"
+    marked = f"not charged: the data is marked as {claim.mark.lower()}" if claim.mark else ""
+    spends = (
+        f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, {marked or f'charged to account {settings.account}'}"
+    )
     return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}
 
 
 def _said(part: Mapping[str, str]) -> str:
-    place = f" and release {part[PLACE]}" if PLACE in part else ""
+    place = f"; {PLACE}: {part[PLACE]}" if PLACE in part else ""
     return f"a run of {part['release']} would spend {part[SPEND]}{place}"

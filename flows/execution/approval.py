@@ -12,7 +12,7 @@ from prefect import get_run_logger, runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
-from flows.execution.run_status import ANSWER_IT
+from flows.execution.run_status import ANSWER, ANSWER_IT
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
@@ -21,6 +21,7 @@ from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.errors import Refused
+from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # a run that is not approved by then fails, and is charged nothing
@@ -33,7 +34,9 @@ class Approval(RunInput):
     answer: Literal["approve", "refuse"] = Field(description="Whether the run may charge its account.")
     name: str = Field(pattern=ONE_LINE, max_length=LONGEST_REASON, description="Who answers.")
     reason: str = Field(
-        pattern=ONE_LINE, max_length=LONGEST_REASON, description="Why; the ledger's journal keeps both."
+        pattern=ONE_LINE,
+        max_length=LONGEST_REASON,
+        description="Why. Of an approval the ledger's journal keeps both; a refusal is in the flow run's state and log.",
     )
 
 
@@ -50,6 +53,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     questions, waits = [], []
     for ask in asks:
+        remove(ask.part.directory / ANSWER)  # of an earlier attempt
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
@@ -67,8 +71,11 @@ def await_approval(asks: Sequence[Ask]) -> None:
     except ValidationError:
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
     best_effort(add_tags)(without=waits)
+    for ask in asks:
+        save_object(ask.part.directory / ANSWER, answered.answer)
     if answered.answer != "approve":
         raise Refused(f"the charge was not approved by {answered.name}: {answered.reason}")
+    get_run_logger().info("approved by %s: %s", answered.name, answered.reason)
     with ledger_errors("approval"):
         for ask in asks:
             ask.part.settings.charging.book.note_approval(ask.part.directory.id, answered.name, answered.reason)

@@ -184,7 +184,8 @@ class PrefectRunner(Runner[S]):
             self.tasks.reserved.set()
             for ask in asks:
                 remember_charge(ask.part.settings)
-                get_run_logger().info("%s: %s", ask.part.settings.folder, charge_of(ask.part.settings))
+                before = "" if ask in new else " before this attempt; nothing more is charged"
+                get_run_logger().info("%s: %s%s", ask.part.settings.folder, charge_of(ask.part.settings), before)
                 publish_reserved(ask.part.settings)
 
         return checked

@@ -20,6 +20,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, Row
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.commit import is_released
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.records.findings import Finding, has_errors, load_findings
@@ -29,6 +30,7 @@ from tasks.releases.received import NotOfRelease
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
 ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
+ANSWER = "answer"  # the file of a run directory with a person's answer to whether it may charge its account
 _charges: dict[Path, str] = {}  # charges of the runs that were reserved in this process, by directory
 
 
@@ -77,10 +79,16 @@ class RunStatus:
             return self.row.status if self.row else ""
         if _in_use(self.directory):
             return "at work"
-        if has_errors(self.findings) and not self.reserved:
+        if not self.reserved and (has_errors(self.findings) or self._not_approved):
             return "refused"
         asks = self.settings and self.settings.approval and self.stage == "validated"
         return "awaits approval" if asks else "stopped"
+
+    @property
+    def _not_approved(self) -> bool:
+        """Whether a person refused the charge."""
+        answer = self.directory / ANSWER if self.directory else None
+        return answer is not None and answer.exists() and load_object(answer, str) == "refuse"
 
     @property
     def stage(self) -> str:
@@ -99,6 +107,8 @@ class RunStatus:
     def next_step(self) -> str:
         """The commands that continue or end the run; empty for one that has ended or is at work."""
         discard = f"das runs discard {self.run}"
+        if self._not_approved and not self.reserved:
+            return f"Retry its flow run in Prefect's UI, which asks again, or {discard}"
         if self.state == "refused":
             return f"correct the input and start a new run; {discard} removes this one"
         if self.state == "awaits approval":

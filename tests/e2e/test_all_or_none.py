@@ -246,7 +246,7 @@ def test_a_dry_run_of_both_says_what_each_would_spend_and_leaves_nothing(home: H
     settings = settings_for(home.folder, "a-us", both=True).model_copy(update={"run_id": None})
     message = dry_run(settings, return_state=True).message
     assert message is not None
-    spent = rf"would spend rho [\d.]+, charged to account {ACCOUNT} and release {re.escape(str(home.folder))}/out"
+    spent = rf"would spend rho [\d.]+, charged to account {ACCOUNT}; its release: {re.escape(str(home.folder))}/out"
     assert re.fullmatch(f"a run of US {spent}/us; a run of PR {spent}/pr; nothing was charged", message)
     assert (home.charged(), home.directories(), home.released("")) == ([], [], [])
 

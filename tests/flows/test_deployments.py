@@ -199,7 +199,7 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
     if system == "detailed-dhca":
         real_data(example, tmp_path)
         settings: Any = settings_for(tmp_path).model_copy(update={"run_id": None})
-        spends = "a run of PR would spend rho 2, charged to account census and release {out}/pr"
+        spends = "a run of PR would spend rho 2, charged to account census; its release: {out}/pr"
     else:
         of_blocks = system == "top-down"
         data = country(tmp_path / "country") if of_blocks else synthesize_records(DISTRICTS, tmp_path / "data")["data"]
@@ -209,10 +209,10 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
         chosen = {"account": ACCOUNT, **{name: str(place) for name, place in places.items()}}
         if of_blocks:
             settings = TopDownSettings.new(**chosen | {"out": f"{tmp_path}/out/{{run}}"})
-            spends = "a run of US would spend rho 2.56595, charged to account census and release {out}/{{run}}/us"
+            spends = "a run of US would spend rho 2.56595, charged to account census; its release: {out}/{{run}}/us"
         else:
             settings = DeclaredSettings.new(declaration=DISTRICTS, **chosen)
-            spends = "a run of DECLARED would spend rho 2, charged to account census and release {out}/declared"
+            spends = "a run of DECLARED would spend rho 2, charged to account census; its release: {out}/declared"
     ended = dry_run(json.loads(settings.model_dump_json(exclude_unset=True)), return_state=True)
     assert (ended.name, ended.message) == ("Tried", spends.format(out=tmp_path / "out") + "; nothing was charged")
     assert ledger.rows(ACCOUNT) == []
@@ -233,7 +233,7 @@ def test_a_dry_run_of_a_command_leaves_only_findings(tmp_path: Path, capsys: pyt
     assert das(*words, "--account", ACCOUNT, "--json") == 0
     (part,) = json.loads(capsys.readouterr().out)
     assert part["a run would spend"] == "rho 2.56595, charged to account census"
-    assert part["and release"] == str(tmp_path / "out/us")
+    assert part["its release"] == str(tmp_path / "out/us")
     assert (ledger.rows(ACCOUNT), list(runs.glob("dry-*")), (tmp_path / "out").exists()) == ([], [], False)
     lines = (data / "units.txt").read_text().splitlines()
     (data / "units.txt").write_text("\n".join([lines[0], f"{lines[1]}9", *lines[2:]]) + "\n")

@@ -11,6 +11,7 @@ from e2e_runs import ACCOUNT, directory, hold, open_account, settings_for
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
+from flows.execution.run_status import ANSWER
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
@@ -79,6 +80,10 @@ def test_a_validated_run_that_asks_for_approval_awaits_it(das: Das, state: Path)
     rows = {row["run"]: row for row in json.loads(das("runs", "list", "--runs-folder", state, "--json")[1])}
     assert (rows["asks-pr"]["state"], rows["asks-pr"]["charge"]) == ("awaits approval", "nothing")
     assert "Resume or Retry its flow run in Prefect's UI" in rows["asks-pr"]["next_step"]
+    save_object(directory(settings) / ANSWER, "refuse")
+    result = json.loads(das("runs", "show", "asks-pr", "--runs-folder", state, "--json")[1])
+    assert (result["state"], result["charge"]) == ("refused", "nothing")
+    assert "which asks again" in result["next_step"]
 
 
 def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, state: Path) -> None:
