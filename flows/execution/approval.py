@@ -36,7 +36,7 @@ class Approval(RunInput):
     reason: str = Field(
         pattern=ONE_LINE,
         max_length=LONGEST_REASON,
-        description="Why. Of an approval the ledger's journal keeps both; a refusal is in the flow run's state and log.",
+        description="Why. The ledger's journal keeps both of an approval.",
     )
 
 
