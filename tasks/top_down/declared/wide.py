@@ -30,7 +30,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.run import DeclaredRun
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate import estimators
-from tasks.top_down.estimate.topdown import SOLVES, load_estimates
+from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
 from tasks.top_down.source import FIRST, Source, save_histograms
 
 if TYPE_CHECKING:
@@ -74,20 +74,18 @@ def estimate(run: DeclaredRun, workers: Workers) -> None:
 
 def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
     """Estimate the histograms of all geounits."""
-    top, *below = source.descents
-    workers.map(top.title, source, estimate_batch, [(0, None, top.level, top.lowest)])
-    for descent in below:
-        calls = [(first, last, descent.level, descent.lowest) for _, _, first, last in source.batches(descent)]
-        workers.map(descent.title, source, estimate_batch, calls)
+    estimate_by_topdown(source, workers, estimate_batch)
     workers.map("sum leaves", source, sum_leaves, [()])
 
 
-def estimate_batch(source: DeclarationSource, first: int, last: int | None, level: str, lowest: str) -> None:
+def estimate_batch(
+    source: DeclarationSource, product: str, part: str, first: int, last: int | None, level: str, lowest: str
+) -> None:
     """Divide the geounits first ... last - 1 of a level among those of the level below; at the top, find them first.
 
     The record of the solved parents is saved last.
     """
-    done = source.estimates_folder(source.name, ALL, SOLVES) / f"{lowest}-{first:07d}"
+    done = source.estimates_folder(product, part, SOLVES) / f"{lowest}-{first:07d}"
     if done.exists():
         return
     from spine.wide.estimate import WideEstimation  # imports numba
@@ -101,7 +99,7 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
         parents = joined([_divided(source, estimation, None, 0, root, root + 1) for root in roots])
         _save(source, parents)
     else:
-        parents = load_estimates(source, source.name, STEPS, level, first, last)
+        parents = load_estimates(source, product, STEPS, level, first, last)
     number = levels.index(lowest)
     ends = plan.spine.first_child[number - 1][parents.first : parents.last + 1].tolist()
     children = [
@@ -112,7 +110,7 @@ def estimate_batch(source: DeclarationSource, first: int, last: int | None, leve
     for name, kept in reading.kept.items():
         columns = [np.concatenate(each) for each in zip(*kept, strict=True)]
         save_arrays(
-            source.estimates_folder(source.name, READ, name) / f"{first:07d}",
+            source.estimates_folder(product, READ, name) / f"{first:07d}",
             {key: narrowest(own) for key, own in zip(ReadAnswers._fields, columns, strict=True)},
         )
     save_object(done, estimation.solved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spine.top_down import Estimates, TrueHistograms
@@ -12,7 +13,7 @@ from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
 from tasks.top_down.estimate.gls.tree import load_information
-from tasks.top_down.estimate.topdown import estimate_by_topdown
+from tasks.top_down.estimate.topdown import estimate_batch, estimate_by_topdown
 from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
@@ -39,7 +40,7 @@ def estimate_from(source: Source, workers: Workers) -> None:
         workers.map(
             "pass up states", source, up_to_roots, [(each, US, True, False) for each in dict(source.product_states)]
         )
-    estimate_by_topdown(source, workers, tree_answers)
+    estimate_by_topdown(source, workers, partial(estimate_batch, answers=tree_answers))
     if isinstance(source, BlockSource):
         find_margins(source, workers)
 

@@ -38,19 +38,6 @@ def own_answers(
     return engine.OwnAnswers(measured.plan, measured)
 
 
-def estimate_by_topdown(source: Source, workers: Workers, answers: Answers = own_answers) -> None:
-    """Estimate the histograms of all geounits of every product. answers: returns the answers of a batch."""
-    top, *below = source.descents
-    if source.validated.nation:
-        nations = [(product, US, 0, None, US, "State", answers) for product in dict(source.product_states)]
-        workers.map(top.title, source, estimate_batch, nations)
-    whole = [(*pair, 0, None, top.level, top.lowest, answers) for pair in source.product_states]
-    workers.map(top.title, source, estimate_batch, whole)
-    for descent in below:
-        calls = [(*batch, descent.level, descent.lowest, answers) for batch in source.batches(descent)]
-        workers.map(descent.title, source, estimate_batch, calls)
-
-
 def estimate_batch(
     source: Source,
     product: str,
@@ -59,11 +46,12 @@ def estimate_batch(
     last: int | None,
     level: str,
     lowest: str,
-    answers: Answers,
+    answers: Answers = own_answers,
 ) -> None:
     """Estimate and save the levels below the geounits first ... last - 1 of a level; with the top level, also itself.
 
-    The record of the solved parents is saved last. The parts of a state are read if the nation is measured.
+    answers: returns those of the batch. The record of the solved parents is saved last. The parts of a state are read
+    if the nation is measured.
     """
     done = source.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
     if done.exists():
@@ -87,6 +75,18 @@ def estimate_batch(
         folder = source.estimates_folder(product, state, plan.spine.levels[estimates.level])
         save_histograms(folder / f"{estimates.first:07d}", estimates)
     save_object(done, [solve for _, solves in found for solve in solves])
+
+
+def estimate_by_topdown(source: Source, workers: Workers, batch: Callable[..., None] = estimate_batch) -> None:
+    """Estimate the histograms of all geounits of every product. batch: estimates one, as `estimate_batch` does."""
+    top, *below = source.descents
+    if source.validated.nation:
+        nations = [(product, US, 0, None, US, "State") for product in dict(source.product_states)]
+        workers.map(top.title, source, batch, nations)
+    workers.map(top.title, source, batch, [(*pair, 0, None, top.level, top.lowest) for pair in source.product_states])
+    for descent in below:
+        calls = [(*each, descent.level, descent.lowest) for each in source.batches(descent)]
+        workers.map(descent.title, source, batch, calls)
 
 
 def _parts_of_nation(source: Source, product: str, state: str) -> Estimates:
