@@ -26,7 +26,7 @@ from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.counts import is_another
-from tasks.top_down.check.measurements import check_addresses, check_answers
+from tasks.top_down.check.measurements import check_answers
 from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
@@ -48,7 +48,7 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
-from tasks.top_down.published.release_source import joined_codes
+from tasks.top_down.published.answer_file import AnswerFile, joined_codes
 
 PART = "of-part"  # which no axis is called
 NOT_RELEASED = "the public tables are released with the measurements alone"
@@ -106,10 +106,12 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     if manifest["measurements"]:
         yield NotChecked(f"{MEASUREMENTS}/*: value", "noise is shown by nothing but itself")
         _, declared = _read_public(release, manifest)
-        for number, level in enumerate(declared.hierarchy.spine.levels):
-            path = path_in(release, f"{MEASUREMENTS}/{level}.parquet")
-            what, found = f"answers of {level}", (path, declared.plan, number, names_of(declared, level))
-            yield check_answers(what, [found]) if is_full(declaration, level) else check_addresses(what, *found)
+        spine = declared.hierarchy.spine
+        for number, level in enumerate(spine.levels):
+            columns = names_of(declared, level)(0, 0, np.arange(len(spine.starts[number])))
+            file = AnswerFile(path_in(release, f"{MEASUREMENTS}/{level}.parquet"), declared.plan, number, columns)
+            answers = file.all_answers() if is_full(declaration, level) else file.read_answers()
+            yield check_answers(f"answers of {level}", [answers])
         yield from _check_figures(release, declared)
         yield from (_check_names(release, declared, level) for level in declared.names)
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +28,16 @@ from tasks.releases.check import Check, check_same
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.published.release_source import BlockRelease, read_addresses, read_answers, save_description
+from tasks.top_down.published.answer_file import AnswerFile
+from tasks.top_down.published.release_source import BlockRelease, save_description
 from tasks.top_down.release.design_file import FOLDER, read_description
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.tables import spine_files
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Names
 from tasks.top_down.spines import build_state
 
-if TYPE_CHECKING:
-    from spine.top_down import Plan
-
-Answers: TypeAlias = tuple[Path, "Plan", int, Names]  # a file, and the level of a plan whose answers it has
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
 DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants
     "persons": {
@@ -52,33 +48,20 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
 }
 
 
-def check_answers(what: str, files: Iterable[Answers]) -> Check:
-    """Check that the geounits of levels have the answers of their queries, each once and of the law of their shares.
+def check_answers(what: str, files: Iterable[Iterator[tuple[Any, ...]]]) -> Check:
+    """Check that answers are of the law of their share, each once, and that none is missing where all are released.
 
-    An answer is whole numbers that a possible count and noise of this law can explain. Which of them was drawn, no file
-    shows; and the estimates, which follow from all answers, are made again by `das tda estimate`, not here: their
-    arithmetic is floating-point, so another machine may round them otherwise.
+    files: what reads each (`AnswerFile`). An answer is whole numbers that a possible count and noise of this law can
+    explain. Which of them was drawn, no file shows; and the estimates, which follow from all answers, are made again by
+    `das tda estimate`, not here: their arithmetic is floating-point, so another machine may round them otherwise.
     """
-    geounits, faults = 0, []
-    for path, plan, level, names in files:
-        geounits += len(plan.spine.starts[level])
+    rows, faults = 0, []
+    for file in files:
         try:
-            for _ in read_answers(plan, level, path, names):
-                pass
+            rows += sum(len(geounit) for _, geounit, *_ in file)
         except Refused as fault:
             faults.append(str(fault))
-    return Check(what, f"{geounits:,} geounits", tuple(faults))
-
-
-def check_addresses(what: str, path: Path, plan: Plan, level: int, names: Names) -> Check:
-    """Check that the answers of a wide table that were read have addresses of their own and the law of their shares."""
-    answers, faults = 0, []
-    try:
-        for _, geounit, _, _ in read_addresses(plan, level, path, names):
-            answers += len(geounit)
-    except Refused as fault:
-        faults.append(str(fault))
-    return Check(what, f"{answers:,} answers", tuple(faults))
+    return Check(what, f"{rows:,} rows", tuple(faults))
 
 
 def check_own_layout(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -92,12 +75,8 @@ def check_own_layout(release: Path, manifest: Mapping[str, Any]) -> Iterator[Che
         yield check_same("the spine", "of the released blocks", source.spine_digest(), manifest["spine"]["digest"])
         for product in source.design.products:
             levels = sorted(each for each in source.product_levels if each[0] == product)  # state by state
-            yield check_answers(f"{FOLDER}/ of {product}", (_answers(release, source, *each) for each in levels))
-
-
-def _answers(release: Path, source: BlockRelease, product: ProductName, state: str, level: str) -> Answers:
-    plan, (file, names) = source.plan(product, state), source.released(product, state, level)
-    return path_in(release, f"{FOLDER}/{file}"), plan, plan.spine.levels.index(level), names
+            files = (AnswerFile.of(source, release / FOLDER, *each) for each in levels)
+            yield check_answers(f"{FOLDER}/ of {product}", (file.all_answers() for file in files))
 
 
 @dataclass(frozen=True)

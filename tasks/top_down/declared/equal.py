@@ -26,7 +26,7 @@ from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.description import Column
 from tasks.releases.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in
-from tasks.top_down.published.release_source import joined_codes
+from tasks.top_down.published.answer_file import joined_codes
 
 Columns = Mapping[str, Sequence[str]]
 Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records

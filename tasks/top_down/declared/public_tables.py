@@ -44,6 +44,7 @@ from tasks.top_down.declared.dhc_fields import unwritable_blocks
 from tasks.top_down.declared.dhc_other_units import other_units
 from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks, is_households
 from tasks.top_down.declared.equal import Counts, read_equal
+from tasks.top_down.published.answer_file import JOIN
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import PLANNED
 from tasks.top_down.spend import declared_spend
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 TOTAL_COLUMN = "total"  # in a file of declared totals
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
-JOIN = "\x1f"  # between the codes of a group; no code has it
 
 
 @dataclass(frozen=True)
