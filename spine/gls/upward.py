@@ -28,12 +28,8 @@ from spine.top_down.queries import DETAILED, Measure, weights
 Seen: TypeAlias = Callable[[int, int, int, Information], None]
 
 
-def _ignore(level: int, first: int, last: int, children: Information) -> None:
-    """Keep nothing."""
-
-
 def pass_up(
-    plan: Plan, measure: Measure, level: int, first: int, last: int, seen: Seen = _ignore
+    plan: Plan, measure: Measure, level: int, first: int, last: int, seen: Seen | None = None
 ) -> tuple[Information, ...]:
     """Return the information of these geounits, their children, and so on, down to the last level above the lowest.
 
@@ -45,18 +41,20 @@ def pass_up(
         return (measured(plan, measure, level, first, last),)
     if level < lowest - 1:
         below = pass_up(plan, measure, level + 1, *plan.children_of(level, first, last), seen)
-        seen(level, first, last, below[0])
+        if seen:
+            seen(level, first, last, below[0])
         return (above(plan, measure, below[0], first, last), *below)
     parts = []
     for batch in plan.batches(level, first, last):
         children = measured(plan, measure, lowest, *plan.children_of(level, *batch))
-        seen(level, *batch, children)
+        if seen:
+            seen(level, *batch, children)
         parts.append(above(plan, measure, children, *batch))
     return (information_joined(parts),)
 
 
 def pass_up_above(
-    plan: Plan, measure: Measure, information: Information, seen: Seen = _ignore
+    plan: Plan, measure: Measure, information: Information, seen: Seen | None = None
 ) -> tuple[Information, ...]:
     """Return the information of every level down to that of `information`, which must cover all geounits of its level.
 
@@ -66,7 +64,8 @@ def pass_up_above(
     passed = [information]
     while passed[0].level > 0:
         level, number = passed[0].level - 1, len(plan.spine.starts[passed[0].level - 1])
-        seen(level, 0, number, passed[0])
+        if seen:
+            seen(level, 0, number, passed[0])
         passed.insert(0, above(plan, measure, passed[0], 0, number))
     return tuple(passed)
 

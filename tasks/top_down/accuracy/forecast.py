@@ -22,7 +22,7 @@ from spine.geography import FloatArray
 from spine.hierarchy import Spine
 from spine.production import allocation_for
 from spine.redistricting import PERSONS
-from spine.top_down.histogram import TrueHistograms, from_entries
+from spine.top_down.histogram import TrueHistograms
 from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
 from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked, size_words
@@ -186,11 +186,7 @@ class RunForecast:
 def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
     """Return the stand-in and spine of a state, from the counts of a run on marked data."""
     blocks, design, spine = run.state(state), run.design, run.spine(product, state)
-    counted = load_histograms(run.leaves_folder(product, state), TrueHistograms)
-    place = np.empty(spine.blocks, np.int64)
-    place[spine.order] = np.arange(spine.blocks)
-    last = len(spine.levels) - 1
-    histograms = from_entries(TrueHistograms, last, 0, place[counted.row], counted.cell, counted.count, spine.blocks)
+    histograms = load_histograms(run.counts_folder(product, state, spine.levels[-1]), TrueHistograms)
     families = [
         AreaFamily(family.family, family.of_block, len(family.codes))
         for family in areas(blocks.geography, design.settings[product])

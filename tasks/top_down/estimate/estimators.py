@@ -35,11 +35,9 @@ def estimate_from(source: Source, workers: Workers) -> None:
     if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
         return
-    pass_up(source, workers, estimate=True, areas=isinstance(source, BlockSource))
+    pass_up(source, workers, estimate=True)
     if source.validated.nation:
-        workers.map(
-            "pass up states", source, up_to_roots, [(each, US, True, False) for each in dict(source.product_states)]
-        )
+        workers.map("pass up states", source, up_to_roots, [(each, US, True) for each in dict(source.product_states)])
     estimate_by_topdown(source, workers, partial(estimate_batch, answers=tree_answers))
     if isinstance(source, BlockSource):
         find_margins(source, workers)

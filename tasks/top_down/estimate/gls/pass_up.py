@@ -30,18 +30,17 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
-def pass_up(source: Source, workers: Workers, *, estimate: bool = False, areas: bool = True) -> None:
+def pass_up(source: Source, workers: Workers, *, estimate: bool = False) -> None:
     """Pass the measurements of every product and state up to the state's parts.
 
     estimate: save the block groups' information, which an estimate needs; else, for a user's areas, the counts of the
-    minority. areas: save the inputs of sums of blocks.
+    minority.
     """
-    batches = [(*batch, estimate, areas) for batch in source.batches(source.descents[-1])]
-    workers.map("pass up", source, up_to_tracts, batches)
-    workers.map("pass up states", source, up_to_roots, [(*pair, estimate, areas) for pair in source.product_states])
+    workers.map("pass up", source, up_to_tracts, [(*batch, estimate) for batch in source.batches(source.descents[-1])])
+    workers.map("pass up states", source, up_to_roots, [(*pair, estimate) for pair in source.product_states])
 
 
-def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, estimate: bool, areas: bool) -> None:
+def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, estimate: bool) -> None:
     """Save the information of the tracts first ... last - 1, and the inputs of sums below them.
 
     The last stage of an estimate begins with tracts.
@@ -53,13 +52,13 @@ def up_to_tracts(source: Source, product: str, state: str, first: int, last: int
     plan = answers.plan
     from spine.gls import upward
 
-    keep = {"seen": _keeper(source, product, state, plan, estimate)} if areas else {}
-    passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
+    keep = _keeper(source, product, state, plan, estimate)
+    passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, keep)
     for information in reversed(passed[: 1 + estimate]):
         save_information(source, product, state, plan, information)
 
 
-def up_to_roots(source: Source, product: str, state: str, estimate: bool, areas: bool) -> None:
+def up_to_roots(source: Source, product: str, state: str, estimate: bool) -> None:
     """Save the information of a state's counties and parts, and the inputs of sums above the tracts.
 
     US: the nation's, from all states' parts.
@@ -74,8 +73,8 @@ def up_to_roots(source: Source, product: str, state: str, estimate: bool, areas:
     name = "State" if state == US else source.descents[-1].level
     number = plan.spine.levels.index(name)
     below = load_information(source, product, state, name, 0, len(plan.spine.starts[number]))
-    keep = _keeper(source, product, state, plan, estimate) if areas else None
-    passed = upward.pass_up_above(plan, answers, below, *([] if keep is None else [keep]))
+    keep = _keeper(source, product, state, plan, estimate)
+    passed = upward.pass_up_above(plan, answers, below, keep)
     if keep is not None:
         keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
         keep_whole(tree_folder(source, state) / product, blue.blue_states(plan, passed[0]))
@@ -83,7 +82,9 @@ def up_to_roots(source: Source, product: str, state: str, estimate: bool, areas:
         save_information(source, product, state, plan, information)
 
 
-def _keeper(source: Source, product: Any, state: str, plan: Plan, estimate: bool) -> Seen:
-    assert isinstance(source, BlockSource)  # only blocks have sums
+def _keeper(source: Source, product: Any, state: str, plan: Plan, estimate: bool) -> Seen | None:
+    """Return what saves the inputs of sums of blocks; None for the nation and for leaves, which are not summed."""
+    if state == US or not isinstance(source, BlockSource):
+        return None
     columns = columns_of(product, source.design.pl94, minority=not estimate)
     return partial(keep_siblings, tree_folder(source, state) / product, plan, columns)
