@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ EQUAL_COLUMNS = {  # and what they are
     "NUMBER": "the count that the release has, and the estimates",
 }
 COUNT, MARGINS, ESTIMATE_MARGIN = "COUNT", "margins", "estimate_margin"
+Asked = dict[str, tuple[Column, str, dict[str, str]]]  # a column, that from which it follows, its values by those of it
 MOST_PARTS = 1 << 16  # of a query whose estimates are in tables/, with codes and words for each
 
 
@@ -162,9 +163,7 @@ def _margins(declaration: Declaration, level: str) -> Table:
     return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True, tidy=tidy)
 
 
-def _asked(
-    product: Histogram, query: str, only: Mapping[str, Collection[str]] | None = None
-) -> dict[str, tuple[Column, str, dict[str, str]]]:
+def _asked(product: Histogram, query: str, only: Mapping[str, Collection[str]] | None = None) -> Asked:
     """Return by the axes and recodes of a query the column of its sums, the axis, and its value for each code of that.
 
     only: the codes that occur, by axis, if not all. Cells outside a recode have labels as values, since they have no
@@ -208,19 +207,15 @@ def _sums(declaration: Declaration, released: str, count: Column) -> Iterator[Ti
             if wide and declaration.product.width(query) > MOST_PARTS:
                 continue
             if query != DETAILED or level != released:  # else they are its cells
-                asked = _asked(declaration.product, query)
-                columns = (*geounit, *(column for column, _, _ in asked.values()))
-                yield Tidy(
-                    f"{query_slug(query)}/{level}",
-                    query,
-                    declaration.records,
-                    level=level,
-                    title=_title(declaration, level, query),
-                    columns=(*columns, count),
-                    key=tuple(column.name for column in columns),
-                    recoded={name: (axis, values) for name, (_, axis, values) in asked.items()},
-                    summed=True,
-                )
+                tidy = replace(_of_query(declaration, level, query), summed=True)
+                yield _keyed(tidy, geounit, _asked(declaration.product, query), [count])
+
+
+def _keyed(tidy: Tidy, geounit: Iterable[Column], asked: Asked, numbers: Iterable[Column]) -> Tidy:
+    """Return a table of sums with the columns of their geounits and of what they sum, then those of numbers."""
+    keys = (*geounit, *(column for column, _, _ in asked.values()))
+    recoded = {name: (axis, values) for name, (_, axis, values) in asked.items()}
+    return replace(tidy, columns=(*keys, *numbers), key=tuple(column.name for column in keys), recoded=recoded)
 
 
 def _estimates(declaration: Declaration, level: str, query: str, columns: Sequence[Column]) -> Tidy:
@@ -230,24 +225,12 @@ def _estimates(declaration: Declaration, level: str, query: str, columns: Sequen
     group = query_group(product, query)
     cell = np.zeros(group.width, np.int64)  # one of each part
     cell[group.coordinate] = np.arange(product.cells)
-    recoded = {}
-    for name, (_, axis, values) in asked.items():
+    for name, (column, axis, values) in asked.items():
         at, codes = product.coordinates_of(cell)[axis], product.axis(axis).codes
-        recoded[name] = "part", {str(part): values[codes[own]] for part, own in enumerate(at.tolist())}
-    geounit = geounit_columns(declaration, level)
-    keys = (*geounit, *(column for column, _, _ in asked.values()))
+        asked[name] = column, "part", {str(part): values[codes[own]] for part, own in enumerate(at.tolist())}
     numbers = [replace(each, frame="count") if each.role == "count" else each for each in columns if each.role]
-    return Tidy(
-        f"{query_slug(query)}/{level}",
-        query,
-        declaration.records,
-        level=level,
-        title=_title(declaration, level, query),
-        columns=(*keys, *numbers),
-        key=tuple(column.name for column in keys),
-        recoded=recoded,
-        only={"query": (query,)},
-    )
+    tidy = replace(_of_query(declaration, level, query), only={"query": (query,)})
+    return _keyed(tidy, geounit_columns(declaration, level), asked, numbers)
 
 
 def _published(declaration: Declaration, level: str, count: Column) -> Iterator[Tidy]:
@@ -258,24 +241,15 @@ def _published(declaration: Declaration, level: str, count: Column) -> Iterator[
             name: tuple(table.histogram.axis(name).codes[at] for at in sorted(inside))
             for name, inside in table.inside.items()
         }
-        asked = _asked(table.histogram, table.by, only)
-        columns = (*geounit, *(column for column, _, _ in asked.values()))
-        yield Tidy(
-            f"{table.name}/{level}",
-            table.title,
-            table.universe,
-            level=level,
-            title=f"{table.title} by {level}; universe: {table.universe}",
-            columns=(*columns, count),
-            key=tuple(column.name for column in columns),
-            recoded={name: (axis, values) for name, (_, axis, values) in asked.items()},
-            only=only,
-            summed=True,
-        )
+        title, unit = f"{table.title} by {level}; universe: {table.universe}", table.universe
+        tidy = Tidy(f"{table.name}/{level}", table.title, unit, level=level, title=title, only=only, summed=True)
+        yield _keyed(tidy, geounit, _asked(table.histogram, table.by, only), [count])
 
 
-def _title(declaration: Declaration, level: str, query: str) -> str:
-    return f"{declaration.records.capitalize()} by {level}: {query_title(declaration, query)}"
+def _of_query(declaration: Declaration, level: str, query: str) -> Tidy:
+    """Return the table of a query's sums, yet without columns."""
+    title = f"{declaration.records.capitalize()} by {level}: {query_title(declaration, query)}"
+    return Tidy(f"{query_slug(query)}/{level}", query, declaration.records, level=level, title=title)
 
 
 def query_title(declaration: Declaration, query: str) -> str:
