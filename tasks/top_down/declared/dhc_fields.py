@@ -11,7 +11,7 @@ from spine.declaration.product import cell_values
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.description import Column, Table
 from tasks.top_down.declared.dhc_unit_fields import is_households, units_table
-from tasks.top_down.release.tables import BLOCK, RECORDS, axis_column
+from tasks.top_down.release.tables import PERSON, RECORDS, axis_column
 
 FILE = "mdf/persons.parquet"
 VALUES = {  # by column of the records those of each cell
@@ -60,9 +60,7 @@ def microdata_table(declaration: Declaration) -> Table:
     texts |= {"37": "in institutional group quarters", "38": "in noninstitutional group quarters"}
     types = dict(zip(OF_RELATIONSHIP["GQTYPE"][HOUSEHOLD:], relationship.labels[HOUSEHOLD:], strict=True))
     columns = (
-        *BLOCK,
-        Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
-        Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
+        *PERSON,
         Column("GQTYPE", "code", "type of group quarters", {"000": "household"} | types),
         Column("RELSHIP", "code", "relationship to the householder", texts),
         *map(axis_column, axes),

@@ -21,8 +21,8 @@ from tasks.top_down.declared.dhc_unit_fields import Units, unit_columns, with_ot
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.records import block_columns, words
-from tasks.top_down.release.microdata import BUILD, ROWS_EACH
+from tasks.top_down.input.records import words
+from tasks.top_down.release.microdata import ROWS_EACH, microdata_rows
 
 
 def write_microdata(own: DeclarationSource, staged: Path) -> None:
@@ -35,23 +35,15 @@ def microdata(declared: Declared, blocks: Estimates) -> Iterator[pa.Table]:
     """Yield the microdata of blocks, some rows at a time."""
     declaration = declared.declaration
     key = np.array([key.split("|") for key in declared.hierarchy.keys.tolist()], np.int64)
-    geocode, of_units = geocode16(*key.T), microdata_of(declaration) == "units"
-    if of_units:
+    geocode, kind = geocode16(*key.T), microdata_of(declaration) or "persons"
+    if kind == "units":
         rows = with_other_units(blocks, declaration.product.shape, declared.copied)
     else:
         rows = Units(blocks.row, *(blocks.cell,) * 3, blocks.count)
     for first in range(0, max(1, len(rows.row)), ROWS_EACH):
         part = Units(*(each[first : first + ROWS_EACH] for each in rows))
-        same = np.zeros(len(part.row), np.int8)
-        yield pa.table(
-            {
-                "SCHEMA_TYPE_CODE": words(["MUD" if of_units else "MPD"], same),
-                "SCHEMA_BUILD_ID": words([BUILD], same),
-                **block_columns(geocode[part.row]),
-                **(unit_columns(part, declaration) if of_units else _person_columns(part.cell, declaration)),
-                "COUNT": part.number,
-            }
-        )
+        own = unit_columns(part, declaration) if kind == "units" else _person_columns(part.cell, declaration)
+        yield microdata_rows(kind, geocode[part.row], own, part.number)
 
 
 def _person_columns(cell: IntArray, declaration: Declaration) -> dict[str, pa.Array]:
@@ -60,7 +52,6 @@ def _person_columns(cell: IntArray, declaration: Declaration) -> dict[str, pa.Ar
     of_relationship = {name: words(codes, relationship) for name, codes in OF_RELATIONSHIP.items()}
     alone = of_relationship.pop("LIVE_ALONE")
     return {
-        "EPNUM": words(["999999999"], np.zeros(len(cell), np.int8)),
         **of_relationship,
         **{axis.column: words(axis.codes, own) for axis, own in zip(product.axes[1:], at, strict=True)},
         "LIVE_ALONE": alone,

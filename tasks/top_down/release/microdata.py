@@ -6,7 +6,7 @@ As Parquet one row per block and cell, with its COUNT; on request also as text w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -75,14 +75,20 @@ def _unit_entries(run: BlockSource, state: str, blocks: Estimates) -> tuple[IntA
 
 
 def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
-    same = np.zeros(len(row), np.int8)
-    columns = {
-        "SCHEMA_TYPE_CODE": words(["MPD" if product == "persons" else "MUD"], same),
-        "SCHEMA_BUILD_ID": words([BUILD], same),
-        **block_columns(geocode[row]),
-    }
-    if product == "persons":
-        columns |= {"EPNUM": words(["999999999"], same), **person_columns(cell)}
-    else:
-        columns |= unit_columns(cell)
-    return pa.table({**columns, "COUNT": count})
+    own = person_columns(cell) if product == "persons" else unit_columns(cell)
+    return microdata_rows(product, geocode[row], own, count)
+
+
+def microdata_rows(product: ProductName, geocode: IntArray, own: Mapping[str, pa.Array], count: IntArray) -> pa.Table:
+    """Return rows of microdata; geocode: of their blocks, 16 digits. own: the fields of persons, or of units."""
+    same, are_persons = np.zeros(len(count), np.int8), product == "persons"
+    return pa.table(
+        {
+            "SCHEMA_TYPE_CODE": words(["MPD" if are_persons else "MUD"], same),
+            "SCHEMA_BUILD_ID": words([BUILD], same),
+            **block_columns(geocode),
+            **({"EPNUM": words(["999999999"], same)} if are_persons else {}),
+            **own,
+            "COUNT": count,
+        }
+    )

@@ -38,6 +38,11 @@ BLOCK = (
     Column("TABBLKGRPCE", "code", "block group, 1 digit"),
     Column("TABBLK", "code", "block, 4 digits"),
 )
+PERSON = (
+    *BLOCK,
+    Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
+    Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
+)
 EITHER = "persons or housing units"
 RECORDS = integer("COUNT", "records", "how many records of the block are so", role="count")
 DECLARED = tuple(
@@ -184,13 +189,7 @@ MEASURED = (
 MICRODATA = (
     Table(
         "Microdata of persons, equal ones in a row: sum COUNT",
-        (
-            *BLOCK,
-            Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
-            Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
-            *map(axis_column, PERSON_AXES),
-            RECORDS,
-        ),
+        (*PERSON, *map(axis_column, PERSON_AXES), RECORDS),
         parquet="mdf/{state}_{product=persons}.parquet",
         split="state",
         key=("*",),
