@@ -27,7 +27,7 @@ from tasks.releases.release_database import ReleaseDatabase, differing, identifi
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.counts import is_another
 from tasks.top_down.check.measurements import check_answers
-from tasks.top_down.check.redistricting import SOLVED, Failed, Parents, stated_shares
+from tasks.top_down.check.redistricting import HOW_SOLVED, SOLVED, stated_shares
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
 from tasks.top_down.declared.dhc_microdata import microdata
@@ -79,8 +79,7 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         **declaration_statements(declaration, text, estimator, shares, drawn=drawn, later=later),
         **(by if estimate else {}),
         **({} if truth or not declaration.form.is_wide else {"answers": Unshown(dict[str, dict[str, int]], SOLVED)}),
-        "solved": Unshown(Parents, SOLVED),
-        "failed": Unshown(Failed, SOLVED),
+        **HOW_SOLVED,
         "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),
     }
 

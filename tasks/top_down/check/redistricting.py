@@ -36,8 +36,10 @@ from tasks.top_down.source import Validated
 
 NO_BLOCKS = "the spine is of blocks, which are released with the measurements alone"
 SOLVED = "how parents were solved is shown by no other file"
-Parents = Annotated[dict[str, dict[str, Any]], Field()]
-Failed = Annotated[list[dict[str, Any]], Field()]
+HOW_SOLVED = {
+    "solved": Unshown(Annotated[dict[str, dict[str, Any]], Field()], SOLVED),
+    "failed": Unshown(Annotated[list[dict[str, Any]], Field()], SOLVED),
+}
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,27 +97,17 @@ def _product(
             rows = f"SELECT DISTINCT share::VARCHAR FROM {database.parquet(path_in(release, f'{FOLDER}/{name}'))}"
             shares[level] |= {parse_exact(share) for (share,) in database.execute(rows).fetchall()}
     if not has_measurements(manifest):
-        shares = {level: stated_shares(stated, level) | set() for level in levels}
+        shares = {level: stated_shares(stated, level) for level in levels}
+    ascending = {level: sorted(own) for level, own in shares.items()}
+    has_margins = any(name.startswith(f"margins/{product}/") for name in manifest["files"])
     return {
         "budget": str(allocation.budget),
         "allocation": allocation.source,
         "geounits": geounits,
-        **(
-            {} if "NOT_PRIVATE" in manifest else measured(allocation, levels, {k: sorted(v) for k, v in shares.items()})
-        ),
-        **(
-            {"margins": Unshown(dict[str, Any], "estimates are not made again")}
-            if _has_margins(manifest, product)
-            else {}
-        ),
-        "solved": Unshown(Parents, SOLVED),
-        "failed": Unshown(Failed, SOLVED),
+        **({} if "NOT_PRIVATE" in manifest else measured(allocation, levels, ascending)),
+        **({"margins": Unshown(dict[str, Any], "estimates are not made again")} if has_margins else {}),
+        **HOW_SOLVED,
     }
-
-
-def _has_margins(manifest: Mapping[str, Any], product: ProductName) -> bool:
-    """Return whether a release of least squares has margins of a product."""
-    return any(name.startswith(f"margins/{product}/") for name in manifest["files"])
 
 
 def stated_shares(stated: Mapping[str, Any], level: str) -> set[Fraction]:
