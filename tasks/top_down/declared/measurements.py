@@ -119,31 +119,26 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
     names = {name: column.dictionary_encode() for name, column in names_of(declared, level)(0, 0, geounits).items()}
     distinct, law_of = np.unique(spine.shares[number], return_inverse=True)
     shares = [Fraction(share, spine.denominator) for share in distinct.tolist()]
-    laws = [
-        [law(allocation, share, alpha) if share else None for share in shares]
-        for alpha in allocation.queries[level].values()
-    ]
-    flat = [each for own in laws for each in own]
+    alphas = allocation.queries[level].values()
+    laws = [law(allocation, share, alpha) if share else None for alpha in alphas for share in shares]
     texts = {
-        "share": [str(share) for _ in queries for share in shares],
-        "variance_numerator": [str(each.parameter.numerator) if each else "" for each in flat],
-        "variance_denominator": [str(each.parameter.denominator) if each else "" for each in flat],
+        "share": [str(share) for share in shares] * len(queries),
+        "variance_numerator": [str(each.parameter.numerator) if each else "" for each in laws],
+        "variance_denominator": [str(each.parameter.denominator) if each else "" for each in laws],
     }
-    sigma = np.array([variance(each) if each else np.nan for each in flat])
+    words = {name: pa.array(values).dictionary_encode() for name, values in texts.items()}
+    sigma = np.array([variance(each) if each else np.nan for each in laws])
 
     def table(own: ReadAnswers) -> pa.Table:
         at = (own.query * len(shares) + law_of[own.geounit]).astype(np.int32)
-        words = {name: pa.array(values).dictionary_encode() for name, values in texts.items()}
-        return pa.table(
-            {name: column.take(pa.array(own.geounit)) for name, column in names.items()}
-            | {
-                "query": pa.DictionaryArray.from_arrays(pa.array(own.query.astype(np.int32)), pa.array(queries)),
-                "coordinate": own.coordinate.astype(np.int32),
-                "value": own.answer,
-            }
-            | {name: column.take(pa.array(at)) for name, column in words.items()}
-            | {"variance": sigma[at]}
-        )
+        asked = {
+            "query": pa.DictionaryArray.from_arrays(pa.array(own.query.astype(np.int32)), pa.array(queries)),
+            "coordinate": own.coordinate.astype(np.int32),
+            "value": own.answer,
+        }
+        of_law = {name: column.take(pa.array(at)) for name, column in words.items()}
+        geounit = {name: column.take(pa.array(own.geounit)) for name, column in names.items()}
+        return pa.table(geounit | asked | of_law | {"variance": sigma[at]})
 
     none = np.zeros(0, np.int64)
     yield table(ReadAnswers(none, none, none, none))
