@@ -55,7 +55,9 @@ def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
 
     write_regions(run, staged, is_named)
     for product in products:
-        write_cells(staged, product, pl94=run.design.pl94)
+        for file, table in cell_files(product, pl94=run.design.pl94).items():
+            with release_file(staged, file) as draft:
+                pa.csv.write_csv(table, draft, PIPES)
     describe_release(run, workers, staged)
 
 
@@ -106,13 +108,6 @@ def _write_histograms(staged: Path, name: str, codes: NDArray[np.uint8], histogr
 def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters: IntArray) -> None:
     columns = {kind: pa.array(quarters[:, at].astype(np.int32)) for at, kind in enumerate(QUARTERS)}
     write_table(staged, f"invariants/{name}", pa.table({"geounit": text(codes), **columns}))
-
-
-def write_cells(staged: Path, product: ProductName, *, pl94: bool) -> None:
-    """Write the lists of a product's cells and counts."""
-    for file, table in cell_files(product, pl94=pl94).items():
-        with release_file(staged, file) as draft:
-            pa.csv.write_csv(table, draft, PIPES)
 
 
 def cell_files(product: ProductName, *, pl94: bool) -> dict[str, pa.Table]:
