@@ -214,9 +214,19 @@ def check_margins(
         yield _check_level_margins(files, states, f"{product}/{folder}", entry)
 
 
-def is_another(margin: str) -> str:
-    """Return the condition that a column is not the margin of its row's standard error, rounding apart."""
-    return f"abs({margin} - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}"
+def margin_faults(database: ReleaseDatabase, rows: str, keys: str, margin: str, sums: str) -> Iterator[str]:
+    """Yield what is wrong with the margins and released counts of a file, whose rows have both.
+
+    keys, margin: in SQL, what names a row, and its margin. sums: a SELECT of the same keys with the sums of released
+    cells that are not 0; empty where no file has these.
+    """
+    another = f"abs({margin} - {Z95} * standard_error) > {ROUNDED * (1 + Z95) * 1.001}"
+    others = f"SELECT count(*) FROM {rows} WHERE ({another}) IS NOT FALSE"  # nulls too
+    if wrong := database.execute(others).fetchall()[0][0]:
+        yield f"{wrong:,} margins are not {Z95:.2f} standard errors"
+    stated = f"SELECT {keys}, released::BIGINT FROM {rows} WHERE released IS DISTINCT FROM 0"
+    if sums and (wrong := differing(database, stated, sums)):
+        yield f"{wrong:,} released counts are not sums of the released cells"
 
 
 def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, entry: Mapping[str, Any]) -> Check:
@@ -226,33 +236,25 @@ def _check_level_margins(files: ReleaseFiles, states: list[str], folder: str, en
         name = f"margins/{folder}/{state}.parquet"
         if name not in files.named:
             continue
-        counts_of = histogram(files.rows(f"histograms/{folder}/{state}.parquet"))
-        sums = f"SELECT geounit, name, sum(count) AS summed FROM ({counts_of}) JOIN counted USING (cell) GROUP BY ALL"
-        wrong = (
-            "SELECT count(*) FILTER (released <> coalesce(summed, 0)), "
-            f"count(*) FILTER ({is_another('margin')}) "
-            f"FROM (SELECT * EXCLUDE (geounit, count), geounit::VARCHAR AS geounit, count::VARCHAR AS name "
-            f"FROM {files.rows(name)}) LEFT JOIN ({sums}) USING (geounit, name)"
-        )
-        counts, margins = files.database.execute(wrong).fetchall()[0]
-        if counts:
-            faults.append(f"state {state}: {counts:,} counts are not those released")
-        if margins:
-            faults.append(f"state {state}: {margins:,} margins are not {Z95:.2f} standard errors")
+        cells = histogram(files.rows(f"histograms/{folder}/{state}.parquet"))
+        sums = f"SELECT geounit, name, sum(count)::BIGINT FROM ({cells}) JOIN counted USING (cell) GROUP BY ALL"
+        keys, margin = "geounit::VARCHAR, count::VARCHAR", f"coalesce(margin, {Z95} * standard_error)"
+        found = margin_faults(files.database, files.rows(name), keys, margin, sums)
+        faults += [f"state {state}: {fault}" for fault in found]
     rows = files.rows_in(f"margins/{folder}")
     of_these = "avg(standard_error) FILTER (margin IS NOT NULL)"
     means = f"SELECT count, avg(standard_error), {of_these}, count(*), count(margin) FROM {rows} GROUP BY count"
-    found = {name: row for name, *row in files.database.execute(means).fetchall()}
-    geounits = max((number for *_, number, _ in found.values()), default=0)
-    with_margin = max((margins for *_, margins in found.values()), default=0)
+    of_count = {name: row for name, *row in files.database.execute(means).fetchall()}
+    geounits = max((number for *_, number, _ in of_count.values()), default=0)
+    with_margin = max((margins for *_, margins in of_count.values()), default=0)
     if (geounits, with_margin) != (entry["geounits"], entry["with_margin"]):
         faults.append(
             f"{geounits} geounits, {with_margin} with a margin, not {entry['geounits']}, {entry['with_margin']}"
         )
     faults += [
-        f"{name}: the mean standard error is {found[name][at]:.{PLACES}f}, not {mean}"
+        f"{name}: the mean standard error is {of_count[name][at]:.{PLACES}f}, not {mean}"
         for at, means in enumerate((entry["mean_standard_error"], entry["mean_with_margin"]))
         for name, mean in means.items()
-        if abs(found[name][at] - mean) > 2.001 * ROUNDED
+        if abs(of_count[name][at] - mean) > 2.001 * ROUNDED
     ]
     return Check(f"margins of {folder}", f"{geounits:,} geounits", tuple(faults))

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from privacy.noise.margins import Z95
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
 from spine.noise import distinct_shares
@@ -25,7 +24,7 @@ from tasks.releases.manifest import mark_of
 from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
-from tasks.top_down.check.counts import is_another
+from tasks.top_down.check.counts import margin_faults
 from tasks.top_down.check.measurements import check_answers
 from tasks.top_down.check.redistricting import HOW_SOLVED, SOLVED, stated_shares
 from tasks.top_down.choices import ESTIMATORS
@@ -50,7 +49,7 @@ from tasks.top_down.declared.tables import (
 )
 from tasks.top_down.published.answer_file import AnswerFile, joined_codes
 
-PART = "of-part"  # which no axis is called
+QUERY, PART = "of-query", "of-part"  # which no axis is called
 NOT_RELEASED = "the public tables are released with the measurements alone"
 OF_TABLES: dict[str, Any] = {  # the statements that follow from them
     "declared_unchanged": list[str],
@@ -154,27 +153,22 @@ def _check_margins(
     database: ReleaseDatabase, release: Path, declaration: Declaration, level: str
 ) -> Iterator[Check | NotChecked]:
     """Check a level's margins by their standard errors, and its released counts by the cells of it or a level below."""
-    margins = database.parquet(path_in(release, f"{MARGINS}/{level}.parquet"))
-    others = f"SELECT count(*) FROM {margins} WHERE ({is_another(ESTIMATE_MARGIN)}) IS NOT FALSE"  # nulls too
-    wrong = database.execute(others).fetchall()[0][0]
-    faults = [f"{wrong:,} margins are not {Z95:.2f} standard errors"] * bool(wrong)
-    levels, queries = [each.name for each in declaration.levels], declaration.queries(level)
+    levels, queries, sums = [each.name for each in declaration.levels], declaration.queries(level), ""
+    names = [each.name for each in geounit_columns(declaration, level)]
+    geounit = "".join(f"{identifier(name, names)}, " for name in names)
     below = [each for each in released_levels(declaration) if each in levels[levels.index(level) :]]
     if below:
         cells, product = database.parquet(path_in(release, f"parquet/{below[0]}.parquet")), declaration.product
-        names, possible = [each.name for each in geounit_columns(declaration, level)], _possible_codes(product)
-        geounit = "".join(f"{identifier(name, names)}, " for name in names)
-        axes = ", ".join(identifier(name, product.names) for name in product.names)
-        for query in queries:
-            part = pa.array(query_group(product, query).coordinate[product.possible])
-            database.register("parts", pa.table(possible | {PART: part}))
-            asked = f"query = {database.value(query)} AND released IS DISTINCT FROM 0"
-            stated = f"SELECT {geounit} part, released::BIGINT FROM {margins} WHERE {asked}"
-            sums = f"SELECT {geounit} {identifier(PART, [PART])}, sum({COUNT})::BIGINT FROM {cells} JOIN parts"
-            if wrong := differing(database, stated, f"{sums} USING ({axes}) GROUP BY ALL"):
-                faults.append(f"{wrong:,} released counts of {query} are not sums of the cells of {below[0]}")
+        possible, axes = _possible_codes(product), ", ".join(identifier(name, product.names) for name in product.names)
+        parts = {query: query_group(product, query).coordinate[product.possible] for query in queries}
+        asked = [pa.table(possible | {QUERY: [query] * len(part), PART: part}) for query, part in parts.items()]
+        database.register("parts", pa.concat_tables(asked))
+        keys = f"{geounit} {identifier(QUERY, [QUERY])}, {identifier(PART, [PART])}"
+        sums = f"SELECT {keys}, sum({COUNT})::BIGINT FROM {cells} JOIN parts USING ({axes}) GROUP BY ALL"
     else:
         yield NotChecked(f"{MARGINS}/{level}: released", "its histogram and those of lower levels are not released")
+    margins = database.parquet(path_in(release, f"{MARGINS}/{level}.parquet"))
+    faults = margin_faults(database, margins, f"{geounit} query, part", ESTIMATE_MARGIN, sums)
     yield Check(f"margins of {level}", f"{len(queries)} queries", tuple(faults))
 
 

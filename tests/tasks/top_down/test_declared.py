@@ -698,7 +698,7 @@ FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault
     ("estimate_margin", "zone", 1, "1 margins are not 1.96 standard errors"),
     ("estimate_margin", "district", np.nan, "1 margins are not 1.96 standard errors"),
     ("standard_error", "nation", 1, "1 margins are not 1.96 standard errors"),
-    ("released", "region", 1, "1 released counts of detailed are not sums of the cells of region"),
+    ("released", "region", 1, "1 released counts are not sums of the released cells"),
 ]
 
 

@@ -25,9 +25,10 @@ from spine.settings import Jurisdiction
 from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
+from tasks.releases.release_database import ReleaseDatabase
 from tasks.top_down import blocks
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.check.counts import check_figures
+from tasks.top_down.check.counts import check_figures, check_margins
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
@@ -301,3 +302,11 @@ def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) 
     assert [float(part) for part in parts] == pytest.approx(
         [float(100 * share / sum(shares)) for share in shares], abs=0.5
     )
+    path = staged / "margins/persons/County/23.parquet"
+    table = pq.read_table(path)
+    lost = np.flatnonzero(table["released"].to_numpy())[0]
+    pq.write_table(table.take(np.delete(np.arange(len(table)), lost)), path)
+    with ReleaseDatabase(staged) as database:
+        manifest = json.loads((staged / "manifest.json").read_text())
+        (found,) = (each for each in check_margins(database, staged, manifest, "persons") if each.faults)
+    assert found.faults[0] == "state 23: 1 released counts are not sums of the released cells"
