@@ -29,7 +29,7 @@ from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_ST
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.input.declared_counts import broken_counts
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.design_file import BLOCKS_FOLDER, FOLDER, read_blocks, read_description
+from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
@@ -140,10 +140,10 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
         own = f"SELECT lpad(geocode::VARCHAR, 16, '0') AS geounit, {quarters} FROM"
         declared = f"SELECT right(geounit::VARCHAR, 16) AS geounit, {quarters} FROM"
         compared["what is declared of the measured blocks"] = (
-            f"{own} {files.rows(f'{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet')}",
+            f"{own} {files.rows(f'{MEASUREMENTS}/{BLOCKS_FOLDER}/{state}.parquet')}",
             f"{declared} {files.rows(f'invariants/{product}/{lowest}/{state}.parquet')}",
         )
-        for family, of_block in _areas_of_blocks(files.release / FOLDER, product, state).items():
+        for family, of_block in _areas_of_blocks(files.release / MEASUREMENTS, product, state).items():
             name = f"{folder}/{FOLDERS[family]}/{state}.parquet"
             if name not in files.named and not len(of_block):
                 continue

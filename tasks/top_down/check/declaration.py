@@ -40,7 +40,6 @@ from tasks.top_down.declared.tables import (
     COUNT,
     ESTIMATE_MARGIN,
     MARGINS,
-    MEASUREMENTS,
     declaration_of,
     geounit_columns,
     is_full,
@@ -48,6 +47,7 @@ from tasks.top_down.declared.tables import (
     released_levels,
 )
 from tasks.top_down.published.answer_file import AnswerFile, joined_codes
+from tasks.top_down.release.design_file import MEASUREMENTS
 
 QUERY, PART = "of-query", "of-part"  # which no axis is called
 NOT_RELEASED = "the public tables are released with the measurements alone"

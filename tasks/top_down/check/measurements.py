@@ -30,9 +30,8 @@ from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.published.answer_file import AnswerFile
 from tasks.top_down.published.release_source import BlockRelease, save_description
-from tasks.top_down.release.design_file import FOLDER, read_description
-from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
-from tasks.top_down.release.measurement_files import PART
+from tasks.top_down.release.design_file import MEASUREMENTS, read_description
+from tasks.top_down.release.measurement_files import BUREAU_FOLDER, PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.tables import spine_files
 from tasks.top_down.run_plan import US, ProductName
@@ -69,14 +68,14 @@ def check_own_layout(release: Path, manifest: Mapping[str, Any]) -> Iterator[Che
     use_kernels(state_home())
     with TemporaryDirectory(prefix="das-check-") as folder:
         source = BlockRelease(Path(folder) / "runs/check")
-        save_description(source, read_description(release / FOLDER), {}, ())
+        save_description(source, read_description(release / MEASUREMENTS), {}, ())
         for pair in source.product_states:
             build_state(source, *pair)
         yield check_same("the spine", "of the released blocks", source.spine_digest(), manifest["spine"]["digest"])
         for product in source.design.products:
             levels = sorted(each for each in source.product_levels if each[0] == product)  # state by state
-            files = (AnswerFile.of(source, release / FOLDER, *each) for each in levels)
-            yield check_answers(f"{FOLDER}/ of {product}", (file.all_answers() for file in files))
+            files = (AnswerFile.of(source, release / MEASUREMENTS, *each) for each in levels)
+            yield check_answers(f"{MEASUREMENTS}/ of {product}", (file.all_answers() for file in files))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from tasks.releases.release_database import ReleaseDatabase
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.counts import check_counts, check_margins
 from tasks.top_down.check.measurements import BureauLayout, check_own_layout
-from tasks.top_down.release.design_file import FOLDER, GEOGRAPHY, SETTINGS_FILE, described_measurements, read_design
+from tasks.top_down.release.design_file import DESIGN_FILE, GEOGRAPHY, MEASUREMENTS, described_measurements, read_design
 from tasks.top_down.release.manifest import OF_OUR_MEASUREMENTS, STATEMENTS, designed, measured
 from tasks.top_down.release.stage_release import cell_files
 from tasks.top_down.release.tables import has_measurements, spine_files
@@ -94,7 +94,7 @@ def _product(
         select = f"SELECT count(DISTINCT geounit) FROM {database.parquet(path_in(release, f'invariants/{name}'))}"
         geounits[level] += database.execute(select).fetchall()[0][0]
         if has_measurements(manifest):
-            rows = f"SELECT DISTINCT share::VARCHAR FROM {database.parquet(path_in(release, f'{FOLDER}/{name}'))}"
+            rows = f"SELECT DISTINCT share::VARCHAR FROM {database.parquet(path_in(release, f'{MEASUREMENTS}/{name}'))}"
             shares[level] |= {parse_exact(share) for (share,) in database.execute(rows).fetchall()}
     if not has_measurements(manifest):
         shares = {level: stated_shares(stated, level) for level in levels}
@@ -161,5 +161,5 @@ def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[C
         facts = mark_of(manifest), tuple(manifest["states"]), manifest["spine"]["us_level"], manifest["public_files"]
         made = manifest["spine"]["digest"], manifest["state_totals"]
         content_of = described_measurements(manifest["run"], design, Validated("", (), *facts), *made)
-        stated = read_json(release, f"{FOLDER}/{SETTINGS_FILE}")
-        yield check_same(f"{FOLDER}/{SETTINGS_FILE}", "the manifest", json.loads(json.dumps(content_of)), stated)
+        stated = read_json(release, DESIGN_FILE)
+        yield check_same(DESIGN_FILE, "the manifest", json.loads(json.dumps(content_of)), stated)

@@ -38,14 +38,12 @@ from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
     LEAVES_FILE,
-    MEASUREMENTS,
-    SETTINGS_FILE,
     is_full,
 )
 from tasks.top_down.declared.wide import ReadAnswers, load_answers
 from tasks.top_down.published.release_source import RELEASE, ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
-from tasks.top_down.release.design_file import UNREADABLE
+from tasks.top_down.release.design_file import DECLARED_FILE, MEASUREMENTS, UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import PLANNED, Origin, Validated
@@ -83,7 +81,7 @@ class Measurements(NamedTuple):
         check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / PLANNED, DeclaredDesign(self.public, self.estimator))
-        save_object(source / RELEASE, path_in(self.folder, SETTINGS_FILE).parent)
+        save_object(source / RELEASE, path_in(self.folder, DECLARED_FILE).parent)
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
         workers.map("read answers", source, read_level, source.product_levels)
@@ -97,7 +95,7 @@ def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> N
     content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.design.public.published())}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")
-    with release_file(staged, SETTINGS_FILE) as draft:
+    with release_file(staged, DECLARED_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n", "utf-8")
     write_table(staged, LEAVES_FILE, pa.table({name: pa.array(values) for name, values in leaves.items()}))
     if equal:
@@ -157,7 +155,7 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
     Raises Refused if it is not a release's, or the other declaration has other measurements.
     """
     try:
-        content = {"estimator": "topdown", **read_json(folder, SETTINGS_FILE)}
+        content = {"estimator": "topdown", **read_json(folder, DECLARED_FILE)}
         leaves = pq.read_table(path_in(folder, LEAVES_FILE))
         columns = {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names}
     except UNREADABLE as error:
@@ -169,9 +167,9 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
     text, totals, run = stated("text"), stated("totals"), stated("run")
     raw = _field("text", lambda: dict(json.loads(text)))
     if any(not 0 <= value <= LARGEST_COUNT for each in totals for value in each.values()):
-        raise Refused(f"{SETTINGS_FILE}: totals has a total that nothing has")
+        raise Refused(f"{DECLARED_FILE}: totals has a total that nothing has")
     if not run:
-        raise Refused(f"{SETTINGS_FILE}: run is empty")
+        raise Refused(f"{DECLARED_FILE}: run is empty")
     equal = _field("equal", lambda: _read_equal(folder, len(raw.get("equal", ()))))
     public = PublicTables(text, columns, totals, stated("digests"), equal)
     mark, by = _field("synthetic", lambda: mark_in(content)), estimator or stated("estimator")
@@ -185,7 +183,7 @@ def _field(key: str, read: Callable[[], Any]) -> Any:
         return read()
     except UNREADABLE as error:
         raise Refused(
-            f"{SETTINGS_FILE}: {key} is missing, or not as a release has it ({type(error).__name__})"
+            f"{DECLARED_FILE}: {key} is missing, or not as a release has it ({type(error).__name__})"
         ) from None
 
 

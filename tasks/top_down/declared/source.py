@@ -21,7 +21,6 @@ from tasks.top_down.declared.tables import geounit_columns
 from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 ALL = "all"  # the only part
-FOLDER = "declared"  # of OUT
 CHILDREN = 4096  # geounits that one piece estimates, about
 
 
@@ -46,7 +45,7 @@ class DeclarationSource(Source):
     @property
     def folder(self) -> str:
         """Return the folder of a release."""
-        return FOLDER
+        return "declared"
 
     @property
     def product_states(self) -> Sequence[tuple[str, str]]:

@@ -15,11 +15,10 @@ from tasks.releases.description import Column, Description, Reference, Table, Ti
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
+from tasks.top_down.release.design_file import DECLARED_FILE, MEASUREMENTS
 from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column
 
-MEASUREMENTS = "measurements"
-SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"
-EQUAL_FILE = f"{MEASUREMENTS}/equal.parquet"
+LEAVES_FILE, EQUAL_FILE = f"{MEASUREMENTS}/leaves.parquet", f"{MEASUREMENTS}/equal.parquet"
 EQUAL_COLUMNS = {  # and what they are
     "EQUAL": "the number of the equality in the declaration, from 0",
     "LEAF": "the row of the table of leaves, from 0",
@@ -117,8 +116,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
     files = [f"parquet/{level}.parquet" for level in released]
     files += [table.parquet or table.text for table in tables[len(released) :]]
-    files += ["report.html", *([SETTINGS_FILE] if manifest["measurements"] else [])]
-    return with_tidy(Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=tuple(files)))
+    files += ["report.html", *([DECLARED_FILE] if manifest["measurements"] else [])]
+    return with_tidy(Description(tuple(tables), others=("report.html", DECLARED_FILE), required=tuple(files)))
 
 
 def _names(declaration: Declaration, level: str) -> Table:

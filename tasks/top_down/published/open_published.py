@@ -27,19 +27,20 @@ from tasks.top_down.published.nmf.source import FileRequest, NmfSource
 from tasks.top_down.published.source import Changes
 from tasks.top_down.release.design_file import (
     BLOCKS_FOLDER,
-    FOLDER,
+    DECLARED_FILE,
+    DESIGN_FILE,
+    MEASUREMENTS,
     SETTINGS_FILE,
     DesignFile,
     read_description,
     reading,
 )
-from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
+from tasks.top_down.release.measurement_files import BUREAU_FOLDER
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Origin
 
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "it has no folder such as US_Person_PL_PROD, not even one to three levels below"
-OF_DECLARATION = f"{FOLDER}/declared.json"
 OF_FILES = "--only-state, --state-totals, --geography and --check-spine are for such files"
 
 
@@ -95,7 +96,7 @@ class PublishedRelease(PublishedMeasurements):
 
         source, folder = BlockRelease(path), self.described.folder
         read_into(source, workers, self.described, changes, only)
-        keep_regions(source, str(folder.parent if folder.name == FOLDER else folder))
+        keep_regions(source, str(folder.parent if folder.name == MEASUREMENTS else folder))
         return source
 
 
@@ -126,7 +127,7 @@ class PublishedFiles(PublishedMeasurements):
 
 def release_of(folder: Path) -> Path | None:
     """Return the folder with the `measurements/` of a declaration, given either; None for another folder."""
-    return _holding(folder, OF_DECLARATION)
+    return _holding(folder, DECLARED_FILE)
 
 
 def find_published(
@@ -138,7 +139,7 @@ def find_published(
 
     Raises Refused if the folder has no measurements.
     """
-    is_release = any((place / SETTINGS_FILE).exists() for place in (folder, folder / FOLDER))
+    is_release = any((place / SETTINGS_FILE).exists() for place in (folder, folder / MEASUREMENTS))
     asked = bool(states) or request not in (None, FileRequest())
     if is_published_files(folder) and (asked or not is_release):
         inventory, notes = take_inventory(folder, tuple(states))
@@ -165,7 +166,7 @@ def _of_release(given: Path) -> PublishedRelease:
     """Return the measurements of a das-flows release, or of its folder measurements/."""
     with reading(given):
         own = (given / SETTINGS_FILE).exists()
-        described = read_description(given if own else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent)
+        described = read_description(given if own else path_in(given, DESIGN_FILE).parent)
     design, origin, validated = described.design, described.origin, described.validated
     banners = (*_banners(origin, validated.mark), *([PURE] if design.definition == "puredp" else []))
     return PublishedRelease(
@@ -176,7 +177,7 @@ def _of_release(given: Path) -> PublishedRelease:
 def _holding(folder: Path, file: str) -> Path | None:
     """Return the release with a file: the folder or, if it has the name of a release's measurements, the one above."""
     absolute = folder.absolute()
-    places = (folder, absolute.parent) if absolute.name in (FOLDER, BUREAU_FOLDER) else (folder,)
+    places = (folder, absolute.parent) if absolute.name in (MEASUREMENTS, BUREAU_FOLDER) else (folder,)
     return next((place for place in places if (place / file).exists()), None)
 
 

@@ -34,8 +34,10 @@ from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, check_allocation
 from tasks.top_down.source import Origin, Validated
 
-FOLDER = "measurements"
+MEASUREMENTS = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER, GEOUNITS_FOLDER = "design.json", "blocks", "geounits"
+DESIGN_FILE = f"{MEASUREMENTS}/{SETTINGS_FILE}"  # in a release; of a declaration the other
+DECLARED_FILE = f"{MEASUREMENTS}/declared.json"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
 UNREADABLE = (  # what reading a file of another kind or make may raise
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
@@ -72,7 +74,7 @@ def write_description(source: BlockSource, staged: Path) -> None:
         codes = {name: source.codes(name, validated.states[0]) for name in design.products}
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
-    with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
+    with release_file(staged, DESIGN_FILE) as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n", "utf-8")
 
 
@@ -102,7 +104,7 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except NotOfRelease as fault:
-        raise Refused(f"{folder}: {fault}; give the folder {FOLDER}/ of a TopDown release") from None
+        raise Refused(f"{folder}: {fault}; give the folder {MEASUREMENTS}/ of a TopDown release") from None
     except UNREADABLE as error:
         raise Refused(
             f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
@@ -194,14 +196,14 @@ def write_blocks(source: BlockSource, state: str, staged: Path) -> None:
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
-    write_table(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
+    write_table(staged, f"{MEASUREMENTS}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
 
 
 def write_geounits(source: BlockSource, product: ProductName, state: str, staged: Path) -> None:
     """Write the blocks of a spine that was read."""
     order, codes = source.spine(product, state).order, source.codes(product, state)[-1]
     table = pa.table({"block": pa.array(order.astype(np.int32)), "geocode": text(codes)})
-    write_table(staged, f"{FOLDER}/{GEOUNITS_FOLDER}/{product}/{state}.parquet", table)
+    write_table(staged, f"{MEASUREMENTS}/{GEOUNITS_FOLDER}/{product}/{state}.parquet", table)
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:

@@ -48,7 +48,7 @@ from tasks.top_down.release.nmf_layout import (
 from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import StateAnswers
 
-FOLDER = "nmf"
+BUREAU_FOLDER = "nmf"
 PART = "part-00000.snappy.parquet"
 CONSTRAINT_COLUMNS = {  # sign and axes of persons; units are summed over their axis
     LOWER: (">=", ("hhgq", "*", "*", "*")),
@@ -137,7 +137,7 @@ def write_folders(source: BlockSource, product: ProductName, state: str, level: 
     measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
     codes = source.codes(product, state)[number]
-    place = staged / FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
+    place = staged / BUREAU_FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
     for below, rows in _folders(codes, state).items():
         rank = np.argsort(as_codes(codes[rows]))
         geounits = Geounits(source, product, level, measuring, codes[rows[rank]], rows[rank])

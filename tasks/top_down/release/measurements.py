@@ -20,7 +20,7 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import ROWS, BlockSource
-from tasks.top_down.release.design_file import FOLDER, write_blocks, write_description, write_geounits
+from tasks.top_down.release.design_file import MEASUREMENTS, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Names, Source, StateAnswers
@@ -57,7 +57,7 @@ def write_level(source: Source, product: str, state: str, level: str, staged: Pa
     """Write the measurements of a level of a part of a hierarchy."""
     measuring, (file, names) = source.answers(product, state), source.released(product, state, level)
     tables = _tables_of_answers(measuring, measuring.plan.spine.levels.index(level), names, source.answer_type)
-    write_tables(staged, tables, f"{FOLDER}/{file}")
+    write_tables(staged, tables, f"{MEASUREMENTS}/{file}")
 
 
 def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: Any) -> Iterator[pa.Table]:

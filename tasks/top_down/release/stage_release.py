@@ -26,9 +26,9 @@ from tasks.top_down.blocks import BlockSource, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.design_file import FOLDER
+from tasks.top_down.release.design_file import MEASUREMENTS
 from tasks.top_down.release.manifest import describe_release
-from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
+from tasks.top_down.release.measurement_files import BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
@@ -40,7 +40,7 @@ assert (VACANT, OCCUPIED) == (0, 1)
 
 def stage_release(run: S, workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]) -> None:
     """Write the whole release of a run's estimates into its staging folder, next to the measurements."""
-    write(run, workers, open_staging(run, out, run.folder, except_for=(FOLDER, BUREAU_FOLDER)))
+    write(run, workers, open_staging(run, out, run.folder, except_for=(MEASUREMENTS, BUREAU_FOLDER)))
 
 
 def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
