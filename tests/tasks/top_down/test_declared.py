@@ -46,6 +46,7 @@ from flows.commands.show import open_release
 from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import DeclaredSettings
 from flows.frames import read_release
+from flows.reports.show.release_pages import SHORT
 from flows.reports.show.view import NotThere
 from flows.top_down import check_declared
 from privacy.accounting.composition import Spend, read_spend
@@ -792,7 +793,8 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
     ):
         assert pages.address(text, None, None) == {"view": view}
         page = pages.view({"view": view})
-        (table,) = page.tables
+        table, *others = page.tables
+        assert all(0 < each.page.total <= SHORT for each in others)
         total = counts.loc[(counts[[*own]] == pd.Series(own)).all(axis=1), "COUNT"].sum()
         assert (table.table()[1][0][-1], page.nothing) == (total, "")
     with pytest.raises(NotThere, match="several places match '9': 1/9 Nine; 2/9 Other"):
