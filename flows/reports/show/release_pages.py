@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import product
 from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -396,7 +397,7 @@ class ReleasePages(TableViews):
         widths = [len(table.resource.key or table.keys) for table, _ in found]
         kept = {name: asked[name] for name in ("format", "confidence") if name in asked}
         shown, others = [], []
-        for (table, codes), width in zip(found, widths, strict=True):
+        for width, (table, codes) in sorted(zip(widths, found, strict=True), key=itemgetter(0)):
             by = {**codes, **further}
             rows = table.number(table.select(by)) if self.units or width > min(widths) else 0
             if width == min(widths) or (self.units and 0 < rows <= SHORT):
