@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,39 @@ def test_a_refused_census_leaves_a_run_alone_that_another_process_has(
     assert home.charged() == {}
     other.kill()
     other.join()
+
+
+WAITS = """
+import time
+from pathlib import Path
+import flows.census
+
+def answer(*_):
+    Path({asked!r}).touch()
+    while not Path({go!r}).exists():
+        time.sleep(0.05)
+    return True
+
+flows.census.answer = answer
+"""
+
+
+def test_a_census_that_another_process_carries_out_is_refused_by_name(
+    tmp_path: Path, home: Home, forked_commands: ForkedCommands, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Even while the other waits for an answer and holds the lock of no run; it goes on as if alone."""
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(forked_commands.das, *home.words, first=WAITS.format(asked=str(asked), go=str(go)))
+        while not (asked.exists() or first.done()):
+            time.sleep(0.05)
+        code, left = das(*home.words), home.left()
+        go.touch()
+        ended = first.result()
+    assert (code, "census small is in use by another process" in capfd.readouterr().err) == (1, True)
+    assert left == sorted([A, T]), "what the other has prepared"
+    assert ended.code == 0, ended.output
+    assert home.charged() == dict.fromkeys((A, B, T), "released")
 
 
 def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(
