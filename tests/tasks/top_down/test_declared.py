@@ -1343,6 +1343,6 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path, file: str, old: str
     declaration, data = write(tmp_path)
     _, declared = read_declared(declaration)
     (tmp_path / file).write_text((tmp_path / file).read_text().replace(old, new))
-    (found,) = open_data(data, declared)[1] if file == "records.csv" else find_faults(declaration)
+    (found,) = open_data(data, declared.declaration)[1] if file == "records.csv" else find_faults(declaration)
     assert found.rule.endswith(rule)
     assert "b1" not in found.rule

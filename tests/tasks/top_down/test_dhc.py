@@ -39,7 +39,7 @@ from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import dhc_microdata
-from tasks.top_down.declared.dhc import write_dhc_declarations
+from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import Faulty, read_declared
@@ -277,7 +277,8 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     synthesize_example(tmp_path / "made", Options(seed=4, places={"dhc": "dhc"}))
     out = tmp_path / "declared"
     out.mkdir()
-    (path, _), blocks = write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
+    kept = {"redistricting": ToKeep("redistricting", inputs / "redistricting")}
+    (path, _), blocks = write_dhc_declarations(tmp_path / "made/dhc", "us", out, kept)
     declaration, _ = read_declaration(read_raw(str(path)))
     assert declaration is not None
     leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
@@ -297,7 +298,7 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     assert (out / "redistricting/manifest.json").exists()
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
-        write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+        write_dhc_declarations(tmp_path / "made/dhc", "us", tmp_path, kept)
 
 
 @pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])
