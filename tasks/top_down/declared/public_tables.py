@@ -36,7 +36,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
-from tasks.records.declarations import beside, find_declaration, read_columns, read_raw
+from tasks.records.declarations import SHIPPED, beside, check_has_tables, find_declaration, read_columns, read_raw
 from tasks.records.files import digest_file, exists, file_name, unchanged
 from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
@@ -245,6 +245,8 @@ def _read_form(path: str) -> tuple[dict[str, Any], Declaration]:
         raise faulty(path, faults)
     if outside := [*_outside(path, declaration.form)]:
         raise faulty(path, outside)
+    if Path(path).parent == SHIPPED:
+        check_has_tables(Path(path).stem, there=(SHIPPED / declaration.form.leaves.file).exists())
     return raw, declaration
 
 
