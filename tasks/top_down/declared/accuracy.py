@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from privacy.tables.histogram import mask
 from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray
 from spine.top_down.histogram import TrueHistograms
@@ -78,11 +78,9 @@ def _groups(declaration: Declaration, level: str) -> Iterator[tuple[str, QueryGr
     """
     product, possible = declaration.product, declaration.product.possible
     for table in declaration.published:
-        chosen = ([*table.inside.get(axis.name, range(len(axis)))] for axis in product.axes)
-        of_axes = [np.isin(range(len(axis)), own) for axis, own in zip(product.axes, chosen, strict=True)]
-        inside = reduce(np.logical_and.outer, of_axes).ravel()
+        inside = mask(product.axes, table.inside)
         coordinate, width = table.histogram.partition(table.by)
-        group = QueryGroup(table.name, np.where(inside, coordinate, width), width + 1)
+        group = QueryGroup(table.name, np.where(inside, coordinate, width).astype(np.int32), width + 1)
         yield table.name, group, np.bincount(group.coordinate, possible & inside, width + 1) > 0
     for query in _queries(declaration, level):
         group = query_group(product, query)
