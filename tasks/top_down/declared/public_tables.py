@@ -101,6 +101,10 @@ class DeclaredDesign:
 
     def digest(self) -> str:
         """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:  # each access to a run's declaration asks for it
         own, by, (_, publish) = self.public.digest(), self.estimator, self.public.parted()
         own = sha256(f"{own}\npublish {publish}\n".encode()).hexdigest() if publish else own
         return own if by == "topdown" else sha256(f"{own}\nestimator {by}\n".encode()).hexdigest()
