@@ -30,7 +30,8 @@ from flows.execution.second_charge import answer, answered_by, second_charge
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.commit import end_run
-from tasks.lifecycle.run_directory import locked
+from tasks.lifecycle.private_folder import make_private
+from tasks.lifecycle.run_directory import exclusive, locked
 from tasks.records.findings import has_errors, load_findings
 
 
@@ -39,8 +40,11 @@ def census(settings: CensusSettings) -> Any:
     """Release the products of a plan, each in a run of its own; returns the path of the page about them."""
     stay_interruptible()
     try:
-        plan = read_census(under_policy(settings, "census"))
-        page = carry_out(plan, charges_of_input(plan))
+        settings = under_policy(settings, "census")
+        plan, home = read_census(settings), Path(settings.runs_folder)
+        make_private(home, may_be_link=True)
+        with exclusive(home / f"census-{plan.name}.lock", f"census {plan.name}"):
+            page = carry_out(plan, charges_of_input(plan))
     except Refused as error:
         return states.refused(error)
     except Failed as error:

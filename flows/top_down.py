@@ -52,7 +52,7 @@ def check_declared(settings: DeclaredSettings) -> bool:
         )
     check_input(settings.directory, settings.tables, settings.charging, [declared.spend], settings.charged_states())
     validated = (settings.directory / VALIDATED).exists()  # goes on from its own copy of the records
-    if not validated and (findings := open_data(settings.data, declared)[1]):
+    if not validated and (findings := open_data(settings.data, declared.declaration)[1]):
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     return True
 

@@ -34,8 +34,9 @@ VACANCIES = {
     "6": "for migrant workers",
     "7": "other vacant",
 }
-NO_RENT, UNITS = "norent", "hu"  # columns of the table of blocks
-VACANT = {status: f"vacs{status}" for status in VACANCIES}  # and those of vacant units
+NO_RENT, UNITS = "norent", "hu"  # columns of blocks, copied: the second is of their table
+VACANT = {status: f"vacs{status}" for status in VACANCIES}
+OTHER_UNITS = (NO_RENT, *VACANT.values())  # of the release of units
 FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
 COLUMNS = {  # by level, top first
     "US": [],
@@ -299,9 +300,9 @@ def _declaration(name: str, jurisdiction: Jurisdiction, records: str, queries: M
     return own | _shares(jurisdiction, queries) | rest
 
 
-def units_declaration(jurisdiction: Jurisdiction) -> Raw:
+def units_declaration(jurisdiction: Jurisdiction, release: str = "redistricting") -> Raw:
     """Return the declaration of housing units by tenure and vacancy; occupied and vacant are of a release."""
-    h1 = {"partition": "h1", "release": "redistricting", "columns": {"h1": "HH_STATUS"}, "only": {"HH_STATUS": ["1-2"]}}
+    h1 = {"partition": "h1", "release": release, "columns": {"h1": "HH_STATUS"}, "only": {"HH_STATUS": ["1-2"]}}
     rest = {
         "unit": "household",
         "axes": {
@@ -322,7 +323,9 @@ def units_declaration(jurisdiction: Jurisdiction) -> Raw:
     return _declaration("dhc-units", jurisdiction, "housing unit", {"tenvacgq": "detailed"}, rest)
 
 
-def households_declaration(jurisdiction: Jurisdiction, facilities: Iterable[str], *, anchored: bool = False) -> Raw:
+def households_declaration(
+    jurisdiction: Jurisdiction, facilities: Iterable[str], release: str = "units", *, anchored: bool = False
+) -> Raw:
     """Return the declaration of households, whose tenures are those of a release of `units_declaration`.
 
     facilities: columns of the table of blocks with the group quarters of each type, which the microdata repeat.
@@ -342,14 +345,14 @@ def households_declaration(jurisdiction: Jurisdiction, facilities: Iterable[str]
         "axes": household_axes(),
         "recodes": _household_recodes(),
         "zeros": [{"where": where} for where in ZEROS],
-        "equal": [{"partition": "ten", "release": "units", "only": {"ten": ["1-4"]}}],
+        "equal": [{"partition": "ten", "release": release, "only": {"ten": ["1-4"]}}],
         "publish": {
             "recodes": {"family": _recode(_family, lambda own: FAMILIES[_family(own)])},
             "tables": {
                 name: {"title": title, "universe": universe, "by": by} for name, (title, by) in OF_HOUSEHOLDS.items()
             },
         },
-        "copied": [NO_RENT, *VACANT.values(), UNITS, *facilities],
+        "copied": [*OTHER_UNITS, UNITS, *facilities],
         "passes": [first | {"then": [then]}],
     }
     return _declaration("dhc-households", jurisdiction, "household", FIRST | SECOND, rest)

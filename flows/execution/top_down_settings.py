@@ -228,6 +228,16 @@ class DeclaredSettings(EstimateSettings):
         path = find_declaration(self.declaration)
         return tuple(beside(path, each.release) for each in self._read().form.equal)
 
+    def check_without(self) -> None:
+        """Refuse faults of the table of leaves and of totals, and records that lack columns."""
+        from tasks.records.declarations import find_declaration
+        from tasks.top_down.declared.public_tables import read_without_releases
+        from tasks.top_down.declared.run import open_data
+
+        declaration = read_without_releases(find_declaration(self.declaration))
+        if findings := open_data(self.data, declaration)[1]:
+            raise Refused(f"{findings[0].file}: {findings[0].rule}")
+
     def _read(self) -> Declaration:
         """Return the declaration, without its tables."""
         from spine.declaration.declaration import read_declaration

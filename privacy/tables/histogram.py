@@ -195,7 +195,10 @@ class Histogram:
     @cached_property
     def possible(self) -> BoolArray:
         """Return a (cells,) mask that is False at structural zeros."""
-        return self.are_possible(np.arange(self.cells))
+        possible = np.ones(self.cells, np.bool_)
+        for where in self.zeros:
+            possible &= ~mask(self.axes, where)
+        return possible
 
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
@@ -253,7 +256,8 @@ class Histogram:
         Coordinates are in C order of the histogram's axes. query: as for `asked`.
         """
         groups = self._groups_of(query)
-        return np.zeros(self.cells, np.int64) + groups.of(self.coordinates), prod(groups.shape)
+        at = dict(zip(self.names, np.indices(self.shape, np.int64, sparse=True), strict=True))
+        return (np.zeros(self.shape, np.int64) + groups.of(at)).ravel(), prod(groups.shape)
 
     def width(self, query: str) -> int:
         """Return the number of coordinates of a query, without its cells. query: as for `asked`."""

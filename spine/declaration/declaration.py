@@ -310,7 +310,7 @@ def first_crossing(product: Product, partitions: list[str]) -> Crossing | None:
     """Return two partitions with parts that cross; None where any two parts are nested or disjoint."""
     for one, other in combinations(partitions, 2):
         fine, coarse = query_group(product, one), query_group(product, other)
-        together = fine.coordinate * coarse.width + coarse.coordinate
+        together = fine.coordinate.astype(np.int64) * coarse.width + coarse.coordinate
         pairs = np.unique(together[product.possible])
         meets = np.bincount(pairs // coarse.width, minlength=fine.width), np.bincount(pairs % coarse.width)
         crossing = (meets[0][pairs // coarse.width] > 1) & (meets[1][pairs % coarse.width] > 1)

@@ -16,6 +16,7 @@ from math import sinh
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privacy.tables.histogram import DETAILED as DETAILED
 from privacy.tables.histogram import TOTAL as TOTAL
@@ -27,10 +28,13 @@ from spine.top_down.histogram import Product, TrueHistograms
 
 @dataclass(frozen=True)
 class QueryGroup:
-    """One query group: the (cells,) coordinate of each cell, and the number of coordinates."""
+    """One query group: the (cells,) coordinate of each cell, and the number of coordinates.
+
+    The groups of a wide table's cells are most of what a process keeps of it, so they are narrow.
+    """
 
     name: str
-    coordinate: IntArray
+    coordinate: NDArray[np.int32]
     width: int
 
 
@@ -51,7 +55,8 @@ class QueryHierarchy(NamedTuple):
 @lru_cache(maxsize=256)
 def query_group(product: Product, name: str) -> QueryGroup:
     """Return the query group of that name. Raises ValueError for an unknown axis (`Product.partition`)."""
-    coordinate, width = product.partition(name)
+    own, width = product.partition(name)
+    coordinate = own.astype(np.int32)
     coordinate.flags.writeable = False
     return QueryGroup(name, coordinate, width)
 

@@ -16,6 +16,7 @@ from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Product
+from spine.top_down.queries import query_group
 
 DENSE_WIDTH = 1024  # coordinates of a query whose sums are all coupled in the metric: few, and few next to the cells
 DENSE_PART = 8
@@ -97,13 +98,7 @@ class WidePlan:
 
     def coordinate(self, query: str) -> Numbers:
         """Return the (cells,) coordinate of every cell in a query."""
-        if query not in self._coordinates:
-            self._coordinates[query] = self.product.partition(query)[0].astype(np.int32)
-        return self._coordinates[query]
-
-    @cached_property
-    def _coordinates(self) -> dict[str, Numbers]:
-        return {}
+        return query_group(self.product, query).coordinate
 
     @cached_property
     def possible(self) -> tuple[IntArray, IntArray]:

@@ -99,13 +99,20 @@ class RunDirectory:
 
 
 @contextmanager
-def locked(run: RunDirectory) -> Iterator[None]:
-    """Hold the run's lock; make its directory first. Raises Refused if another process holds the lock."""
-    run.create()
-    with open(run / "lock", "w", encoding="utf-8") as lock:
+def exclusive(path: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a file, which is made. Raises Refused, with the name, if another process holds it."""
+    with open(path, "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"run {run.id} is in use by another process: wait until it ends, or stop it") from None
+            raise Refused(f"{name} is in use by another process: wait until it ends, or stop it") from None
+        yield
+
+
+@contextmanager
+def locked(run: RunDirectory) -> Iterator[None]:
+    """Hold the run's lock; make its directory first. Raises Refused if another process holds the lock."""
+    run.create()
+    with exclusive(run / "lock", f"run {run.id}"):
         run.drop_stale()
         yield

@@ -15,6 +15,10 @@ from tasks.records.findings import Finding
 from tasks.records.public_table import find_faults
 
 SHIPPED = Path(spine.declaration.__file__).parent / "shipped"
+OF_DATA = {  # beginnings of the names of declarations that a command writes with the tables of your blocks
+    "dhc-": "das tda declare DATA OUT --redistricting RELEASE",
+    "pl94-": "das tda declare DATA OUT",
+}
 
 
 def declarations() -> list[str]:
@@ -27,8 +31,16 @@ def find_declaration(name: str) -> str:
     if "/" in name or name.endswith((".toml", ".json")) or Path(name).exists():
         return name
     if name not in declarations():
+        check_has_tables(name, there=False)
         raise Refused(f"no declaration is shipped as {name}: give a file, or one of {', '.join(declarations())}")
     return str(SHIPPED / f"{name}.toml")
+
+
+def check_has_tables(name: str, *, there: bool) -> None:
+    """Refuse a declaration of this name whose tables are not there, if a command writes it with them."""
+    written = next((command for start, command in OF_DATA.items() if name.startswith(start)), "")
+    if written and not there:
+        raise Refused(f"{name} needs the table of your blocks: {written} writes both into OUT; give the file there")
 
 
 def read_raw(path: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import dhca_inputs
 import dhcb_inputs
 import pytest
+from dhc_chain import check_chain, synthesize
 from dhca_inputs import mark_synthetic
 from e2e_runs import das, digest, hold
 from forked_commands import ForkedCommands
@@ -178,6 +181,105 @@ def test_a_refused_census_leaves_a_run_alone_that_another_process_has(
     assert home.charged() == {}
     other.kill()
     other.join()
+
+
+OF_PUERTO_RICO = """
+name = "pr"
+out = "releases"
+accounts = {{ person = "persons", household = "households" }}
+
+[[products]]
+name = "households"
+system = "declared"
+data = "{made}/dhc/households.txt"
+declaration = "dhc-households-pr.json"
+
+[[products]]
+name = "units"
+system = "declared"
+data = "{made}/dhc/units.txt"
+declaration = "dhc-units-pr.json"
+
+[[products]]
+name = "persons"
+system = "declared"
+data = "{made}/dhc/persons.txt"
+declaration = "dhc-persons-pr.toml"
+
+[[products]]
+name = "redistricting"
+system = "top-down"
+jurisdiction = "pr"
+data = "{made}/tda"
+"""
+
+
+@pytest.mark.slow
+def test_the_dhc_of_puerto_rico_is_released_by_a_census(
+    tmp_path: Path, shared_cluster: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Declarations name the releases that the census makes; a faulty table of theirs is found before a charge."""
+    made, mine = synthesize(tmp_path), tmp_path / "census"
+    for name in ("dhc", "tda"):
+        (made / name / MARK_FILE).unlink()
+    releases = mine / "releases"
+    words = ["--redistricting", releases / "redistricting/pr", "--units", releases / "units/declared"]
+    assert das("tda", "declare", made / "dhc", mine, *words, "--jurisdiction", "pr") == 0
+    (mine / "census.toml").write_text(OF_PUERTO_RICO.format(made=made))
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open_account(Account("persons", "zcdp", Fraction(10)))
+    ledger.open_account(Account("households", "zcdp", Fraction("7.7005"), "household"))
+    words = ["census", "run", mine / "census.toml", "--ledger", ledger.path, "--runs-folder", tmp_path / "state"]
+
+    blocks, households = (mine / "blocks.txt").read_text(), (made / "dhc/households.txt").read_text()
+    (mine / "blocks.txt").write_text(blocks.replace("|hu|", "|homes|"))
+    assert das(*words) == 1
+    assert "no column hu" in capfd.readouterr().err
+    (mine / "blocks.txt").write_text(blocks)
+    (made / "dhc/households.txt").write_text(households.replace("HHTYPE", "TYPE"))
+    assert das(*words) == 1
+    assert "no column HHTYPE" in capfd.readouterr().err
+    (made / "dhc/households.txt").write_text(households)
+    assert ledger.books().runs == {}
+
+    assert das(*words, "--workers", "1") == 0, capfd.readouterr().err
+    check_chain(releases / "redistricting/pr", releases / "persons/declared", releases / "households/declared", {"72"})
+    assert ledger.books().remaining("households", ["72"])[1] == 0, "both together spend what production did"
+    assert das("check", releases / "households/declared") == 0
+    assert das("check", releases / "persons/declared") == 0
+
+
+WAITS = """
+import time
+from pathlib import Path
+import flows.census
+
+def answer(*_):
+    Path({asked!r}).touch()
+    while not Path({go!r}).exists():
+        time.sleep(0.05)
+    return True
+
+flows.census.answer = answer
+"""
+
+
+def test_a_census_that_another_process_carries_out_is_refused_by_name(
+    tmp_path: Path, home: Home, forked_commands: ForkedCommands, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Even while the other waits for an answer and holds the lock of no run; it goes on as if alone."""
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(forked_commands.das, *home.words, first=WAITS.format(asked=str(asked), go=str(go)))
+        while not (asked.exists() or first.done()):
+            time.sleep(0.05)
+        code, left = das(*home.words), home.left()
+        go.touch()
+        ended = first.result()
+    assert (code, "census small is in use by another process" in capfd.readouterr().err) == (1, True)
+    assert left == sorted([A, T]), "what the other has prepared"
+    assert ended.code == 0, ended.output
+    assert home.charged() == dict.fromkeys((A, B, T), "released")
 
 
 def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(

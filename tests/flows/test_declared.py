@@ -130,6 +130,9 @@ def test_options_of_the_redistricting_data_and_records_of_another_table_are_refu
         findings=True,
     )
     refused("no declaration is shipped as", "tda", "explain", "example-nobody")
+    for name in ("dhc-persons-us", "dhc-households-pr"):
+        refused("das tda declare DATA OUT --redistricting RELEASE writes both", "tda", "explain", name)
+    refused("das tda declare DATA OUT writes both", "tda", "explain", "pl94-units-us")
 
 
 def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: Path, tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def accuracy(
     PRIVATE, and only for data that is marked synthetic or public: on confidential data each spine would be a
     measurement and a charge of its own.
 
-    With --declaration, DATA is a table of marked records, and the counts are those of the declaration's query groups;
-    the estimator is topdown, unless --estimator says otherwise.
+    With --declaration, DATA is a table of marked records, and the counts are those of the declaration's published
+    tables and query groups; the estimator is topdown, unless --estimator says otherwise.
 
     **Example:** `das tda accuracy ri/ errors/ --runs 3`
     """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
+    from tasks.top_down.declared.dhc import Kept
     from tasks.top_down.declared.explain import Explanation
 
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
@@ -70,13 +70,14 @@ def declare(
     jurisdiction: Annotated[Jurisdiction, option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
     redistricting: Annotated[
-        Path | None, typer.Option(help="Declare the DHC's persons and units of DATA, with the counts of this release.")
+        Path | None, typer.Option(help="Declare the DHC of DATA, with the counts of this release.")
     ] = None,
     units: Annotated[
-        Path | None, typer.Option(help="Declare the DHC's households of DATA, with the tenures of this release.")
+        Path | None,
+        typer.Option(help="The release of units whose tenures the DHC's households keep. Default: OUT/units/declared."),
     ] = None,
     anchored: Annotated[
-        bool, typer.Option("--anchored", help="With --units: smaller errors above tracts than the program's way.")
+        bool, typer.Option("--anchored", help="Of households: smaller errors above tracts than the program's way.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -87,32 +88,33 @@ def declare(
     with comments, and of the table the columns of its levels and its key. Give a public table: one with a column named
     like an axis, or without a column that has another code in every row, is refused; other records are not recognized.
 
-    With --redistricting, DATA is of `das synth --for dhc`: OUT gets the declarations of the DHC's persons and housing
-    units, a table of the blocks on the DHC's spine with their facilities, and the release, whose counts are those of
-    every estimate. With --units, a release of these housing units, OUT gets the declaration of the DHC's households.
+    With --redistricting, DATA is of `das synth --for dhc`: OUT gets the declarations of the DHC's persons, housing
+    units and households, a table of the blocks on the DHC's spine with their facilities, and the release, whose counts
+    are those of every estimate. Households keep the tenures of a release of the units, which is run first. With --units
+    alone, OUT gets the declaration of households and the release. A release within OUT is named, and need not be there
+    yet: so a census in OUT makes it.
 
     **Example:** `das tda declare ri/ mine/`
 
     **Example:** `das tda declare data/dhc mine/ --redistricting out/us`
 
-    **Example:** `das tda declare data/dhc households/ --units units/declared`
+    **Example:** `das tda declare data/dhc households/ --units units/declared --anchored`
 
     **Example:** `das tda declare --from leaves.csv --axis "sex=1,2" --axis "age=0-99,[100-120]" mine/`
     """
     *data, place = places
     if len(data) != (leaves is None):
         raise typer.BadParameter("give DATA and OUT, or --from LEAVES and OUT")
-    of_dhc = [release for release in (redistricting, units) if release is not None]
-    if of_dhc and (len(of_dhc) > 1 or leaves or axis or geography or only_state):
-        raise typer.BadParameter("--redistricting and --units go with DATA, OUT and --jurisdiction alone")
-    if anchored and units is None:
-        raise typer.BadParameter("--anchored is an option of --units")
+    of_dhc: dict[Kept, Path] = {"redistricting": redistricting} if redistricting else {}
+    if units or redistricting:
+        of_dhc["units"] = units or place / "units/declared"
+    if of_dhc and (leaves or axis or geography or only_state):
+        raise typer.BadParameter("--redistricting and --units go with DATA, OUT, --jurisdiction and --anchored alone")
+    if anchored and not of_dhc:
+        raise typer.BadParameter("--anchored is an option of --redistricting and --units")
     check_empty(place)
     if of_dhc:
-        from tasks.top_down.declared import dhc
-
-        write = partial(dhc.write_households_declaration, anchored=anchored) if units else dhc.write_dhc_declarations
-        _dhc(data[0], place, partial(write, data[0], of_dhc[0], jurisdiction), as_json=as_json)
+        _dhc(data[0], place, jurisdiction, of_dhc, anchored=anchored, as_json=as_json)
     elif leaves is not None:
         _draft(leaves, axis or [], place, as_json=as_json)
     else:
@@ -181,14 +183,30 @@ def _redistricting(
     show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}", as_json=as_json)
 
 
-def _dhc(data: Path, place: Path, write: Callable[[Path], tuple[list[Path], int]], *, as_json: bool) -> None:
+def _dhc(
+    data: Path,
+    place: Path,
+    jurisdiction: Jurisdiction,
+    releases: Mapping[Kept, Path],
+    *,
+    anchored: bool,
+    as_json: bool,
+) -> None:
+    from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
+
+    kept: dict[Kept, ToKeep] = {}
+    for of, release in releases.items():
+        inside = release.absolute().is_relative_to(place.absolute())
+        name = release.absolute().relative_to(place.absolute()).as_posix() if inside else of
+        kept[of] = ToKeep(name, None if inside else release)
     with new_folder(place) as folder:
-        names, blocks = write(folder)
+        names, blocks = write_dhc_declarations(data, jurisdiction, folder, kept, anchored=anchored)
     paths, told = [place / path.name for path in names], f"{blocks:,} blocks"
     for path in paths:
         records = path.name.split("-")[1]
         file = next((each for each in sorted(data.glob(f"{records}.*"))), data / f"{records}.txt")
-        told += f"\nnext: das tda run {file} {records}/ --declaration {path}"
+        own = releases["units"].parent if records == "units" else place / records
+        told += f"\nnext: das tda run {file} {own} --declaration {path}"
     show({"blocks": blocks, "declarations": paths}, lambda: told, as_json=as_json)
 
 

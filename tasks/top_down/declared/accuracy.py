@@ -1,16 +1,19 @@
-"""The errors of a declaration's counts on marked data, by level and query group, in the declaration's own words."""
+"""The errors of a declaration's counts on marked data, by level, of its query groups and its published tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from privacy.tables.histogram import mask
+from spine.declaration.declaration import Declaration
+from spine.geography import BoolArray
 from spine.top_down.histogram import TrueHistograms
-from spine.top_down.queries import group_sums, query_group
+from spine.top_down.queries import QueryGroup, group_sums, query_group
 from tasks.lifecycle.workers import Workers
 from tasks.releases.pages import render
 from tasks.releases.pages.text_table import TextTable
@@ -26,6 +29,7 @@ from tasks.top_down.source import load_histograms
 
 KEYS = ["product", "level", "quantity", "size"]
 COUNTS_AT_ONCE = 1 << 23
+WIDEST = 1 << 10  # sums of a query group of a wide table whose errors are reported
 
 
 def measure_errors(
@@ -33,8 +37,8 @@ def measure_errors(
 ) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Measure once a seed, and estimate by each estimator, on tabulated, marked data.
 
-    Returns errors by level and query, and its words. The errors are those of `averaged`, by estimator where there are
-    several; a product is the declaration, a quantity a query group. Raises Refused as `check_estimator` does.
+    Returns errors by level and quantity, a query group or a published table, and the words of each quantity. The errors
+    are those of `averaged`, by estimator where there are several. Raises Refused as `check_estimator` does.
     """
     declaration = run.declared.declaration
     levels, parts = [(level.name,) for level in declaration.levels], []
@@ -45,22 +49,52 @@ def measure_errors(
         parts += [table.assign(seed=seed, estimator=estimator) for table in found]
     errors = averaged(pd.concat(parts, ignore_index=True).assign(spine=run.name))
     one = ["estimator", "ratio", "ratio_sd"] if len(estimators) == 1 else []
-    queries = dict.fromkeys(query for (level,) in levels for query in declaration.queries(level))
-    return errors.drop(columns=["product", "spine", *one]), {
-        query: query_title(declaration, query) for query in queries
+    return errors.drop(columns=["product", "spine", *one]), _words(declaration)
+
+
+def _words(declaration: Declaration) -> dict[str, str]:
+    tables = {table.name: table.title for table in declaration.published}
+    queries = {
+        query: query_title(declaration, query)
+        for level in declaration.levels
+        for query in _queries(declaration, level.name)
     }
+    return tables | queries
+
+
+def _queries(declaration: Declaration, level: str) -> list[str]:
+    """Return the query groups of a level; of a wide table the partitions of counts instead of the widest."""
+    queries, product = declaration.queries(level), declaration.product
+    if not declaration.form.is_wide:
+        return queries
+    counted = [count.partition for count in declaration.form.counts]
+    return [*dict.fromkeys([*counted, *(query for query in queries if product.width(query) <= WIDEST)])]
+
+
+def _groups(declaration: Declaration, level: str) -> Iterator[tuple[str, QueryGroup, BoolArray]]:
+    """Yield by quantity of a level the sums of cells that it has, and which of them may have records.
+
+    Cells outside a table's universe are a sum of their own, the last.
+    """
+    product, possible = declaration.product, declaration.product.possible
+    for table in declaration.published:
+        inside = mask(product.axes, table.inside)
+        coordinate, width = table.histogram.partition(table.by)
+        group = QueryGroup(table.name, np.where(inside, coordinate, width).astype(np.int32), width + 1)
+        yield table.name, group, np.bincount(group.coordinate, possible & inside, width + 1) > 0
+    for query in _queries(declaration, level):
+        group = query_group(product, query)
+        yield query, group, np.bincount(group.coordinate, possible, group.width) > 0
 
 
 def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
-    """Return sums of errors of a level's released counts by query group and class of the true size. Of marked data.
+    """Return sums of errors of a level's released counts by quantity and class of the true size. Of marked data.
 
     Cells that no record can be in are left out.
     """
     declaration, spine, rows = run.declared.declaration, run.declared.hierarchy.spine, []
-    product, number = declaration.product, len(spine.starts[spine.levels.index(level)])
-    for query in declaration.queries(level):
-        group = query_group(product, query)
-        possible = np.bincount(group.coordinate, product.possible, group.width) > 0
+    number = len(spine.starts[spine.levels.index(level)])
+    for quantity, group, possible in _groups(declaration, level):
         step = max(COUNTS_AT_ONCE // group.width, 1)
         for first in range(0, number, step):
             last = min(first + step, number)
@@ -70,7 +104,7 @@ def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
                 group_sums(group, last - first, each.row, each.cell, each.count)[:, possible].ravel()
                 for each in (exact, estimates)
             )
-            rows += [(run.name, level, query, *row) for row in sums_by_size(true, released - true)]
+            rows += [(run.name, level, quantity, *row) for row in sums_by_size(true, released - true)]
     table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
     return table.groupby(KEYS, as_index=False, sort=False).sum()
 
@@ -78,23 +112,19 @@ def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
 def write_report(
     out: Path, errors: pd.DataFrame, words: Mapping[str, str], about: Mapping[str, str]
 ) -> list[TextTable]:
-    """Write OUT/error.csv and error.html; return the tables. words: of each query group."""
+    """Write OUT/error.csv and error.html; return the tables. words: of each quantity."""
     errors.to_csv(out / "error.csv", index=False)
     if "estimator" in errors:
         errors = errors.assign(level=errors["level"] + ", " + errors["estimator"])
     of_all = errors[errors["size"] == "all"]
-    by = of_all.set_index(["level", "quantity"])
-    rows = []
-    for level in of_all["level"].unique():
-        cells = [
-            f"{by['mae'][level, query]:.2f} ({signed(by['bias'][level, query])})" if (level, query) in by.index else ""
-            for query in words
-        ]
-        rows.append([level, *cells])
+    figures = of_all["mae"].map("{:.2f}".format) + " (" + of_all["bias"].map(signed) + ")"
+    by = figures.groupby([of_all["quantity"], of_all["level"]], sort=False).first().unstack(fill_value="")
+    levels = [*of_all["level"].unique()]
+    rows = [[words[quantity], *by.loc[quantity, levels]] for quantity in words if quantity in by.index]
     shown = with_percentages(errors.assign(words=errors["quantity"].map(words)))
-    heads = {"level": "{level}", "query group": "{words}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
+    heads = {"level": "{level}", "counts of": "{words}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
     tables = [
-        TextTable("Mean absolute error (bias)", ["level", *words.values()], rows),
+        TextTable("Mean absolute error (bias)", ["counts of", *levels], rows),
         TextTable.filled("How close counts are to the truth, by true size", heads, shown, words=3),
     ]
     (out / "error.html").write_text(

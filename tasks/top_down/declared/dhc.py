@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,51 +30,53 @@ from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
 from tasks.records.declarations import SHIPPED, read_columns, read_raw
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
-from tasks.top_down.declared.dhc_other_units import other_units
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE
 
 CODE = re.compile("[0-9]{15}")
 PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
 BLOCKS_FILE = "blocks.txt"
-RELEASE, UNITS_RELEASE = "redistricting", "units"  # the folders that declarations are equal to
+RELEASE = "redistricting"  # that the shipped declaration names
+Kept = Literal["redistricting", "units"]
 NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
 
 
-def write_dhc_declarations(data: Path, release: Path, jurisdiction: Jurisdiction, out: Path) -> tuple[list[Path], int]:
-    """Write the declarations of the DHC's persons and housing units into a folder, with their blocks and the release.
+class ToKeep(NamedTuple):
+    """A release that a declaration keeps: its name in the folder of the declaration, and where it is now, if it is."""
+
+    name: str
+    place: Path | None = None
+
+
+def write_dhc_declarations(
+    data: Path, jurisdiction: Jurisdiction, out: Path, kept: Mapping[Kept, ToKeep], *, anchored: bool = False
+) -> tuple[list[Path], int]:
+    """Write the declarations of the DHC into a folder, with their blocks and the releases that they keep.
 
     data: GRF-C.txt; quarters.csv, housing units and facilities by block; prims.csv. Leaves are the blocks with living
-    quarters. Returns the declarations and the number of blocks. Raises Refused for tables with faults.
+    quarters. kept: a redistricting release for persons and housing units, a release of these for households, which are
+    rounded in two steps and `anchored`, or as in the production runs. Returns the declarations and the number of
+    blocks. Raises Refused for tables with faults.
     """
-    require_release(release)
-    persons, units = out / f"dhc-persons-{jurisdiction}.toml", out / f"dhc-units-{jurisdiction}.json"
+    places = {own.name: own.place for own in kept.values() if own.place}
+    for place in places.values():
+        require_release(place)
     table = _block_table(data, jurisdiction)
     pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
-    shutil.copyfile(SHIPPED / persons.name, persons)
-    units.write_text(json.dumps(units_declaration(jurisdiction), indent=1), "utf-8")
-    shutil.copytree(release, out / RELEASE, copy_function=_link)
-    return [persons, units], len(table)
-
-
-def write_households_declaration(
-    data: Path, release: Path, jurisdiction: Jurisdiction, out: Path, *, anchored: bool = False
-) -> tuple[list[Path], int]:
-    """Write the declaration of the DHC's households as `write_dhc_declarations`, with the release of its housing units.
-
-    The table of blocks gets what this release has of each: vacant units by status, and units without payment of rent.
-    """
-    require_release(release)
-    table = _block_table(data, jurisdiction)
-    leaves = {name: [*map(str, table[name].to_pylist())] for name in table.column_names}
-    for column, number in other_units(str(release), jurisdiction, leaves).items():
-        table = table.append_column(column, pa.array(number))
-    path = out / f"dhc-households-{jurisdiction}.json"
-    pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
-    made = households_declaration(jurisdiction, _facility_columns(jurisdiction), anchored=anchored)
-    path.write_text(json.dumps(made), "utf-8")
-    shutil.copytree(release, out / UNITS_RELEASE, copy_function=_link)
-    return [path], len(table)
+    made = dict[str, str]()
+    if first := kept.get("redistricting"):
+        persons = f"dhc-persons-{jurisdiction}.toml"
+        shipped = (SHIPPED / persons).read_text("utf-8")
+        made[persons] = shipped.replace(f'release = "{RELEASE}"', f"release = {json.dumps(first.name)}")
+        made[f"dhc-units-{jurisdiction}.json"] = json.dumps(units_declaration(jurisdiction, first.name), indent=1)
+    if units := kept.get("units"):
+        raw = households_declaration(jurisdiction, _facility_columns(jurisdiction), units.name, anchored=anchored)
+        made[f"dhc-households-{jurisdiction}.json"] = json.dumps(raw)
+    for name, text in made.items():
+        (out / name).write_text(text, "utf-8")
+    for name, place in places.items():
+        shutil.copytree(place, out / name, copy_function=_link)
+    return [out / name for name in made], len(table)
 
 
 def _facility_columns(jurisdiction: Jurisdiction) -> list[str]:

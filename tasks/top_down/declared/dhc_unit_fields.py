@@ -22,6 +22,7 @@ from spine.dhc_households import (
     NO_CHILDREN,
     NO_PARTNER,
     NO_RENT,
+    OTHER_UNITS,
     TENURES,
     UNITS,
     VACANCIES,
@@ -121,7 +122,7 @@ class Units(NamedTuple):
 def is_households(declaration: Declaration) -> bool:
     """Return whether a declaration has the cells of the DHC's households, in their order, and copies other units."""
     axes = [(axis.column, cell_values(axis)) for axis in declaration.form.axes.values()]
-    own, copied = (NO_RENT, *VACANT.values(), UNITS), declaration.form.copied
+    own, copied = (*OTHER_UNITS, UNITS), declaration.form.copied
     facilities = copied[len(own) :]
     return axes == _cells() and copied[: len(own)] == own and all(map(FACILITY.fullmatch, facilities))
 

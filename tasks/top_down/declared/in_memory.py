@@ -91,7 +91,7 @@ def top_down(
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:
     """Return the exact histograms of every level. Raises Refused, in words that hold no value of a record."""
-    names = tuple(record_columns(declared))
+    names = tuple(record_columns(declared.declaration.form))
     if missing := [name for name in names if name not in records]:
         raise Refused(f"the records have no column {missing[0]}")
     if not len(records):

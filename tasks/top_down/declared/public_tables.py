@@ -24,6 +24,7 @@ from spine.declaration.fixed import fixed_groups
 from spine.declaration.form import Fault, Form, is_writable
 from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.declaration.released import ReleasedSums, released_bounds, released_faults, sum_released
+from spine.dhc_households import OTHER_UNITS
 from spine.geography import IntArray
 from spine.gls.grid import hindrance
 from spine.noise import distinct_shares
@@ -35,7 +36,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
-from tasks.records.declarations import beside, find_declaration, read_columns, read_raw
+from tasks.records.declarations import SHIPPED, beside, check_has_tables, find_declaration, read_columns, read_raw
 from tasks.records.files import digest_file, exists, file_name, unchanged
 from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
@@ -100,6 +101,10 @@ class DeclaredDesign:
 
     def digest(self) -> str:
         """Return the digest of all that shapes a release besides the records: one noise has a release an estimator."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:  # each access to a run's declaration asks for it
         own, by, (_, publish) = self.public.digest(), self.estimator, self.public.parted()
         own = sha256(f"{own}\npublish {publish}\n".encode()).hexdigest() if publish else own
         return own if by == "topdown" else sha256(f"{own}\nestimator {by}\n".encode()).hexdigest()
@@ -217,18 +222,36 @@ def faulty(path: str, faults: Iterable[Fault]) -> Faulty:
 
 def read_public(path: str) -> PublicTables:
     """Return what a declaration's public files hold. Raises Faulty; Refused where its file cannot be read at all."""
-    raw = read_raw(path)
-    declaration, faults = read_declaration(raw)
-    if declaration is None:
-        raise faulty(path, faults)
+    raw, declaration = _read_form(path)
     form = declaration.form
-    if outside := [*_outside(path, form)]:
-        raise faulty(path, outside)
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
     if len({file_name(file) for file in named}) < len(named):
         raise faulty(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
+
+
+def read_without_releases(path: str) -> Declaration:
+    """Return a declaration whose files are read as by `read_public`, except the releases. Raises Faulty, Refused."""
+    _, declaration = _read_form(path)
+    leaves, _ = _read_files(path, declaration)
+    hierarchy, faults = make_hierarchy(declaration, leaves)
+    if hierarchy is None:
+        raise faulty(path, faults)
+    return declaration
+
+
+def _read_form(path: str) -> tuple[dict[str, Any], Declaration]:
+    """Return what a declaration's file says, and the declaration. Raises Faulty, Refused."""
+    raw = read_raw(path)
+    declaration, faults = read_declaration(raw)
+    if declaration is None:
+        raise faulty(path, faults)
+    if outside := [*_outside(path, declaration.form)]:
+        raise faulty(path, outside)
+    if Path(path).parent == SHIPPED:
+        check_has_tables(Path(path).stem, there=(SHIPPED / declaration.form.leaves.file).exists())
+    return raw, declaration
 
 
 def _outside(path: str, form: Form) -> Iterator[Fault]:
@@ -243,10 +266,12 @@ def _outside(path: str, form: Form) -> Iterator[Fault]:
             yield Fault(key, str(error))
 
 
-def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]) -> PublicTables:
+def _read_files(path: str, declaration: Declaration) -> tuple[dict[str, tuple[str, ...]], list[dict[str, int]]]:
+    """Return the columns of the table of leaves, except those of a release, and the declared totals. Raises Faulty."""
     form = declaration.form
-    names = list(dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)]))
-    leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
+    names = dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)])
+    own = [name for name in names if name not in _columns_of_release(declaration)]
+    leaves, findings = read_columns(beside(path, form.leaves.file), own, form.delimiter)
     totals, faults = [], list[Fault]()
     for at, total in enumerate(form.totals):
         columns = group_columns(declaration, total.of)
@@ -258,6 +283,17 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
         raise Faulty(*findings)
     if faults:
         raise faulty(path, faults)
+    return leaves, totals
+
+
+def _columns_of_release(declaration: Declaration) -> tuple[str, ...]:
+    """Return the copied columns of leaves that a release has, not their table."""
+    return OTHER_UNITS if is_households(declaration) else ()
+
+
+def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]) -> PublicTables:
+    form, faults = declaration.form, list[Fault]()
+    leaves, totals = _read_files(path, declaration)
     equal, digests = [], {}
     for at, each in enumerate(form.equal):
         try:
@@ -265,14 +301,15 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
             equal.append(counts)
         except Refused as error:
             faults.append(Fault(f"equal.{at}.release", str(error)))
-    if is_households(declaration) and not faults:
-        jurisdiction: Jurisdiction = "us" if declaration.levels[0].name == "US" else "pr"
-        for column, numbers in other_units(beside(path, form.equal[0].release), jurisdiction, leaves).items():
-            values, unread = whole_numbers(leaves[column])
-            if unread or (values != numbers).any():
-                faults.append(Fault("copied", f"{column} is not that of {form.equal[0].release} in every leaf"))
     if faults:
         raise faulty(path, faults)
+    if columns := _columns_of_release(declaration):
+        jurisdiction: Jurisdiction = "us" if declaration.levels[0].name == "US" else "pr"
+        release = form.equal[0].release
+        found, digest = other_units(beside(path, release), jurisdiction, leaves)
+        if digest != digests[release]:
+            raise faulty(path, [Fault("equal.0.release", f"{release} was changed while it was read")])
+        leaves |= {column: tuple(map(str, found[column].tolist())) for column in columns}
     digests |= {file: digest_file(beside(path, file)) for file in named}
     return PublicTables(json.dumps(raw), leaves, tuple(totals), digests, tuple(equal))
 

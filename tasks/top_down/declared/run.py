@@ -5,7 +5,7 @@ All of it is confidential, and so are the findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privacy.accounting.states import EVERYWHERE
+from privacy.accounting.states import EVERYWHERE, STATES_PR
+from spine.declaration.declaration import Declaration
+from spine.declaration.form import Form
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
+from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.files import file_name
 from tasks.records.findings import Finding, kept
 from tasks.records.parquet import words_of
@@ -51,11 +54,11 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
 
     def open(self, product: str) -> tuple[RecordFile | None, list[Finding]]:
         """Open the records; return None and findings for a file without the columns of the declaration."""
-        return open_data(self.tables.records[product], self.declared)
+        return open_data(self.tables.records[product], self.declared.declaration)
 
     def counting(self, _product: str) -> tuple[Any, ...]:
-        """Return how a chunk is counted by leaf, in spine order, and cell."""
-        return (partial(encode, self.declared),)
+        """Return how a chunk is counted by leaf, in spine order, and cell; and the states whose records are."""
+        return partial(encode, self.declared), states_read(self.declared)
 
     def counted_folder(self, _product: str) -> Path:
         """Return the folder of the counted records."""
@@ -76,18 +79,24 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
         """Return None: leaves are counted in the order of the spine."""
 
 
-def record_columns(declared: Declared) -> list[str]:
+def record_columns(form: Form) -> list[str]:
     """Return the columns of records that are read."""
-    form = declared.declaration.form
     return list(dict.fromkeys([*form.record_key, *(axis.column for axis in form.axes.values())]))
 
 
-def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
+def open_data(data: str, declaration: Declaration) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
-    form = declared.declaration.form
+    form = declaration.form
     words = {axis.column: words_of(coordinates(axis)) for axis in form.axes.values()}
-    columns = record_columns(declared)
-    return open_records(data, columns, more=True, own=True, delimiter=form.delimiter, words=words)
+    return open_records(data, record_columns(form), more=True, own=True, delimiter=form.delimiter, words=words)
+
+
+def states_read(declared: Declared) -> Collection[str] | None:
+    """Return the states whose records are counted: of blocks of one jurisdiction, not the other's. None is all."""
+    if (declared.declaration.form.leaves.key, declared.declaration.form.record_key) != (BLOCK_COLUMNS, BLOCK_COLUMNS):
+        return None
+    states, pr = {*np.unique(declared.hierarchy.keys.astype("<U2")).tolist()}, {*STATES_PR}
+    return pr if states == pr else None if states & pr else {f"{code:02d}" for code in range(100)} - pr
 
 
 def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:

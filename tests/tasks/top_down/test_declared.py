@@ -70,7 +70,7 @@ from tasks.releases.manifest import read_manifest
 from tasks.top_down.check.declaration import checks
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared import public_tables
-from tasks.top_down.declared.accuracy import measure_errors
+from tasks.top_down.declared.accuracy import measure_errors, write_report
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
@@ -607,8 +607,10 @@ def test_a_run_is_foreseen_by_the_cells_that_its_records_can_be_in(tmp_path: Pat
     assert round(unknowns) == nation + regions + districts + zones
 
 
-def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: Path) -> None:
-    declaration, data = write(tmp_path)
+def test_errors_are_those_of_the_released_counts_of_each_query_group_and_table(tmp_path: Path) -> None:
+    where = {"sex": "2", "age": "1-4"}
+    published = {"women": {"title": "Women by age", "universe": "women of 1 to 4", "by": "age", "where": where}}
+    declaration, data = write(tmp_path, changed(lambda raw: raw.update(publish={"tables": published})))
     run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     write_mark(Path(data).parent, [Path(data).name], generator="a test", version="1")
@@ -633,7 +635,16 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
     assert all_sizes["n"]["zone", "detailed"] == len(off)
     assert all_sizes["mae"]["zone", "total"] == pytest.approx(np.mean(totals))
     assert all_sizes["mae"]["region", "total"] == 0  # declared
-    assert words["dwelling*young"] == "dwelling × young"
+    women = [
+        abs(sum(found[row, cells.index((dw, "2", age))] - true.get((*code, dw, "2", age), 0) for dw in "12"))
+        for row, code in enumerate(codes)
+        for age in "1234"
+    ]
+    assert (all_sizes["mae"]["zone", "women"], all_sizes["n"]["zone", "women"]) == (np.mean(women), len(women))
+    assert (words["dwelling*young"], words["women"]) == ("dwelling × young", "Women by age")
+    report, _ = write_report(tmp_path, errors, words, {"truth": "of a test"})
+    (row,) = (dict(zip(report.columns, row, strict=True)) for row in report.rows if row[0] == "Women by age")
+    assert row["zone"].startswith(f"{np.mean(women):.2f} (")
 
 
 def estimate_again(
@@ -1345,6 +1356,6 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path, file: str, old: str
     declaration, data = write(tmp_path)
     _, declared = read_declared(declaration)
     (tmp_path / file).write_text((tmp_path / file).read_text().replace(old, new))
-    (found,) = open_data(data, declared)[1] if file == "records.csv" else find_faults(declaration)
+    (found,) = open_data(data, declared.declaration)[1] if file == "records.csv" else find_faults(declaration)
     assert found.rule.endswith(rule)
     assert "b1" not in found.rule

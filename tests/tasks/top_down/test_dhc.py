@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from declarations import count
 from declared_runs import again, all_answers, declare, histograms, measured, released, share_read_of_all_noise, stage
 from dhca_inputs import HERE
 from wide import WIDE
@@ -33,18 +34,22 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.records.block_codes import BLOCK_COLUMNS, short_codes
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.records.findings import load_findings
+from tasks.records.marks import write_mark
+from tasks.records.records import is_checked
 from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
-from tasks.top_down.declared import dhc_microdata
-from tasks.top_down.declared.dhc import write_dhc_declarations
+from tasks.top_down.declared import accuracy, dhc_microdata
+from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import Faulty, read_declared
-from tasks.top_down.declared.run import DeclaredRun
+from tasks.top_down.declared.run import DeclaredRun, states_read
+from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
+from tasks.top_down.estimate.topdown import load_estimates
 
 AXES = {
     "hhgq": {"column": "HHGQ", "values": "0-2", "labels": ["0 to 2", "3 to 4", "5 to 6"]},
@@ -257,6 +262,37 @@ def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
         read_declared(declare(inputs, "wrong", wide(measurements="some")))
 
 
+def test_errors_of_a_wide_table_are_those_of_its_tables_and_of_few_sums(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The widest are left out: of all blocks they are more numbers than the release has."""
+    for name in ("blocks.csv", "wide.csv"):
+        shutil.copyfile(inputs / name, tmp_path / name)
+    shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
+    published = {
+        "races": {"title": "Sex by race", "universe": "in households", "by": "sex*race", "where": {"relgq": "0-2"}}
+    }
+    run = DeclaredRun(tmp_path / "runs/errors")
+    run.create()
+    write_mark(tmp_path, ["wide.csv"], generator="a test", version="1")
+    declaration = declare(tmp_path, "errors", wide(publish={"tables": published}))
+    count(run, str(tmp_path / "wide.csv"), read_declared(declaration)[0])
+    monkeypatch.setattr(accuracy, "WIDEST", 12)
+    errors, words = accuracy.measure_errors(run, HERE, [4])
+    assert {*errors["quantity"]} == {*words} == {"races", "gqtype", "hhgq*age3", "sex*age6", "relgq"}
+    own, records = load_estimates(run, run.name, ALL, "block"), pd.read_csv(tmp_path / "wide.csv")
+    relgq, sex, _, race = np.unravel_index(own.cell, run.declared.declaration.product.shape)
+    inside, shape = relgq < 3, (12, 2, 3)
+    found = np.zeros(shape, int)
+    np.add.at(found, (own.row[inside], sex[inside], race[inside]), own.count[inside])
+    true, records = np.zeros(shape, int), records[records["RELGQ"] < 3]
+    place = run.declared.hierarchy.by_key
+    np.add.at(true, (records["block"].astype(str).map(place), records["SEX"] - 1, records["RACE"] - 1), 1)
+    of_all = errors[errors["size"] == "all"].set_index(["level", "quantity"])
+    assert of_all["mae"]["block", "races"] == pytest.approx(np.abs(found - true).mean())
+    assert of_all["n"]["state", "races"] == 6
+
+
 def test_in_memory_a_wide_declaration_is_refused_and_others_have_the_counts_of_a_release(inputs: Path) -> None:
     records = pd.read_csv(inputs / "wide.csv")
     with pytest.raises(Refused, match="wide declaration"):
@@ -277,7 +313,8 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     synthesize_example(tmp_path / "made", Options(seed=4, places={"dhc": "dhc"}))
     out = tmp_path / "declared"
     out.mkdir()
-    (path, _), blocks = write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", out)
+    kept = {"redistricting": ToKeep("redistricting", inputs / "redistricting")}
+    (path, _), blocks = write_dhc_declarations(tmp_path / "made/dhc", "us", out, kept)
     declaration, _ = read_declaration(read_raw(str(path)))
     assert declaration is not None
     leaves = pd.read_csv(out / "blocks.txt", sep="|", dtype=str)
@@ -297,7 +334,28 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     assert (out / "redistricting/manifest.json").exists()
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
-        write_dhc_declarations(tmp_path / "made/dhc", inputs / "redistricting", "us", tmp_path)
+        write_dhc_declarations(tmp_path / "made/dhc", "us", tmp_path, kept)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "read", "left_out"),
+    [
+        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72"}, {"01", "44"}),
+        (["31|001|000100|1001", "46|001|000100|1001"], BLOCK_COLUMNS, {"31", "46", "44", "x"}, {"72"}),
+        (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set()),
+        (["72"], ("zone",), {"44", "72"}, set()),
+    ],
+)
+def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction(
+    keys: list[str], key: tuple[str, ...], read: set[str], left_out: set[str]
+) -> None:
+    """A block of another state of the same one, and what is no state, is a finding."""
+    form = SimpleNamespace(leaves=SimpleNamespace(key=key), record_key=key)
+    declared = SimpleNamespace(
+        declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(keys=np.array(keys, np.str_))
+    )
+    states = states_read(declared)  # type: ignore[arg-type]
+    assert {state for state in read | left_out if states is None or is_checked(states, state)} == read
 
 
 @pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])

@@ -100,13 +100,14 @@ class Chain:
 def chain(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda raw: raw) -> Chain:
     """All three releases. change: of the last two's declarations."""
     households, first = make(folder), redistricting(folder)
-    for name in ("mine", "own"):
-        (folder / name).mkdir()
-    (_, path), _ = dhc.write_dhc_declarations(folder / "made/dhc", first, "us", folder / "mine")
-    units = released(measured(folder, "units", changed(path, change), "units.csv", "household"), folder / "mine")
-    (path,), blocks = dhc.write_households_declaration(folder / "made/dhc", units, "us", folder / "own")
+    mine = folder / "mine"
+    mine.mkdir()
+    kept = {"redistricting": dhc.ToKeep("redistricting", first), "units": dhc.ToKeep("units/declared")}
+    (_, of_units, own), blocks = dhc.write_dhc_declarations(folder / "made/dhc", "us", mine, kept)
     assert blocks == 5
-    run = measured(folder, "households", changed(path, change), "households.csv", "household")
+    units = released(measured(folder, "units", changed(of_units, change), "units.csv", "household"), mine)
+    shutil.copytree(units, mine / "units/declared")
+    run = measured(folder, "households", changed(own, change), "households.csv", "household")
     return Chain(folder, households, first, units, run, released(run, folder / "own"))
 
 
@@ -144,7 +145,8 @@ def test_lazy_noise_gives_the_release_of_all_noise(noisy: Chain, tmp_path: Path,
     run = noisy.run
     if anchored:
         data, units = noisy.folder / "made/dhc", noisy.units
-        (path,), _ = dhc.write_households_declaration(data, units, "us", tmp_path, anchored=True)
+        kept = {"units": dhc.ToKeep("units", units)}
+        (path,), _ = dhc.write_dhc_declarations(data, "us", tmp_path, kept, anchored=True)
         shutil.copyfile(noisy.folder / "households.csv", tmp_path / "households.csv")
         run = measured(tmp_path, "households", str(path), "households.csv", "household")
         estimate(run, HERE)
@@ -211,22 +213,13 @@ def more_units(table: pd.DataFrame) -> None:
     table["hu"] += 1
 
 
-def other_rents(table: pd.DataFrame) -> None:
-    table.loc[2, "norent"] += 1
-
-
-def other_vacancies(table: pd.DataFrame) -> None:
-    table["vacs1"] = 777
-
-
 @pytest.mark.parametrize(
     ("folder", "change", "key"),
     [
         ("mine/dhc-units-us.json", another_block, "equal.0.release"),
         ("mine/dhc-units-us.json", more_units, None),
-        ("own/dhc-households-us.json", another_block, "equal.0.release"),
-        ("own/dhc-households-us.json", other_rents, "copied"),
-        ("own/dhc-households-us.json", other_vacancies, "copied"),
+        ("mine/dhc-households-us.json", another_block, "equal.0.release"),
+        ("mine/dhc-households-us.json", more_units, "copied"),
     ],
 )
 def test_public_tables_that_contradict_the_release_are_refused(
@@ -235,8 +228,7 @@ def test_public_tables_that_contradict_the_release_are_refused(
     name, _, file = folder.partition("/")
     shutil.copytree(noisy.folder / name, tmp_path / name)
     blocks = pd.read_csv(tmp_path / name / "blocks.txt", sep="|", dtype=str)
-    numbers = [name for name in blocks if name in ("hu", "norent", "vacs1")]
-    blocks[numbers] = blocks[numbers].astype(int)
+    blocks["hu"] = blocks["hu"].astype(int)
     change(blocks)
     blocks.to_csv(tmp_path / name / "blocks.txt", sep="|", index=False)
     with pytest.raises(Faulty) as faults:
@@ -258,6 +250,6 @@ def test_impossible_households_are_refused_and_nothing_is_charged(
     noisy.households.iloc[:3].assign(**change).to_csv(tmp_path / "households.csv", sep="|", index=False)
     with pytest.raises(Refused, match="does not pass validation"):
         measured(
-            tmp_path, "households", str(noisy.folder / "own/dhc-households-us.json"), "households.csv", "household"
+            tmp_path, "households", str(noisy.folder / "mine/dhc-households-us.json"), "households.csv", "household"
         )
     assert Ledger(tmp_path / "ledger.sqlite").books().runs == {}
