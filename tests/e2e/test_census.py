@@ -141,6 +141,7 @@ def test_every_input_is_validated_before_the_first_charge(home: Home, capfd: pyt
     assert home.left() == [T], "the curator's report"
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_a_product_waits_for_the_release_that_it_reads(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     """And a released one is not released again, nor with another configuration."""
     assert das(*home.words) == 0
@@ -198,6 +199,7 @@ def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(
     assert home.charged() == {A: "released", T: "released"}
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_the_one_question_says_what_the_data_was_charged_before(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     assert das(*home.words) == 0
     (home.out.parent / "plan.toml").write_text(PLAN.replace('"small"', '"again"').replace('"releases"', '"second"'))
@@ -208,6 +210,7 @@ def test_the_one_question_says_what_the_data_was_charged_before(home: Home, capf
     assert f"the data of again-bottom-up was charged rho 0.125 by run {T}" in said
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_a_product_that_was_charged_stays_on_the_page_if_its_end_was_killed(home: Home) -> None:
     assert das(*home.words) == 0
     page = (home.out / "index.html").read_text()

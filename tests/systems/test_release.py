@@ -89,6 +89,7 @@ def test_the_description_keeps_the_published_profile(finished: Finish, case: Cas
     validator = jsonschema.validators.validator_for(profile)(profile)
     assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
     assert [error.message[:200] for error in validator.iter_errors(package)] == []
+    package["resources"] = package["resources"][:1]
     package["resources"][0]["schema"]["fields"][0]["type"] = "code"
     assert len(list(validator.iter_errors(package))) == 1  # it looks at every field
 
