@@ -195,7 +195,18 @@ class Histogram:
     @cached_property
     def possible(self) -> BoolArray:
         """Return a (cells,) mask that is False at structural zeros."""
-        return self.are_possible(np.arange(self.cells))
+        possible = np.ones(self.shape, np.bool_)
+        for where in self.zeros:
+            met = (self._along(name, _chosen(self.axis(name), chosen)) for name, chosen in where.items())
+            possible &= ~reduce(np.logical_and, met, np.True_)
+        return possible.reshape(-1)
+
+    def _along(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of an axis as an array of `shape`, with one coordinate on every other axis, for broadcasting.
+
+        So what depends on few axes is computed for their coordinates, not for each cell.
+        """
+        return values.reshape([-1 if each == name else 1 for each in self.names])
 
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
@@ -253,7 +264,8 @@ class Histogram:
         Coordinates are in C order of the histogram's axes. query: as for `asked`.
         """
         groups = self._groups_of(query)
-        return np.zeros(self.cells, np.int64) + groups.of(self.coordinates), prod(groups.shape)
+        group = groups.of({axis.name: self._along(axis.name, np.arange(len(axis))) for axis in self.axes})
+        return np.broadcast_to(group, self.shape).flatten(), prod(groups.shape)
 
     def width(self, query: str) -> int:
         """Return the number of coordinates of a query, without its cells. query: as for `asked`."""
