@@ -73,7 +73,7 @@ collect_garbage_seldom()
 make_commands_once()
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")  # on disk, for the next time
 files_in_memory()
-settings.register_profile("das-flows", deadline=None, max_examples=15)  # others in every run; a busy machine is no fault
+settings.register_profile("das-flows", deadline=None, max_examples=15)  # others each time; a busy machine is no fault
 settings.load_profile("das-flows")
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 
