@@ -157,11 +157,13 @@ def no_umask() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """A client of a real Dask cluster of two worker processes, shared by the session."""
+    import dask
+
     from flows.execution.cluster import ClusterSettings, open_cluster
 
-    with open_cluster(
-        ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests"
-    ) as cluster_client:
+    scratch = Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests"
+    waits_long = {"distributed.worker.memory.monitor-interval": "1s"}  # ten times a second for as long as the session
+    with dask.config.set(waits_long), open_cluster(ClusterSettings(workers=2), scratch) as cluster_client:
         yield cluster_client
 
 
