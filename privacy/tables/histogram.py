@@ -197,8 +197,10 @@ class Histogram:
         """Return a (cells,) mask that is False at structural zeros."""
         possible = np.ones(self.shape, np.bool_)
         for where in self.zeros:
-            met = (self._along(name, _chosen(self.axis(name), chosen)) for name, chosen in where.items())
-            possible &= ~reduce(np.logical_and, met, np.True_)
+            met = np.ones([1] * len(self.axes), np.bool_)
+            for name, chosen in where.items():
+                met = met & self._along(name, _chosen(self.axis(name), chosen))
+            possible &= ~met
         return possible.reshape(-1)
 
     def _along(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
