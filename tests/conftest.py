@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +22,7 @@ import typer.main
 import typer.testing
 from hypothesis import settings
 
+from tasks.kernels import FOLDER_VARIABLE
 from tasks.lifecycle.process import keep_kernels
 
 
@@ -71,7 +73,7 @@ collect_garbage_seldom()
 make_commands_once()
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")  # on disk, for the next time
 files_in_memory()
-settings.register_profile("das-flows", deadline=None, max_examples=25)  # a busy machine is no fault of an example
+settings.register_profile("das-flows", deadline=None, max_examples=15)  # others each time; a busy machine is no fault
 settings.load_profile("das-flows")
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 
@@ -92,6 +94,7 @@ ROOMS = (
     r"",
 )
 ROOM = "TEST_ROOM"
+STATES = count()  # numbers of the state folders of tests without a folder
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -123,10 +126,21 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A runs folder of the test's own, so that no test sees another's runs or ledger."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "state" / "das-flows"
+def state_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A runs folder of the test's own, so that no test sees another's runs or ledger.
+
+    It is in the test's folder if the test has one: making a folder takes longer than most tests.
+    """
+    if "tmp_path" in request.fixturenames:
+        state: Path = request.getfixturevalue("tmp_path") / "state"
+    else:
+        state = tmp_path_factory.getbasetemp() / f"state-{next(STATES)}"
+    before, os.environ["XDG_STATE_HOME"] = os.environ.get("XDG_STATE_HOME"), str(state)
+    yield state / "das-flows"
+    if before is None:
+        del os.environ["XDG_STATE_HOME"]
+    else:
+        os.environ["XDG_STATE_HOME"] = before
 
 
 @pytest.fixture
@@ -135,16 +149,21 @@ def no_umask() -> Iterator[None]:
     before = os.umask(0)
     yield
     os.umask(before)
+    for path in Path(os.environ[FOLDER_VARIABLE]).rglob("*"):  # kernels that anybody may change are never used again
+        with suppress(FileNotFoundError):  # another process named it meanwhile
+            path.chmod(path.stat().st_mode & ~before)
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """A client of a real Dask cluster of two worker processes, shared by the session."""
+    import dask
+
     from flows.execution.cluster import ClusterSettings, open_cluster
 
-    with open_cluster(
-        ClusterSettings(workers=2), Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests"
-    ) as cluster_client:
+    scratch = Path(os.environ.get("TMPDIR", "/tmp")) / "das-flows-tests"
+    waits_long = {"distributed.worker.memory.monitor-interval": "1s"}  # ten times a second for as long as the session
+    with dask.config.set(waits_long), open_cluster(ClusterSettings(workers=2), scratch) as cluster_client:
         yield cluster_client
 
 

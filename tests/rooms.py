@@ -44,6 +44,9 @@ def main() -> int:
     os.environ[JEMALLOC] = fork_environment[JEMALLOC]  # Arrow starts no thread when it is imported
     for name in IMPORTED:
         import_module(name)
+    target = import_module("numba.core.registry").cpu_target
+    target.typing_context.refresh()  # or each room imports all that kernels may call
+    target.target_context.refresh()
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not be forked"
     codes: dict[int, int] = {}
     with ExitStack() as stack:

@@ -37,6 +37,8 @@ QUIET: dict[str, Any] = {
     # Dask checks fifty times a second whether an event loop is late: half the cost of five waiting processes.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.limit": "1h",
+    # Twice a second it measures every process for a dashboard, which no cluster here has.
+    "distributed.admin.system-monitor.interval": "10s",
     "distributed.comm.timeouts.connect": "60s",
     # After this time a local cluster gives up on a worker that died, unless a new one has started. Dask's default of
     # 15 s is too short if workers start slowly, or if the new one has just died too.

@@ -195,10 +195,20 @@ class Histogram:
     @cached_property
     def possible(self) -> BoolArray:
         """Return a (cells,) mask that is False at structural zeros."""
-        possible = np.ones(self.cells, np.bool_)
+        possible = np.ones(self.shape, np.bool_)
         for where in self.zeros:
-            possible &= ~mask(self.axes, where)
-        return possible
+            met = np.ones([1] * len(self.axes), np.bool_)
+            for name, chosen in where.items():
+                met = met & self._along(name, _chosen(self.axis(name), chosen))
+            possible &= ~met
+        return possible.reshape(-1)
+
+    def _along(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of an axis as an array of `shape`, with one coordinate on every other axis, for broadcasting.
+
+        So what depends on few axes is computed for their coordinates, not for each cell.
+        """
+        return values.reshape([-1 if each == name else 1 for each in self.names])
 
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
@@ -256,8 +266,8 @@ class Histogram:
         Coordinates are in C order of the histogram's axes. query: as for `asked`.
         """
         groups = self._groups_of(query)
-        at = dict(zip(self.names, np.indices(self.shape, np.int64, sparse=True), strict=True))
-        return (np.zeros(self.shape, np.int64) + groups.of(at)).ravel(), prod(groups.shape)
+        group = groups.of({axis.name: self._along(axis.name, np.arange(len(axis))) for axis in self.axes})
+        return np.broadcast_to(group, self.shape).flatten(), prod(groups.shape)
 
     def width(self, query: str) -> int:
         """Return the number of coordinates of a query, without its cells. query: as for `asked`."""

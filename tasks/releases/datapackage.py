@@ -131,13 +131,23 @@ def dictionary(description: Description, files: Iterable[str]) -> str:
 def resources_of(out: Path, description: Description, files: Iterable[str]) -> list[Resource]:
     """Return the tables among these files of a release in OUT, in the order of their description."""
     found: dict[str, tuple[Table, dict[str, str], list[tuple[str, str]]]] = {}
+    columns_known: dict[tuple[int, tuple[str, ...]], tuple[Column, ...]] = {}  # files of a table mostly have the same
+
+    def columns(table: Table, path: str) -> tuple[Column, ...]:
+        names = tuple(columns_of(out / path, table.delimiter))
+        key = id(table), names
+        if key not in columns_known:
+            columns_known[key] = _described_columns(table, names)
+        return columns_known[key]
+
     for file in sorted(files):
         if described := description.table_of(file):
             table, pattern, names = described
             part = names.pop(table.split, "")
             found.setdefault(_name_of(table, pattern, names), (table, names, []))[2].append((part, file))
     made = [
-        _resource(out, description, name, table, names, sorted(parts)) for name, (table, names, parts) in found.items()
+        _resource(description, name, table, names, sorted(parts), columns(table, min(parts)[1]))
+        for name, (table, names, parts) in found.items()
     ]
     place = {id(table): number for number, table in enumerate(description.tables)}
 
@@ -148,26 +158,37 @@ def resources_of(out: Path, description: Description, files: Iterable[str]) -> l
     known = {resource.name for resource in made if len(resource.paths) == 1}  # a reference names one resource
     return [
         replace(one, references=tuple(each for each in one.references if each.table in known))
+        if one.references
+        else one
         for one in sorted(made, key=order)
     ]
 
 
-def _resource(
-    out: Path, description: Description, name: str, table: Table, where: dict[str, str], parts: list[tuple[str, str]]
-) -> Resource:
-    paths = tuple(path for _, path in parts)
-    columns = [
+def _described_columns(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the description of a file's columns; one that its table does not describe has only a name."""
+    return tuple(
         replace(
             column,
-            name=one,
-            title=column.title or heading(column.frame or one),
+            name=name,
+            title=column.title or heading(column.frame or name),
             codes=column.codes if column.type == "string" else {},
             in_text=True,
             optional=False,
         )
-        for one in columns_of(out / paths[0], table.delimiter)
-        if (column := table.column(one) or Column(one, "", ""))
-    ]
+        for name in names
+        if (column := table.column(name) or Column(name, "", ""))
+    )
+
+
+def _resource(
+    description: Description,
+    name: str,
+    table: Table,
+    where: dict[str, str],
+    parts: list[tuple[str, str]],
+    columns: tuple[Column, ...],
+) -> Resource:
+    paths = tuple(path for _, path in parts)
     present = {column.name for column in columns}
     key = tuple(column.name for column in columns if not column.role) if table.key == ("*",) else table.key
     words = {key: description.names.get(key, {}).get(value, value) for key, value in where.items()}
@@ -176,7 +197,7 @@ def _resource(
         name=name,
         title=table.title.format(**words),
         paths=paths,
-        columns=tuple(columns),
+        columns=columns,
         delimiter=table.delimiter if is_text else "|",
         key=key if present.issuperset(key) else (),
         references=tuple(

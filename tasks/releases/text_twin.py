@@ -24,7 +24,7 @@ from tasks.releases.description import Column
 from tasks.releases.pages.text_table import inert
 
 CHUNK_ROWS = 1 << 17
-LEAST = pa.scalar(-(1 << 63))  # the only 64-bit integer without an opposite
+LEAST = -(1 << 63)  # the only 64-bit integer without an opposite
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts; each distinct one is handled once
 QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
@@ -144,13 +144,10 @@ def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDArray[np.integer]]:
     """Return the texts of a column, the last one empty, and the place of each row's; or None, and whole numbers."""
     is_whole, is_number = pa.types.is_integer(column.type), pa.types.is_floating(column.type)
-    if (
-        is_whole
-        and not column.null_count
-        and column.type != pa.uint64()
-        and not pc.any(pc.equal(column, LEAST)).as_py()
-    ):
-        return None, column.to_numpy()
+    if is_whole and not column.null_count and column.type != pa.uint64():
+        numbers = column.to_numpy()
+        if numbers.min(initial=0) != LEAST:
+            return None, numbers
     if column.type != CODED or column.dictionary.null_count:
         column = column.cast(pa.string()).dictionary_encode()
     if is_whole or is_number:

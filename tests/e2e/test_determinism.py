@@ -147,9 +147,10 @@ def test_a_task_that_fails_and_is_tried_again(
     prepare: Callable[..., DetailedDhcaSettings],
     expected: str,
     prefect_server: None,
+    shared_cluster: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The flow itself, on a cluster of its own; a stage fails after its work is done, as when an answer is lost."""
+    """The flow itself; a stage fails after its work is done, as when an answer is lost."""
     failed = []
     measure = flow.measure_sex_by_age
 
@@ -160,7 +161,7 @@ def test_a_task_that_fails_and_is_tried_again(
             raise Failed("sex by age: the workers were lost")
 
     monkeypatch.setattr(flow, "measure_sex_by_age", fails_once)
-    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
+    place = detailed_dhca(prepare("flow"))
     assert failed
     assert place is not None
     assert digest(Path(place)) == expected

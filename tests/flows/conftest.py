@@ -44,6 +44,14 @@ values = ["1", "2"]
 """
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the tests of pages in a browser to CI: a page takes seconds to load."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.ci)
+
+
 @pytest.fixture
 def das(capfd: pytest.CaptureFixture[str]) -> Das:
     """Call `das` in this process; returns exit code, standard output, standard error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -84,7 +85,9 @@ def test_every_jurisdiction_has_its_own_input() -> None:
         )
 
 
-def test_deployments_without_inputs_are_not_offered(tmp_path: Path) -> None:
+def test_deployments_without_inputs_are_not_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of a policy: those whose sections it has, and whose files exist; a place is written in the policy alone."""
     (tmp_path / "us").mkdir()
     (tmp_path / "params").mkdir()
@@ -99,8 +102,11 @@ def test_deployments_without_inputs_are_not_offered(tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text(json.dumps(policy))
 
     def offer(*words: object, **more: str) -> list[str]:
-        program = [sys.executable, DEPLOY / "offer.py", *words]
-        return subprocess.run(program, capture_output=True, text=True, check=True, env=more).stdout.splitlines()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["offer.py", *map(str, words)])
+            patch.setattr(os, "environ", more)
+            runpy.run_path(str(DEPLOY / "offer.py"), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
 
     lines = offer("variables", tmp_path / "policy.json")
     assert "DAS_OUT=/o" in lines

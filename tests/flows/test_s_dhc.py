@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("stages_here")
 
 @pytest.fixture(scope="module")
 def made() -> Country:
-    return country(random_units(300, ["44", "09"]))
+    return country(random_units(60, ["44", "09"]))
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import os
 import pty
 from contextlib import suppress
 from fractions import Fraction
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 from e2e_runs import ACCOUNT, das, open_account, settings_for
+from rich.progress import Progress
 
 from flows.commands import runner
 from flows.execution import second_charge
@@ -22,6 +24,7 @@ from tasks.bottom_up.example import Example, make_example
 from tasks.errors import Refused
 from tasks.lifecycle.reservation import Claim, Input, authorize
 from tasks.records.marks import MARK_FILE
+from tests.systems.in_process import NO_CLUSTER, patch_flows
 
 
 @pytest.fixture
@@ -73,30 +76,33 @@ def test_only_yes_at_the_terminal_charges_again(made, tmp_path, monkeypatch, cap
     def charged() -> list[str]:
         return [row.run for row in ledger.rows(ACCOUNT)]
 
-    code, shown = at_terminal(monkeypatch, "n", *words("first"))  # nothing to ask
-    assert (code, "[y/N]" in shown, charged()) == (0, False, ["first"])
-    for answer in ("n", "", "maybe"):
-        code, shown = at_terminal(monkeypatch, answer, *words("declined"))
-        assert "this data was charged epsilon 1 by run first; charge another epsilon 1? [y/N]" in shown
-        assert (code, charged(), (tmp_path / "declined").exists()) == (1, ["first"], False)
+    with monkeypatch.context() as patch:
+        patch_flows(patch)
+        assert das(*words("first")) == 0
+    code, shown = at_terminal(monkeypatch, "n", *words("declined"))
+    assert "this data was charged epsilon 1 by run first; charge another epsilon 1? [y/N]" in shown
+    assert (code, charged(), (tmp_path / "declined").exists()) == (1, ["first"], False)
     code, shown = at_terminal(monkeypatch, "y", *words("second"))
     assert (code, charged(), (tmp_path / "second").is_dir()) == (0, ["first", "second"], True)
-    for run, option in (("third", "--yes"), ("fourth", "--json")):
-        code, shown = at_terminal(monkeypatch, "n", *words(run, option))
-        assert (code, "[y/N]" in shown) == (0, False)
     capsys.readouterr()
-    assert das(*words("fifth")) == 0  # no terminal
+    assert das(*words("third")) == 0  # no terminal
     said = " ".join(capsys.readouterr().err.split())
     assert "warning: this data was charged epsilon 1 by run first and" in said
-    assert ("by run fourth; this run charges another epsilon 1" in said, "[y/N]" in said) == (True, False)
-    assert charged() == ["first", "second", "third", "fourth", "fifth"]
+    assert ("by run second; this run charges another epsilon 1" in said, "[y/N]" in said) == (True, False)
+    assert charged() == ["first", "second", "third"]
     assert das(*words("first")) == 0  # released: the run is the same, and nothing is charged
     assert das(*words("first", "--epsilon", "2")) == 1
     assert "epsilon" in capsys.readouterr().err
-    assert charged() == ["first", "second", "third", "fourth", "fifth"]
+    assert charged() == ["first", "second", "third"]
 
 
-def test_a_resumed_run_is_not_asked_about(made, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("answer", "agreed"), [("n", 0), ("", 0), ("maybe", 0), ("y", 1), (" YES ", 1)])
+def test_only_yes_is_an_answer(monkeypatch, answer, agreed):
+    monkeypatch.setattr("sys.stdin", StringIO(f"{answer}\n"))
+    assert runner.answer_at_terminal(Progress(), "charged", "more") == bool(agreed)
+
+
+def test_a_run_that_is_resumed_agreed_to_or_read_by_a_program_is_not_asked_about(made, tmp_path, monkeypatch):
     asked = []
 
     def stops(_settings: object) -> None:
@@ -104,12 +110,16 @@ def test_a_resumed_run_is_not_asked_about(made, tmp_path, monkeypatch):
         raise Refused("stopped here")
 
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
+    for name, instead in NO_CLUSTER.items():
+        monkeypatch.setattr(name, instead)
     open_account(tmp_path, 9, "puredp")
     at = "--runs-folder", tmp_path / "state", "--ledger", tmp_path / "ledger.sqlite"
     inputs = made.table, made.declaration, tmp_path / "out", "--epsilon", "1", "--account", ACCOUNT
     at_terminal(monkeypatch, "n", "bottom-up", "run", *inputs, "--run-id", "r1", *at)
     at_terminal(monkeypatch, "n", "bottom-up", "run", "--resume", "r1", *at)
-    assert asked == [True, False]
+    for option in ("--yes", "--json"):
+        at_terminal(monkeypatch, "n", "bottom-up", "run", *inputs, "--run-id", "r2", option, *at)
+    assert asked == [True, False, False, False]
     assert not second_charge._answers
 
 

@@ -133,7 +133,6 @@ def test_the_address_is_for_the_user_alone(
     assert len(tokens) == 2
 
 
-@pytest.mark.ci
 def test_a_browser_comes_in_by_the_file_that_is_opened(
     page: str, chromium: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,6 @@ VIEWS = (
 SCREENS = ((1400, "light", "screen"), (400, "dark", "screen"), (1070, "light", "print"))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(("screen", "views"), [*zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)])
 def test_pages_are_accessible_and_fit(page, sized, screen, views):
     browser = sized(*screen)
@@ -71,7 +70,6 @@ def test_pages_are_accessible_and_fit(page, sized, screen, views):
         assert (view, faults(browser)) == (view, [])
 
 
-@pytest.mark.ci
 def test_pages_of_a_bottom_up_release_are_accessible_and_fit(bottom_up_released, sized):
     with serving(bottom_up_released) as page:
         enter(sized(1400), page)
@@ -139,7 +137,6 @@ def made_up_sums():
     return pd.DataFrame(keys).assign(**columns)
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("width", "scheme", "media"), [SCREENS[0], *(pytest.param(*each, marks=pytest.mark.ci) for each in SCREENS[1:])]
 )
@@ -150,7 +147,6 @@ def test_written_pages_are_accessible_and_fit_screens_and_paper(written, sized, 
         assert (file.name, faults(browser)) == (file.name, [])
 
 
-@pytest.mark.ci
 def test_reports_are_one_file_and_have_words(written, sized):
     for file in written[:4]:
         text = file.read_text()
@@ -162,7 +158,6 @@ def test_reports_are_one_file_and_have_words(written, sized):
     assert "Maine, South Dakota" in browser.title
 
 
-@pytest.mark.ci
 def test_by_keyboard_alone(page, sized):
     browser = sized(1300)
     enter(browser, page)
@@ -255,7 +250,6 @@ def found_in(browser):
     return browser.find_elements(By.CSS_SELECTOR, "#found a")
 
 
-@pytest.mark.ci
 def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     for width, scheme in ((1300, "light"), (400, "dark")):
         browser = sized(width, scheme)
@@ -272,7 +266,6 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")
 
 
-@pytest.mark.ci
 def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, released, page, sized):
     """As the page that is served; a group that has no page of its own leads to the list of its region."""
     browser = sized(1300)

@@ -195,7 +195,6 @@ def test_a_copy_has_the_pages_and_tables_that_are_served(place, tmp_path):
     assert list(copy.glob("region-COUNTY-46003-table=races.html"))
 
 
-@pytest.mark.ci
 def test_pages_are_accessible(page, sized):
     browser = sized(1400)
     enter(browser, page)

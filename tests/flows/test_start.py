@@ -118,6 +118,10 @@ def test_an_interrupted_command_names_the_part_whose_directory_stays_the_longest
 
 
 def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:
-    words = [sys.executable, "-m", "flows.cli", "--version"]
-    facts = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert facts == f"das-flows {version('das-flows')}\n"
+    """Without the libraries that take longest to import."""
+    words = [sys.executable, "-X", "importtime", "-m", "flows.cli", "--version"]
+    facts = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert facts.stdout == f"das-flows {version('das-flows')}\n"
+    imported = {line.rpartition("|")[2].strip() for line in facts.stderr.splitlines()}
+    assert {"flows.commands", "numpy", "pyarrow"} <= imported
+    assert {"pandas", "scipy", "numba", "duckdb", "prefect", "distributed", "matplotlib"} & imported == set()

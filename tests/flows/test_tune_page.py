@@ -94,7 +94,6 @@ def test_it_starts_with_production(fresh):
     assert read(fresh)[1:] == [{"added_or_removed": 4.944, "replaced": 9.888}, "25.363"]
 
 
-@pytest.mark.ci
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
     plan = first_plan(None, None, None, None)
     slide(fresh, by_id(fresh, "race-codes"), 3)
@@ -123,7 +122,6 @@ def test_sliders_move_the_numbers_to_what_python_says(fresh):
     assert_shows(fresh, replace(plan, target=Fraction(10), relative=False))
 
 
-@pytest.mark.ci
 def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
     slide(fresh, by_id(fresh, "definition"), "puredp")
     values = [
@@ -151,7 +149,6 @@ def test_a_wrong_number_is_marked_and_changes_nothing(fresh):
     assert_shows(fresh, first_plan(None, None, None, None))
 
 
-@pytest.mark.ci
 def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     """Margins, sizes and thresholds the same; probabilities, biases and epsilons to 1e-11."""
     choose = random.Random(20)
@@ -229,7 +226,6 @@ def test_a_question_has_the_answer_of_the_command(fresh, cells, within, kind, qu
 THRESHOLDS = {NATION: (NEVER,) * 3, COUNTY: (20, 200, 4000), TRACT: (5, 60, NEVER)}
 
 
-@pytest.mark.ci
 def test_the_total_of_a_group_has_the_budget_and_the_table_of_the_command(fresh, tmp_path):
     """Over levels with thresholds, both definitions, and sizes on both sides of each threshold and near it."""
     cases = []

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from io import BytesIO
@@ -89,6 +90,7 @@ def test_the_description_keeps_the_published_profile(finished: Finish, case: Cas
     validator = jsonschema.validators.validator_for(profile)(profile)
     assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
     assert [error.message[:200] for error in validator.iter_errors(package)] == []
+    package["resources"] = package["resources"][:1]
     package["resources"][0]["schema"]["fields"][0]["type"] = "code"
     assert len(list(validator.iter_errors(package))) == 1  # it looks at every field
 
@@ -102,24 +104,30 @@ def test_others_read_the_tables_by_the_description(finished: Finish, case: Case)
 
 @every()
 def test_keys_references_codes_and_bytes_hold(finished: Finish, case: Case) -> None:
-    """Of each set of columns DuckDB finds the rows that pandas does, by the files and the delimiter described alone."""
+    """Of each set of columns DuckDB finds the rows that pandas does, by the files and the delimiter described alone.
+
+    Of other tables in text, `das check` finds that they are those in Parquet.
+    """
     release = finished(case).release
     found = {one.name: one for one in read_package(release, read_manifest(release)["files"])}
-    rows_by_name = {name: rows_of(release, table) for name, table in found.items()}
+    rows_by_name = cache(lambda name: rows_of(release, found[name]))
+    one_each = {(tuple(table.column_names), table.is_text): table for table in found.values()}.values()
     with duckdb.connect() as database:
-        for table in {(tuple(table.column_names), table.is_text): table for table in found.values()}.values():
+        for table in one_each:
             places = [str(release / path) for path in table.paths]
             read = database.read_csv(places, sep=table.delimiter) if table.is_text else database.read_parquet(places)
-            assert (read.columns, len(read)) == (table.column_names, len(rows_by_name[table.name]))
+            assert (read.columns, len(read)) == (table.column_names, len(rows_by_name(table.name)))
     for name, table in found.items():
-        rows = rows_by_name[name]
+        if table.twin and table not in one_each:
+            continue
+        rows = rows_by_name(name)
         if table.key:
             assert not rows[list(table.key)].astype(str).duplicated().any(), name
         for column in table.columns:
             if column.codes and column.type == "string":
                 assert set(rows[column.name].unique()) <= set(column.codes), (name, column.name)
         for reference in table.references:
-            keys = rows_by_name[reference.table][list(reference.key)].astype(str)
+            keys = rows_by_name(reference.table)[list(reference.key)].astype(str)
             own = rows[list(reference.columns)].astype(str)
             own = own[(own != "").all(axis=1)]
             assert set(own.itertuples(index=False, name=None)) <= set(keys.itertuples(index=False, name=None))

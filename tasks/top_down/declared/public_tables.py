@@ -33,7 +33,7 @@ from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.errors import Refused
-from tasks.lifecycle.files import load_object
+from tasks.lifecycle.files import load_object, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.records.declarations import SHIPPED, beside, check_has_tables, find_declaration, read_columns, read_raw
@@ -530,10 +530,10 @@ def public_of(run: RunDirectory) -> PublicTables:
 
 def declared_of(run: RunDirectory) -> Declared:
     """Return the declaration of a run; nobody may change it, for it is cached."""
-    return _declared(load_object(run / PLANNED, DeclaredDesign).digest(), run)
+    return _declared(stamp(run / PLANNED), run)
 
 
 @lru_cache(maxsize=2)
-def _declared(_digest: str, run: RunDirectory) -> Declared:
+def _declared(_stamp: tuple[int, int], run: RunDirectory) -> Declared:
     use_kernels(run.runs_folder)
     return assemble(public_of(run))

@@ -1,3 +1,4 @@
+import re
 import tokenize
 from fractions import Fraction
 from functools import lru_cache
@@ -203,6 +204,8 @@ def test_a_normal_margin_has_one_width_for_each_confidence():
     root = Path(__file__).parents[3]
     found = []
     for path in [path for room in ("privacy", "spine", "tasks", "flows") for path in (root / room).rglob("*.py")]:
+        if not re.search(r"1\.(9[56]|64)", path.read_text("utf-8")):  # tokens take their time
+            continue
         with tokenize.open(path) as file:
             tokens = tokenize.generate_tokens(file.readline)
             numbers = [each.string for each in tokens if each.type == tokenize.NUMBER]

@@ -8,7 +8,7 @@ import pytest
 from spine.geography import FloatArray
 from spine.wide.transport import DENSE, Point, Problems, face_of, onto_face, project, start
 
-SHAPES = {"small": (10_000, 8, 6), "large": (100, 60, 30), "many columns": (4, 40, DENSE + 30)}
+SHAPES = {"small": (2_000, 8, 6), "large": (60, 60, 30), "many columns": (4, 40, DENSE + 30)}
 
 
 def problem(

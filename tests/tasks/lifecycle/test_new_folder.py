@@ -87,7 +87,7 @@ COMMANDS = {  # the end of the words is the folder to make
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_refused_command_makes_no_folder(tmp_path: Path, command: str) -> None:
+def test_a_refused_command_makes_no_folder(tmp_path: Path, stages_here: None, command: str) -> None:
     (tmp_path / "file").write_text("no,blocks\n1,2\n")
     places = {"file": tmp_path / "file", "none": tmp_path / "none"}
     words = [word.format(**places) for word in COMMANDS[command]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import Refused
@@ -97,7 +97,6 @@ LEVEL_OF = {kind: level for level, kind in HEADER_LEVELS.items()}
 FILE_OF = {kind: word.strip("_") for word, kind in GAZETTEERS.items()}
 
 
-@settings(max_examples=30)
 @given(names=REGION_NAMES)
 def test_every_layout_gives_the_names_that_were_written(names):
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:

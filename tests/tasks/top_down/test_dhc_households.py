@@ -140,7 +140,7 @@ def test_without_noise_both_histograms_are_the_truth(tmp_path: Path) -> None:
     assert [each for each in checks(own.release, read_manifest(own.release)) if getattr(each, "faults", ())] == []
 
 
-@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("anchored", [False, pytest.param(True, marks=pytest.mark.ci)])
 def test_lazy_noise_gives_the_release_of_all_noise(noisy: Chain, tmp_path: Path, anchored: bool) -> None:
     run = noisy.run
     if anchored:

@@ -49,7 +49,7 @@ PR_TOO = households(80, 5, [*BLOCKS[:6], *BLOCKS[7:]])
     ("changes", "jurisdiction"),
     [
         pytest.param({}, "us", id="zcdp-us"),
-        pytest.param(PURE, "pr", id="puredp-pr"),
+        pytest.param(PURE, "pr", id="puredp-pr", marks=pytest.mark.ci),
         pytest.param({}, "pr", id="zcdp-pr", marks=pytest.mark.ci),
         pytest.param(PURE, "us", id="puredp-us", marks=pytest.mark.ci),
         pytest.param(CLIPPED, "us", id="clipped-us", marks=pytest.mark.ci),
