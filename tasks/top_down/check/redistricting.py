@@ -27,7 +27,13 @@ from tasks.releases.release_database import ReleaseDatabase
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.counts import check_counts, check_margins
 from tasks.top_down.check.measurements import BureauLayout, check_own_layout
-from tasks.top_down.release.design_file import DESIGN_FILE, GEOGRAPHY, MEASUREMENTS, described_measurements, read_design
+from tasks.top_down.release.design_file import (
+    GEOGRAPHY,
+    MEASUREMENTS,
+    SETTINGS_PATH,
+    described_measurements,
+    read_design,
+)
 from tasks.top_down.release.manifest import OF_OUR_MEASUREMENTS, STATEMENTS, designed, measured
 from tasks.top_down.release.stage_release import cell_files
 from tasks.top_down.release.tables import has_measurements, spine_files
@@ -161,5 +167,5 @@ def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[C
         facts = mark_of(manifest), tuple(manifest["states"]), manifest["spine"]["us_level"], manifest["public_files"]
         made = manifest["spine"]["digest"], manifest["state_totals"]
         content_of = described_measurements(manifest["run"], design, Validated("", (), *facts), *made)
-        stated = read_json(release, DESIGN_FILE)
-        yield check_same(DESIGN_FILE, "the manifest", json.loads(json.dumps(content_of)), stated)
+        stated = read_json(release, SETTINGS_PATH)
+        yield check_same(SETTINGS_PATH, "the manifest", json.loads(json.dumps(content_of)), stated)

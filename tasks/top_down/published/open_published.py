@@ -28,9 +28,9 @@ from tasks.top_down.published.source import Changes
 from tasks.top_down.release.design_file import (
     BLOCKS_FOLDER,
     DECLARED_FILE,
-    DESIGN_FILE,
     MEASUREMENTS,
     SETTINGS_FILE,
+    SETTINGS_PATH,
     DesignFile,
     read_description,
     reading,
@@ -166,7 +166,7 @@ def _of_release(given: Path) -> PublishedRelease:
     """Return the measurements of a das-flows release, or of its folder measurements/."""
     with reading(given):
         own = (given / SETTINGS_FILE).exists()
-        described = read_description(given if own else path_in(given, DESIGN_FILE).parent)
+        described = read_description(given if own else path_in(given, SETTINGS_PATH).parent)
     design, origin, validated = described.design, described.origin, described.validated
     banners = (*_banners(origin, validated.mark), *([PURE] if design.definition == "puredp" else []))
     return PublishedRelease(

@@ -36,7 +36,7 @@ from tasks.top_down.source import Origin, Validated
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER, GEOUNITS_FOLDER = "design.json", "blocks", "geounits"
-DESIGN_FILE = f"{MEASUREMENTS}/{SETTINGS_FILE}"  # in a release; of a declaration the other
+SETTINGS_PATH = f"{MEASUREMENTS}/{SETTINGS_FILE}"  # in a release of blocks
 DECLARED_FILE = f"{MEASUREMENTS}/declared.json"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
 UNREADABLE = (  # what reading a file of another kind or make may raise
@@ -74,7 +74,7 @@ def write_description(source: BlockSource, staged: Path) -> None:
         codes = {name: source.codes(name, validated.states[0]) for name in design.products}
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
-    with release_file(staged, DESIGN_FILE) as draft:
+    with release_file(staged, SETTINGS_PATH) as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n", "utf-8")
 
 

@@ -15,7 +15,7 @@ from tasks.releases.received import PART, NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.design_file import BLOCKS_FOLDER, DESIGN_FILE, MEASUREMENTS
+from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, SETTINGS_PATH
 from tasks.top_down.release.nmf_layout import data_set_name
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 
@@ -308,7 +308,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
         Description(
             tables(pl94=bool(manifest["options"].get("pl94"))),
             names=names,
-            others=("report.html", DESIGN_FILE),
+            others=("report.html", SETTINGS_PATH),
             required=tuple(_required(manifest)),
         )
     )
@@ -319,7 +319,7 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
     measured = has_measurements(manifest)
     yield "report.html"
     if measured:
-        yield DESIGN_FILE
+        yield SETTINGS_PATH
         yield from (f"{MEASUREMENTS}/{BLOCKS_FOLDER}/{state}.parquet" for state in manifest["states"])
     for product in manifest["products"]:
         yield from (file.format(product=product) for file in (CELLS_FILE, COUNTS_FILE))

@@ -266,7 +266,7 @@ def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypa
 def test_estimation_takes_nothing_confidential() -> None:
     """The arguments are a plan, estimates, information, a callable. And mypy knows the types apart."""
     public = {Plan, Estimates, OwnAnswers, Measure, int, Information, tuple[Information, ...]}
-    public |= {Callable[[int, int, int, Information], None]}  # what keeps the information of the tree
+    public |= {Callable[[int, int, int, Information], None] | None}  # what keeps the information of the tree
     for step in (estimate_roots, estimate_children, OwnAnswers, TreeAnswers, pass_up, pass_up_above):
         assert {kind for name, kind in get_type_hints(step).items() if name != "return"} <= public
     assert not issubclass(Estimates, TrueHistograms)
