@@ -106,7 +106,7 @@ def _broken(finding: Finding) -> str:
 
 def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
-    refused: Annotated[bool, typer.Option("--refused", help="All runs whose input was refused.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="All runs whose input, or charge, was refused.")] = False,
     as_json: Json = False,
     *,
     options: LedgerOptions,

@@ -21,7 +21,7 @@ from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.errors import Refused
-from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # a run that is not approved by then fails, and is charged nothing
@@ -53,7 +53,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     questions, waits = [], []
     for ask in asks:
-        remove(ask.part.directory / ANSWER)  # of an earlier attempt
+        (ask.part.directory / ANSWER).unlink(missing_ok=True)  # of an earlier attempt
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]

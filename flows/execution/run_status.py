@@ -107,15 +107,15 @@ class RunStatus:
     def next_step(self) -> str:
         """The commands that continue or end the run; empty for one that has ended or is at work."""
         discard = f"das runs discard {self.run}"
-        if self._not_approved and not self.reserved:
+        if self.state == "refused" and not has_errors(self.findings):
             return f"Retry its flow run in Prefect's UI, which asks again, or {discard}"
         if self.state == "refused":
             return f"correct the input and start a new run; {discard} removes this one"
-        if self.state == "awaits approval":
-            return f"{ANSWER_IT}, or {discard}"
-        if self.state != "stopped":
+        if self.state not in ("awaits approval", "stopped"):
             return ""
-        return f"{self.settings.resume}, or {discard}" if self.settings else discard
+        if self.settings is None:
+            return discard
+        return f"{ANSWER_IT if self.settings.approval and not self.reserved else self.settings.resume}, or {discard}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json, without the findings."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -134,9 +134,17 @@ def narrowest(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger]:
 
 def open_array(folder: Path, name: str) -> NDArray[Any]:
     """Map one array of such a folder into memory, read-only."""
-    with HEADERS:
-        array: NDArray[Any] = np.load(f"{folder}/{name}.npy", mmap_mode="r")  # text: numpy resolves a Path
-    return array
+    path = f"{folder}/{name}.npy"  # text: numpy resolves a Path
+    kind, shape, order, start = _header(path, stamp(path))
+    return np.memmap(path, kind, "r", start, shape, order)
+
+
+@lru_cache(maxsize=64)  # to parse it costs more than to map the file; arrays, maybe of exact counts, are not kept
+def _header(path: str, _stamp: tuple[int, int]) -> tuple[np.dtype[Any], tuple[int, ...], Literal["C", "F"], int]:
+    with HEADERS, open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        shape, is_fortran, kind = np.lib.format.read_array_header_1_0(file)
+        return kind, shape, "F" if is_fortran else "C", file.tell()
 
 
 def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
@@ -168,9 +176,9 @@ def load_object(path: Path, kind: type[T]) -> T:
     return value
 
 
-def stamp(path: Path) -> tuple[int, int]:
+def stamp(path: str | Path) -> tuple[int, int]:
     """Return a key that differs from that of an earlier file at the same path: long-lived workers cache by it."""
-    status = path.stat()
+    status = os.stat(path)
     return status.st_ino, status.st_mtime_ns
 
 

@@ -303,11 +303,12 @@ def report_of(
 
 @dataclass(frozen=True)
 class FileReport:
-    """The result of reading all chunks: rows of other states, findings by line of the file, the file's digest.
+    """The result of reading all chunks: rows, those of other states, findings by line of the file, the file's digest.
 
     sums: each chunk's, by state.
     """
 
+    rows: int
     left_out: int
     findings: list[Finding]
     digest: str
@@ -331,7 +332,8 @@ def join_reports(
         findings.append(empty(file.name))
     by_chunks = (bytes.fromhex(report.digest) for report in reports)
     digest = digest_by_workers(run, workers, file.path) if file.parquet else combine(by_chunks)
-    return FileReport(sum(report.left_out for report in reports), findings, digest, [report.sums for report in reports])
+    rows, left_out = (sum(getattr(report, name) for report in reports) for name in ("rows", "left_out"))
+    return FileReport(rows, left_out, findings, digest, [report.sums for report in reports])
 
 
 def digest_by_workers(run: RunDirectory, workers: Workers, path: str) -> str:

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
 from tasks.errors import Failed
-from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays, stamp
+from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Estimator
@@ -216,7 +214,8 @@ def save_histograms(folder: Path, histograms: Histograms) -> None:
 
 def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | None = None) -> H:
     """Read what `save_histograms` wrote, or its geounits first ... last - 1, counted from its own first."""
-    (level, start), starts, cell, count = _opened(folder, stamp(folder))
+    level, start = open_array(folder, "at").tolist()
+    starts, cell, count = (open_array(folder, name) for name in ("starts", "cell", "count"))
     last = len(starts) - 1 if last is None else last
     within = slice(int(starts[first]), int(starts[last]))
     return kind(
@@ -226,9 +225,3 @@ def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | Non
         cell[within].astype(np.int64),
         count[within].astype(np.int64),
     )
-
-
-@lru_cache(maxsize=8)  # mapping the files costs more than reading a geounit, and a parent's answers read it often
-def _opened(folder: Path, _stamp: tuple[int, int]) -> tuple[list[int], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    starts, cell, count = (open_array(folder, name) for name in ("starts", "cell", "count"))
-    return open_array(folder, "at").tolist(), starts, cell, count

@@ -22,9 +22,9 @@ MODEL = (
 )
 NOT_CALIBRATED = "Uncalibrated: the model was compared with real runs of states under zCDP alone."
 CALIBRATED = (
-    "In trials on Rhode Island, at the budget of production, totals were within 15 %, races within 25 % of real runs, "
-    "counties and AIAN areas aside: they are too few to compare. The known factor by which real runs differ is divided "
-    "out (docs/top-down.md)."
+    "In trials on Rhode Island, at half to twice the budget of production, totals were within 15 %, races within 25 % "
+    "of real runs, counties and AIAN areas aside: they are too few to compare. The known factor by which real runs "
+    "differ is divided out (docs/top-down.md)."
 )
 OCCUPIED = (
     "Occupied units are measured with a budget of their own, --units-budget: neither shares of persons nor --solve "

@@ -114,7 +114,7 @@ class Confidence:
 
 
 RELEASED = Confidence("95")
-MARGIN = re.compile("MOE(_|$)|(estimate_)?margin$")  # names of columns
+MARGIN = re.compile(r"(.*_)?(MOE|margin)(_.*)?$", re.IGNORECASE)  # names of columns
 
 
 @dataclass(frozen=True)

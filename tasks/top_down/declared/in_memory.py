@@ -20,7 +20,7 @@ from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
-from tasks.top_down.declared.run import contradictions, encode, record_columns
+from tasks.top_down.declared.run import contradictions, encode, record_columns, states_read
 from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tables import released_levels
 from tasks.top_down.measure import Measuring
@@ -97,7 +97,9 @@ def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, .
     if not len(records):
         raise Refused("the records do not fit the declaration: there is no record")
     texts = pa.table({name: pa.array(records[name].astype(str).fillna(""), pa.string()) for name in names})
-    checks = RowChecks(RecordFile("records", names, names), texts)
+    checks = RowChecks(RecordFile("records", names, names), texts, states_read(declared))
+    if not len(checks.rows):
+        raise Refused("the records do not fit the declaration: all are of other states")
     keys, counts = np.unique(encode(declared, checks)[0], return_counts=True)
     if checks.findings:
         raise Refused("the records do not fit the declaration: " + "; ".join(each.rule for each in checks.findings))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privacy.accounting.states import EVERYWHERE, STATES_PR
+from privacy.accounting.states import EVERYWHERE, STATES_PR, STATES_US
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import Form
 from spine.declaration.hierarchy import JOIN
@@ -95,8 +95,9 @@ def states_read(declared: Declared) -> Collection[str] | None:
     """Return the states whose records are counted: of blocks of one jurisdiction, not the other's. None is all."""
     if (declared.declaration.form.leaves.key, declared.declaration.form.record_key) != (BLOCK_COLUMNS, BLOCK_COLUMNS):
         return None
-    states, pr = {*np.unique(declared.hierarchy.keys.astype("<U2")).tolist()}, {*STATES_PR}
-    return pr if states == pr else None if states & pr else {f"{code:02d}" for code in range(100)} - pr
+    every, pr = {f"{code:02d}" for code in range(100)}, {*STATES_PR}  # unknown codes are read: they are faults
+    states = {*np.unique(declared.hierarchy.keys.astype("<U2")).tolist()}
+    return every - {*STATES_US} if states == pr else None if states & pr else every - pr
 
 
 def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:

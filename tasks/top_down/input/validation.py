@@ -88,8 +88,9 @@ def _validate_records(run: MeasuredRun, workers: Workers, findings: list[Finding
         of_states += state_digests(run.record_kind.format(product), read.sums)
         findings += read.findings
         if read.left_out and known:
-            rule = "records of other states, left out"
-            findings.append(Finding(file.name, rule, STATE, read.left_out, warning=True))
+            some = read.left_out < read.rows
+            rule = "records of other states, left out" if some else "all records are of other states"
+            findings.append(Finding(file.name, rule, STATE, read.left_out, warning=some))
     if not has_errors(findings):
         workers.map("invariants", run, compare_part, run.product_states)
         paths = [findings_path(run, *each) for each in run.product_states]

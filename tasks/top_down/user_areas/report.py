@@ -48,9 +48,9 @@ ANSWERS = (
     "groups."
 )
 OUTSIDE = (
-    "* A published figure outside its interval is no mistake. The interval is of the unbiased estimate from the "
-    "measurements alone and misses about 1 count in 20. The published figure also uses that no count is below zero, "
-    "which moves small counts up and large ones down."
+    "* A published figure outside its interval need not be a mistake. The interval is of the unbiased estimate from "
+    "the measurements alone and misses about 1 count in 20. The published figure also uses that no count is "
+    "below zero, which moves small counts up and large ones down."
 )
 RATIOS = (
     "The minority is everybody except those who are White alone and not Hispanic. Races are those of persons of one "

@@ -61,6 +61,8 @@ from spine.settings import Jurisdiction
 from spine.top_down import Passes, query_group
 from spine.top_down.histogram import Product
 from tasks.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.declarations import SHIPPED, read_raw
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, load_findings
@@ -129,6 +131,34 @@ def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "to
     runner.directory.create()
     runner.run()
     return settings.directory, runner.staged
+
+
+def test_a_file_of_the_other_jurisdictions_records_alone_is_refused_before_the_charge(tmp_path: Path) -> None:
+    """It was charged, and not one record of it was counted."""
+    raw = {
+        "name": "blocks",
+        "records": "person",
+        "budget": "2",
+        "leaves": {"file": "blocks.csv", "key": [*BLOCK_COLUMNS]},
+        "levels": [{"name": "nation"}, {"name": "block", "columns": ["code"]}],
+        "axes": {"sex": {"column": "SEX", "values": ["1", "2"]}},
+        "queries": {"total": "1/2", "detailed": "1/2"},
+    }
+    (tmp_path / "small.json").write_text(json.dumps(raw))
+    header = ",".join(BLOCK_COLUMNS)
+    (tmp_path / "blocks.csv").write_text(f"{header},code\n31,001,000100,1001,a\n31,001,000100,1002,b\n")
+    rows = ["72,001,000100,1001,1"] * 5
+    data = tmp_path / "records.csv"
+    data.write_text("\n".join([f"{header},SEX", *rows, ""]))
+    with pytest.raises(Refused, match="does not pass validation"):
+        run_at(tmp_path, str(tmp_path / "small.json"), str(data))
+    (finding,) = load_findings(RunDirectory(tmp_path / "runs/r1"))
+    assert (finding.rule, finding.rows) == ("all records are of other states", 5)
+    assert Ledger(tmp_path / "ledger.sqlite").spent("census") == {}
+    (tmp_path / "some").mkdir(0o700)
+    data.write_text("\n".join([f"{header},SEX", "31,001,000100,1001,1", *rows, ""]))
+    run, _ = run_at(tmp_path / "some", str(tmp_path / "small.json"), str(data))
+    assert [(each.rule, each.rows) for each in load_findings(run)] == [("records of other states, left out", 5)]
 
 
 def truth_of(rows: list[Row], columns: list[str]) -> dict[tuple[str, ...], int]:

@@ -340,7 +340,7 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
 @pytest.mark.parametrize(
     ("keys", "key", "read", "left_out"),
     [
-        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72"}, {"01", "44"}),
+        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72", "00", "99"}, {"01", "44"}),
         (["31|001|000100|1001", "46|001|000100|1001"], BLOCK_COLUMNS, {"31", "46", "44", "x"}, {"72"}),
         (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set()),
         (["72"], ("zone",), {"44", "72"}, set()),

@@ -46,7 +46,7 @@ def picture_of(table: ReleaseTable, at: Confidence) -> Picture:
 
     def row(codes: Mapping[str, Any]) -> dict[str, str]:
         name = shorten(", ".join(words(apart, codes)), LONGEST, placeholder=" …")
-        return {"name": name, "note": number(codes[count.name])}
+        return {"name": name, "note": number(round(codes[drawn_as.name] or 0))}
 
     common = words([one for one in of_row if one not in apart], drawn[0])
     margin, drawn_as, title = table.margin, count, ": ".join([table.resource.title, *common])

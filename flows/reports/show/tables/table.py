@@ -435,6 +435,8 @@ class ReleaseTable:
         """Return a margin in its files at a confidence; None if its law is unknown."""
         if at.is_released or self.exact or margin is None:
             return margin
+        if self.error is not None:
+            return margin * at.deviations / RELEASED.deviations
         law = self._law_of(margin)
         return _plain(margin_of_cells([law], at) * self._step) if law else None
 
