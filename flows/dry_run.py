@@ -107,8 +107,8 @@ def _found(settings: RunSettings, claim: Claim | None, out: str) -> dict[str, st
     if claim is None:
         return found
     found[PLACE] = f"{out}/{settings.folder}"
-    charged = f"not charged: the data is marked as {claim.mark.lower()}" if claim.mark else ""
-    charged = charged or f"charged to account {settings.account}"
+    marked = f"not charged: the data is marked as {claim.mark.lower()}" if claim.mark else None
+    charged = marked or f"charged to account {settings.account}"
     spends = f"{claim.spend.measure} {rounded_up(claim.spend.charged)}, {charged}"
     return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}
 

@@ -118,7 +118,7 @@ def _rendered(
         table = Table("", "check", "over", "fault: what it is, not what is stated")
         for each in shown:
             mark = Text("wrong", "red") if each.faults else Text("ok", "green")
-            table.add_row(mark, each.what, each.over, "; ".join(each.faults[:5]) + "; …" * (len(each.faults) > 5))
+            table.add_row(mark, each.what, each.over, each.first_faults)
         parts.append(table)
     for why in dict.fromkeys(each.why for each in unchecked):
         named = ", ".join(dict.fromkeys(each.part for each in unchecked if each.why == why))

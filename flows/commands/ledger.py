@@ -147,7 +147,7 @@ def check_ledger(
 
 def _line(check: Check) -> RenderableType:
     """Return a check as one line."""
-    found = "; ".join(check.faults[:5]) + "; …" * (len(check.faults) > 5) or check.over
+    found = check.first_faults or check.over
     mark = ("wrong", "red") if check.faults else ("ok", "green")
     return Text.assemble(mark, f"  {check.what}: {found}")
 

@@ -12,7 +12,7 @@ from prefect import get_run_logger, runtime, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
-from flows.execution.run_status import ANSWER, ANSWER_IT
+from flows.execution.run_status import ANSWER, ANSWER_IT, ASKED
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
@@ -53,7 +53,6 @@ def await_approval(asks: Sequence[Ask]) -> None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     questions, waits = [], []
     for ask in asks:
-        (ask.part.directory / ANSWER).unlink(missing_ok=True)  # of an earlier attempt
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
         unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
@@ -62,6 +61,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
         get_run_logger().info("%s: waits for a person's approval of %s", settings.folder, asked)
         waits.append(f"asks {asked}")
         questions.append(question(settings, claim))
+    _note(asks, ASKED)
     best_effort(add_tags)(*waits)
     form = Approval.with_initial_data(description="\n\n".join(questions))
     try:
@@ -71,14 +71,19 @@ def await_approval(asks: Sequence[Ask]) -> None:
     except ValidationError:
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
     best_effort(add_tags)(without=waits)
-    for ask in asks:
-        save_object(ask.part.directory / ANSWER, answered.answer)
+    _note(asks, answered.answer)
     if answered.answer != "approve":
         raise Refused(f"the charge was not approved by {answered.name}: {answered.reason}")
     get_run_logger().info("approved by %s: %s", answered.name, answered.reason)
     with ledger_errors("approval"):
         for ask in asks:
             ask.part.settings.charging.book.note_approval(ask.part.directory.id, answered.name, answered.reason)
+
+
+def _note(asks: Sequence[Ask], answer: str) -> None:
+    """Note the answer, or that a person is asked, for `das runs`: nothing else reads it, and it approves nothing."""
+    for ask in asks:
+        save_object(ask.part.directory / ANSWER, answer)
 
 
 def charge_words(settings: RunSettings, claim: Claim) -> str:

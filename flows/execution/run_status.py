@@ -30,7 +30,8 @@ from tasks.releases.received import NotOfRelease
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
 ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
-ANSWER = "answer"  # the file of a run directory with a person's answer to whether it may charge its account
+ANSWER = "answer"  # a run directory's file: a person's answer to whether the run may charge its account, or ASKED
+ASKED, REFUSED = "asked", "refuse"
 _charges: dict[Path, str] = {}  # charges of the runs that were reserved in this process, by directory
 
 
@@ -79,16 +80,15 @@ class RunStatus:
             return self.row.status if self.row else ""
         if _in_use(self.directory):
             return "at work"
-        if not self.reserved and (has_errors(self.findings) or self._not_approved):
+        if not self.reserved and (has_errors(self.findings) or self._answer == REFUSED):
             return "refused"
-        asks = self.settings and self.settings.approval and self.stage == "validated"
-        return "awaits approval" if asks else "stopped"
+        return "awaits approval" if not self.reserved and self._answer == ASKED else "stopped"
 
     @property
-    def _not_approved(self) -> bool:
-        """Whether a person refused the charge."""
+    def _answer(self) -> str:
+        """A person's answer to whether the run may charge its account, or ASKED; empty before the question."""
         answer = self.directory / ANSWER if self.directory else None
-        return answer is not None and answer.exists() and load_object(answer, str) == "refuse"
+        return load_object(answer, str) if answer and answer.exists() else ""
 
     @property
     def stage(self) -> str:

@@ -34,6 +34,11 @@ class Check:
     over: str
     faults: tuple[str, ...] = ()
 
+    @property
+    def first_faults(self) -> str:
+        """The first five faults as one text, with a mark if there are more."""
+        return "; ".join((*self.faults[:5], *["…"] * (len(self.faults) > 5)))
+
 
 @dataclass(frozen=True)
 class NotChecked:

@@ -11,7 +11,7 @@ from e2e_runs import ACCOUNT, directory, hold, open_account, settings_for
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
-from flows.execution.run_status import ANSWER
+from flows.execution.run_status import ANSWER, ASKED, REFUSED
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
@@ -77,10 +77,13 @@ def test_a_validated_run_that_asks_for_approval_awaits_it(das: Das, state: Path)
     with locked(directory(settings)):
         keep_settings(directory(settings), settings)
         save_object(directory(settings) / VALIDATED, {})
+    stopped = json.loads(das("runs", "show", "asks-pr", "--runs-folder", state, "--json")[1])
+    assert stopped["state"] == "stopped", "it was not asked yet"
+    save_object(directory(settings) / ANSWER, ASKED)
     rows = {row["run"]: row for row in json.loads(das("runs", "list", "--runs-folder", state, "--json")[1])}
     assert (rows["asks-pr"]["state"], rows["asks-pr"]["charge"]) == ("awaits approval", "nothing")
     assert "Resume or Retry its flow run in Prefect's UI" in rows["asks-pr"]["next_step"]
-    save_object(directory(settings) / ANSWER, "refuse")
+    save_object(directory(settings) / ANSWER, REFUSED)
     result = json.loads(das("runs", "show", "asks-pr", "--runs-folder", state, "--json")[1])
     assert (result["state"], result["charge"]) == ("refused", "nothing")
     assert "which asks again" in result["next_step"]

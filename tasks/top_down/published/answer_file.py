@@ -43,7 +43,7 @@ def joined_codes(codes: Sequence[pa.Array], number: int) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class AnswerFile:
-    """The file of a level's answers. level: its number in the plan's hierarchy. columns: that name its geounits."""
+    """The file of a level's answers. level: its number in the hierarchy. columns: those that name its geounits."""
 
     path: Path
     plan: Plan
@@ -60,22 +60,22 @@ class AnswerFile:
 
     @property
     def alphas(self) -> Mapping[str, Fraction]:
-        """Return the level's query groups with their shares."""
+        """The level's query groups with their shares."""
         return self.plan.allocation.queries[self.plan.spine.levels[self.level]]
 
     @property
     def shares(self) -> IntArray:
-        """Return the (geounits,) numerators of their shares."""
+        """The (geounits,) numerators of their shares."""
         return self.plan.spine.shares[self.level]
 
     @cached_property
     def codes(self) -> pa.Array:
-        """Return the (geounits,) codes, joined."""
+        """The (geounits,) codes, joined."""
         return joined_codes([*self.columns.values()], len(self.shares))
 
     @property
     def most(self) -> int:
-        """Return the largest possible count below a root: the declared number of all records, if there is one."""
+        """The largest possible count below a root: the declared number of all records, if there is one."""
         bounds = self.plan.bounds
         if bounds.fixed:
             return int(bounds.number(0).sum())
@@ -116,7 +116,7 @@ class AnswerFile:
         addresses = [np.zeros(0, np.int64)]
         for query, geounit, own, rows in self._lawful("coordinate", "value"):
             if any(each.null_count or not pa.types.is_integer(each.type) for each in rows.columns):
-                raise self._refused("an answer is missing, or no whole number")
+                raise self._refused("an answer is missing, or is not a whole number")
             coordinate, value = (each.to_numpy().astype(np.int64) for each in rows.columns)
             width = query_group(self.plan.product, query).width
             if len(rows) and not 0 <= coordinate.min() <= coordinate.max() < width:
