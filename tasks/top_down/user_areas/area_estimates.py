@@ -92,7 +92,7 @@ class AreaEstimates:
         return [name for found in self.estimated.values() for name in found.names]
 
     def rows(self, counts: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Return a row per area and count (docs/spec/files.md#areas), of these counts or of all."""
+        """Return a row per area and count (docs/published.md#areas), of these counts or of all."""
         return [
             {
                 "area": name,
