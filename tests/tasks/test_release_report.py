@@ -79,8 +79,11 @@ def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged(
 
 
 def test_measured_errors_are_those_of_the_results() -> None:
-    lines = RESULTS.read_text().split("<!-- ri-errors -->")[1].split("<!-- /ri-errors -->")[0].splitlines()
-    rows = {cells[0]: cells[2:] for cells in (re.split(r"\s*\|\s*", line.strip("| ")) for line in lines if "/" in line)}
+    lines = RESULTS.read_text().split("<!-- ri-ratios -->")[1].split("<!-- /ri-ratios -->")[0].splitlines()
+    # Of each spine `topdown`, `gls` and their ratio.
+    rows = {
+        cells[0]: cells[2::3] for cells in (re.split(r"\s*\|\s*", line.strip("| ")) for line in lines if "/" in line)
+    }
     for column, areas in enumerate(MEASURED.values()):
         assert {area: "{:g} / {:g}".format(*pair) for area, pair in areas.items()} == {
             area: rows[area][column] for area in areas
