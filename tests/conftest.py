@@ -108,7 +108,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.fixture(scope="session")
 def das_data() -> Path:
-    """The folder of public data that the project does not hold (README, Data for the tests); without it tests skip."""
+    """The folder of public data that the project does not hold (CONTRIBUTING.md); without it tests skip."""
     if not DATA.is_dir():
         lacking(f"public data in {DATA}; DAS_DATA names the folder")
     return DATA
