@@ -118,7 +118,7 @@ def bottom_up(source: Path, epsilon: Fraction) -> SystemQueries:
 
 
 def _sample_note(epsilon: Fraction) -> str:
-    """Return the saving from the secrecy of a sample, and its conditions (docs/analyses.md)."""
+    """Return the saving from the secrecy of a sample, and its conditions (docs/elsewhere.md)."""
     return (
         f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "
         f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, and one replaced twice that, if "
