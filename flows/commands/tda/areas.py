@@ -151,7 +151,11 @@ def areas(
     if found.unjudged and form is Format.table and not options.as_json:
         terminal.print(f"{found.unjudged}\n")
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
-    tables = [rows_table(found, counts)] if form is Format.csv else terminal_tables(found, counts, out)
+    tables = (
+        [rows_table(found, counts)]
+        if form is Format.csv
+        else terminal_tables(found, counts, out, mapped=boundaries is not None)
+    )
     report(data, tables, form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)), err=form is Format.csv)

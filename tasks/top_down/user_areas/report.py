@@ -276,16 +276,18 @@ def _without_age(name: str) -> str:
     return count_title(name).removesuffix(", of voting age")
 
 
-def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:
-    """Return the tables for a terminal.
+def terminal_tables(
+    areas: AreaEstimates, counts: Sequence[str], out: Path | None, *, mapped: bool = False
+) -> list[TextTable]:
+    """Return the tables for a terminal; mapped: whether the page in OUT has a map of a plan's districts.
 
     For a plan: the answer, the districts, and the chosen counts. Otherwise all counts of a single area, or the main
     ones of several.
     """
     several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
     main = SHORT if several and "persons" in areas.estimated else ()
-    place = "Shares, counts and how to read them" if areas.plan else "All counts"
-    drawn = "; with --boundaries, a map of the districts" if areas.plan else ""
+    place = f"{'Map, shares' if mapped else 'Shares'}, counts and how to read them" if areas.plan else "All counts"
+    drawn = "" if mapped or not areas.plan else "; with --boundaries, a map of the districts"
     rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}{drawn}."]
     notes = [*(f"note: {note}" for note in areas.notes), *areas.banners]
     table = counts_table(areas, f"Areas, from {areas.source}", counts or main)

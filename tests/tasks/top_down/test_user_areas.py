@@ -70,7 +70,15 @@ from tasks.top_down.user_areas.hearing import (
 )
 from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.published_counts import published_counts
-from tasks.top_down.user_areas.report import OUTSIDE, as_data, counts_table, plan_tables, shares_table, write_files
+from tasks.top_down.user_areas.report import (
+    OUTSIDE,
+    as_data,
+    counts_table,
+    plan_tables,
+    shares_table,
+    terminal_tables,
+    write_files,
+)
 from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, find_state
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
@@ -684,6 +692,8 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: CachedState) ->
     assert [row["published_deviation"] for row in plan["districts"]] == [2, 8, -10]
     assert [one["published"] for one in plan["bounds"].values()] == [8, -10, 18]
     bounds, districts = plan_tables(found)
+    hints = [terminal_tables(found, (), None, mapped=mapped)[0].notes[-1] for mapped in (False, True)]
+    assert [("--boundaries" in hint, hint.startswith("Map")) for hint in hints] == [(True, False), (False, True)]
     assert [row[1].split(" ")[0] for row in bounds.rows] == ["+8", "-10", "+18"]
     assert [row[1:3] for row in districts.rows] == [["14", "+2"], ["20", "+8"], ["2", "-10"]]
     shares = [row["published"] for row in as_data(found)["shares_of_voting_age"]]
