@@ -69,6 +69,8 @@ by = ", ".join(names)
 reader.execute_df(f"SELECT {by}, COUNT(*) AS n FROM t.t GROUP BY {by}").to_parquet(out)
 """
 TUMULT = """
+import os
+os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers: of this environment, as where it is activated
 from pyspark.sql import SparkSession
 from tmlt.analytics import AddOneRow, KeySet, QueryBuilder, RhoZCDPBudget, Session
 spark = SparkSession.builder.master("local[2]").config("spark.driver.memory", "8g").getOrCreate()
@@ -137,7 +139,9 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--only", nargs="*", default=[], metavar="LIBRARY")
+    parser.add_argument(
+        "--only", nargs="*", default=[], choices=[peer.name for peer in (*OWN, *PEERS)], metavar="LIBRARY"
+    )
     parser.add_argument("--timeout", type=int, default=900, help="seconds of one library")
     given = parser.parse_args()
     data = given.folder / "data"
