@@ -7,6 +7,7 @@ own workers and the process that these are forked from. Run as a program, this f
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import subprocess
@@ -64,6 +65,8 @@ def main() -> None:
     import flows.prefect_flows  # noqa: F401
     import flows.top_down  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # as in tests/rooms.py
     for line in sys.stdin:
         words, first, output = json.loads(line)
         if not (process := os.fork()):

@@ -9,6 +9,7 @@ Nothing is imported but in functions, because workers that tests start import th
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 JEMALLOC = "JE_ARROW_MALLOC_CONF"
 RESULTS = ("failed", "passed", "skipped", "errors", "error")
@@ -32,10 +33,10 @@ IMPORTED = (  # by tests of most rooms, in seconds
 )
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Run all rooms at once; print their lines, each with the number of its room, and their results added up.
 
-    Return the worst exit code.
+    Exit with the worst code.
     """
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.conftest import ROOM, ROOMS  # first: it sets the environment that all others read
@@ -47,6 +48,8 @@ def main() -> int:
     target = import_module("numba.core.registry").cpu_target
     target.typing_context.refresh()  # or each room imports all that kernels may call
     target.target_context.refresh()
+    gc.collect()
+    gc.freeze()  # or the collections of each room walk through all that was imported, and copy it
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not be forked"
     codes: dict[int, int] = {}
     with ExitStack() as stack:
@@ -54,7 +57,7 @@ def main() -> int:
         for room, output in enumerate(outputs):
             if not os.fork():
                 os.environ[ROOM] = str(room)
-                return run(output)
+                run(output)
         shown = [0] * len(ROOMS)
         while len(codes) < len(ROOMS):
             time.sleep(0.5)
@@ -64,7 +67,7 @@ def main() -> int:
                 print_lines(room, output, at) for room, (output, at) in enumerate(zip(outputs, shown, strict=True))
             ]
         print(summary([output.seek(0) or output.read().decode() for output in outputs]))
-    return max(codes.values())
+    leave(max(codes.values()))
 
 
 def summary(outputs: Iterable[str]) -> str:
@@ -86,16 +89,24 @@ def print_lines(room: int, output: BinaryIO, start: int) -> int:
     return start + len(lines)
 
 
-def run(output: BinaryIO) -> int:
-    """Run the tests of a room in this process, a fork; return pytest's exit code."""
+def run(output: BinaryIO) -> NoReturn:
+    """Run the tests of a room in this process, a fork; exit with pytest's code."""
     import pytest
 
     atexit.unregister(shutil.rmtree)  # of the home of Prefect, which all rooms share
     for number in (1, 2):
         os.dup2(output.fileno(), number)
-    return pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *sys.argv[1:]])  # of what is imported
+    leave(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *sys.argv[1:]]))  # of what is imported
+
+
+def leave(code: int) -> NoReturn:
+    """Exit without freeing millions of objects one by one, which copies the pages that the rooms share."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        sys.exit(main())
+        main()

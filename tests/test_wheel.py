@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,7 +14,11 @@ from zipfile import ZipFile
 
 import pandas as pd
 import pytest
+from numba.core.caching import _CacheLocator
 from wheel import ROOT, build
+
+from tasks.kernels import FOLDER_VARIABLE
+from tasks.lifecycle.process import ENVIRONMENT_FOLDER
 
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 
@@ -25,7 +30,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 
 @pytest.fixture(scope="module")
 def environment(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment with the wheel, and with this one's libraries but not its das-flows."""
+    """The bin folder of an environment with the wheel and with this one's libraries and kernels, not its das-flows."""
     folder = tmp_path_factory.mktemp("installed") / "environment"
     venv.create(folder)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -33,7 +38,26 @@ def environment(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempP
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     words = ["--python", folder, "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall"]
     subprocess.run([sys.executable, "-m", "pip", *words, distributions[1]], check=True)
+    share_kernels(packages, folder)
     return folder / "bin"
+
+
+def share_kernels(packages: Path, environment: Path) -> None:
+    """Copy the compiled kernels: numba takes them for sources of the same bytes, in a folder named after the source's.
+
+    Compiling them again would take longer than all else that is tested here.
+    """
+    kernels = Path(os.environ[FOLDER_VARIABLE])
+    for package in PACKAGES:
+        for source in {path.parent.relative_to(ROOT) for path in (ROOT / package).rglob("*.py")}:
+            compiled, name = (kernels_of(root / source) for root in (ROOT, packages))
+            if (kernels / compiled).exists():
+                shutil.copytree(kernels / compiled, environment / ENVIRONMENT_FOLDER / "kernels" / kernels.name / name)
+
+
+def kernels_of(folder: Path) -> str:
+    """Return numba's name for the kernels of the files in a folder."""
+    return str(_CacheLocator.get_suitable_cache_subpath(str(folder / "file.py")))
 
 
 def run(environment: Path, *words: object, cwd: Path) -> str:
