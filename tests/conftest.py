@@ -90,7 +90,7 @@ def lacking(what: str) -> NoReturn:
 ROOMS = (
     r"e2e/|flows/test_(dep|every|pol|sec|spine|sta|sys|what)|tasks/(lifecycle|records|spine)|test_",
     r"systems/|flows/test_(acc|bot|dec|ref|s_dhc|top)|tasks/(bottom_up|s_dhc|safetab)",
-    r"(spine|tasks)/top_down|flows/test_(check|desc|exam|frames|show|spends|sql|tune_page)",
+    r"(spine|tasks)/top_down/(?!test_dhc)|flows/test_(check|desc|exam|frames|show|spends|sql|tune_page)",
     r"",
 )
 ROOM = "TEST_ROOM"

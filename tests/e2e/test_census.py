@@ -97,13 +97,29 @@ class Home:
         return sorted(path.name for path in self.runs.glob("[!.]*"))
 
 
-def test_a_census_that_is_killed_in_its_second_product_goes_on(
+WAITS = """
+import time
+from pathlib import Path
+import flows.census
+
+def answer(*_):
+    Path({asked!r}).touch()
+    while not Path({go!r}).exists():
+        time.sleep(0.05)
+    return True
+
+flows.census.answer = answer
+"""
+
+
+def test_a_census_is_carried_out_by_one_process_and_goes_on_if_that_is_killed_in_its_second_product(
     tmp_path: Path,
     forked_commands: ForkedCommands,
     shared_cluster: None,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    """Another is refused by name even while the first waits for an answer and holds the lock of no run."""
     home = Home(tmp_path / "home")
     with monkeypatch.context() as patch:  # the same run by itself, under the same secret
         patch.setattr(RunSecret, "generate", classmethod(lambda kind: kind(bytes(range(32)))))
@@ -116,7 +132,17 @@ def test_a_census_that_is_killed_in_its_second_product_goes_on(
 
     home = Home(tmp_path / "home")
     stop = STOP.format(stage="measure", moment="after", number=int(signal.SIGKILL))
-    ended = forked_commands.das(*home.words, first=stop)
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    waits = WAITS.format(asked=str(asked), go=str(go))
+    with ThreadPoolExecutor(1) as pool:
+        first_process = pool.submit(forked_commands.das, *home.words, first=f"{stop}\n{waits}")
+        while not (asked.exists() or first_process.done()):
+            time.sleep(0.05)
+        code, left = das(*home.words), home.left()
+        go.touch()
+        ended = first_process.result()
+    assert (code, "census small is in use by another process" in capfd.readouterr().err) == (1, True)
+    assert left == sorted([A, T]), "what the other has prepared"
     assert ended.code == -signal.SIGKILL, ended.output
     assert home.charged() == {A: "released", T: "reserved"}
     assert home.left() == [T]
@@ -150,7 +176,10 @@ def test_every_input_is_validated_before_the_first_charge(home: Home, capfd: pyt
 
 @pytest.mark.usefixtures("stages_here")
 def test_a_product_waits_for_the_release_that_it_reads(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    """And a released one is not released again, nor with another configuration."""
+    """A released one is not released again, also if its end was killed, nor with another configuration.
+
+    The question before a second census says what the data was charged.
+    """
     assert das(*home.words) == 0
     page = (home.out / "index.html").read_text()
     places = ["detailed-dhca/us", "bottom-up/bottom-up", "detailed-dhcb/us"]
@@ -160,11 +189,24 @@ def test_a_product_waits_for_the_release_that_it_reads(home: Home, capfd: pytest
     released = digest(home.out)
     assert das(*home.words) == 0
     assert digest(home.out) == released
+    for product in read_census(home.settings).products:  # what a kill within the end of its run leaves
+        for part in product.parts:
+            with locked(part.directory):
+                keep_settings(part.directory, part)
+    assert home.left() == sorted([A, B, T])
+    assert das(*home.words) == 0
+    assert digest(home.out) == released, "the page too has each product"
+    assert home.left() == []
     plan = home.out.parent / "plan.toml"
     plan.write_text(plan.read_text().replace('"1/2"', '"1/3"'))
     assert das(*home.words) == 1
     assert f"run {T} was released with another configuration" in capfd.readouterr().err
     assert home.charged() == dict.fromkeys((A, B, T), "released")
+    plan.write_text(PLAN.replace('"small"', '"again"').replace('"releases"', '"second"'))
+    assert das(*home.words) == 0
+    said = " ".join(capfd.readouterr().err.split())
+    assert f"the data of again-detailed-dhca-us was charged rho 3 by run {A}" in said
+    assert f"the data of again-bottom-up was charged rho 0.125 by run {T}" in said
 
 
 def test_a_flow_that_nobody_agrees_to_charges_nothing(home: Home) -> None:
@@ -254,39 +296,6 @@ def test_the_dhc_of_puerto_rico_is_released_by_a_census(
     assert das("check", releases / "persons/declared") == 0
 
 
-WAITS = """
-import time
-from pathlib import Path
-import flows.census
-
-def answer(*_):
-    Path({asked!r}).touch()
-    while not Path({go!r}).exists():
-        time.sleep(0.05)
-    return True
-
-flows.census.answer = answer
-"""
-
-
-def test_a_census_that_another_process_carries_out_is_refused_by_name(
-    tmp_path: Path, home: Home, forked_commands: ForkedCommands, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Even while the other waits for an answer and holds the lock of no run; it goes on as if alone."""
-    asked, go = tmp_path / "asked", tmp_path / "go"
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(forked_commands.das, *home.words, first=WAITS.format(asked=str(asked), go=str(go)))
-        while not (asked.exists() or first.done()):
-            time.sleep(0.05)
-        code, left = das(*home.words), home.left()
-        go.touch()
-        ended = first.result()
-    assert (code, "census small is in use by another process" in capfd.readouterr().err) == (1, True)
-    assert left == sorted([A, T]), "what the other has prepared"
-    assert ended.code == 0, ended.output
-    assert home.charged() == dict.fromkeys((A, B, T), "released")
-
-
 def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(
     home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -303,29 +312,3 @@ def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(
     assert das(*home.words) == 1
     assert "but what was agreed to is nothing" in capfd.readouterr().err
     assert home.charged() == {A: "released", T: "released"}
-
-
-@pytest.mark.usefixtures("stages_here")
-def test_the_one_question_says_what_the_data_was_charged_before(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    assert das(*home.words) == 0
-    (home.out.parent / "plan.toml").write_text(PLAN.replace('"small"', '"again"').replace('"releases"', '"second"'))
-    capfd.readouterr()
-    assert das(*home.words) == 0
-    said = " ".join(capfd.readouterr().err.split())
-    assert f"the data of again-detailed-dhca-us was charged rho 3 by run {A}" in said
-    assert f"the data of again-bottom-up was charged rho 0.125 by run {T}" in said
-
-
-@pytest.mark.usefixtures("stages_here")
-def test_a_product_that_was_charged_stays_on_the_page_if_its_end_was_killed(home: Home) -> None:
-    assert das(*home.words) == 0
-    page = (home.out / "index.html").read_text()
-    for product in read_census(home.settings).products:  # what a kill within the end of its run leaves
-        for part in product.parts:
-            with locked(part.directory):
-                keep_settings(part.directory, part)
-    assert home.left() == sorted([A, B, T])
-    assert das(*home.words) == 0
-    assert (home.out / "index.html").read_text() == page
-    assert home.left() == []
-    assert home.charged() == dict.fromkeys((A, B, T), "released")
