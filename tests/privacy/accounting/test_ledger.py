@@ -603,7 +603,7 @@ def _reserve_same(path: Path, name: str, start: Any, outcomes: Any) -> None:
 )
 def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[..., None], expected: int) -> None:
     """9 runs of 0.5 fit into 4.944, whoever asks first."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     start, outcomes = context.Event(), context.Queue()
     processes = [context.Process(target=work, args=(ledger.path, str(number), start, outcomes)) for number in range(3)]
     for process in processes:
