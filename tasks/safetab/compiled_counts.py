@@ -1,6 +1,6 @@
 """Kernels that number combinations of codes, digest records, and count population groups.
 
-The counting kernels tabulate one unit or region at a time: such a table fits a core's cache.
+The counting kernels tabulate one region at a time: such a table fits a core's cache.
 
 Import this module only for large inputs: numba takes half a second to load, and an installation's first call compiles.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
+from tasks.safetab.flatmap import MOST, Counts
 
 COMBINED = 9  # codes of a person
 # Odd hexadecimal digits of pi: the sum of products with them hashes a combination of codes.
@@ -95,7 +96,7 @@ def map_combinations(
     pointers: NDArray[np.int32],
     iterations: NDArray[np.uint16],
 ) -> int:
-    """Fill the flatmap of combinations (n x 9), as `count_units` takes it; return its number of entries.
+    """Fill the flatmap of combinations (n x 9), as `count_records` takes it; return its number of entries.
 
     maps: k x 3 x codes; the alone, in-combination and ethnicity iteration of each code, or -1.
     """
@@ -125,126 +126,125 @@ def map_combinations(
 
 
 @compiled
-def count_units(
+def count_records(
+    bounds: NDArray[np.int64],
+    blocks: NDArray[np.int64],
     starts: NDArray[np.int64],
     cell: NDArray[np.uint8],
     combination: NDArray[np.int32],
-    order: NDArray[np.int64],
-    unit: NDArray[np.int64],
     pointers: NDArray[np.int32],
     iterations: NDArray[np.uint16],
     table: NDArray[np.int32],
-    ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    cells: NDArray[np.uint8],
-    counts: NDArray[np.int32],
-) -> int:
-    """Count records by unit, iteration and cell; return the number of entries.
+    counts: Counts,
+) -> None:
+    """Fill the counts of regions from records.
 
-    starts: the first record of each block, then the number of records.
-    cell, combination: one per record, sorted by block.
-    order, unit: the blocks sorted by unit, and their units.
+    bounds, blocks: the blocks of region r are blocks[bounds[r] : bounds[r + 1]].
+    starts: the first record of each block, then the number of records. cell, combination: one per record.
     pointers, iterations: the flatmap; the iterations of combination c are iterations[pointers[c] : pointers[c + 1]].
     table: scratch, iterations x cells; all zeros on entry and on return.
-    ends: filled with the end of each unit's entries.
-    columns, cells, counts: filled with the entries: iteration, cell, records.
     """
-    entries, at = 0, 0
-    for number in range(len(ends)):
-        first = entries
-        while at < len(order) and unit[at] == number:
-            block = order[at]
+    found, is_found = np.empty(len(table), np.int64), np.zeros(len(table), np.bool_)
+    for region in range(len(bounds) - 1):
+        known = 0
+        for block in blocks[bounds[region] : bounds[region + 1]]:
             for record in range(starts[block], starts[block + 1]):
                 own, mapped = cell[record], combination[record]
                 for place in range(pointers[mapped], pointers[mapped + 1]):
-                    column = iterations[place]
-                    if table[column, own] == 0:
-                        columns[entries], cells[entries] = column, own
-                        entries += 1
-                    table[column, own] += 1
-            at += 1
-        for entry in range(first, entries):
-            counts[entry] = table[columns[entry], cells[entry]]
-            table[columns[entry], cells[entry]] = 0
-        ends[number] = entries
-    return entries
+                    iteration = iterations[place]
+                    if not is_found[iteration]:
+                        is_found[iteration], found[known] = True, iteration
+                        known += 1
+                    table[iteration, own] += 1
+        write_region(region, found[:known], is_found, table, counts)
 
 
 @compiled
-def add_units(
-    unit_ends: NDArray[np.int64],
-    unit_columns: NDArray[np.uint16],
-    unit_cells: NDArray[np.uint8],
-    unit_counts: NDArray[np.int32],
-    order: NDArray[np.int64],
-    region: NDArray[np.int32],
-    own: NDArray[np.int32],
+def add_regions(
+    bounds: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    of_parts: Counts,
     table: NDArray[np.int32],
-    ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    cells: NDArray[np.uint8],
-    counts: NDArray[np.int32],
-) -> int:
-    """Sum the counts of units, as `count_units` returns them, over the units of each region.
+    counts: Counts,
+) -> None:
+    """Fill the counts of regions from those of their parts; arguments are as in `count_records`."""
+    found, is_found = np.empty(len(table), np.int64), np.zeros(len(table), np.bool_)
+    for region in range(len(bounds) - 1):
+        known = 0
+        for part in parts[bounds[region] : bounds[region + 1]]:
+            entry = of_parts.ends[part, 1]
+            for group in range(of_parts.ends[part, 0], of_parts.ends[part + 1, 0]):
+                iteration = of_parts.groups[group, 0]
+                if not is_found[iteration]:
+                    is_found[iteration], found[known] = True, iteration
+                    known += 1
+                for _ in range(of_parts.groups[group, 2]):
+                    table[iteration, of_parts.entries[entry, 0]] += of_parts.entries[entry, 1]
+                    entry += 1
+        write_region(region, found[:known], is_found, table, counts)
 
-    unit_ends: 0, then the end of each unit's entries. order, region: the units sorted by region, and their regions.
-    own: the number that the regions' granularity has for an iteration, -1 if it does not tabulate it. Other arguments
-    are as in `count_units`.
-    """
-    entries, at = 0, 0
-    for number in range(len(ends)):
-        first = entries
-        while at < len(order) and region[at] == number:
-            for entry in range(unit_ends[order[at]], unit_ends[order[at] + 1]):
-                column, cell = own[unit_columns[entry]], unit_cells[entry]
-                if column >= 0:
-                    if table[column, cell] == 0:
-                        columns[entries], cells[entries] = column, cell
-                        entries += 1
-                    table[column, cell] += unit_counts[entry]
-            at += 1
-        for entry in range(first, entries):
-            counts[entry] = table[columns[entry], cells[entry]]
-            table[columns[entry], cells[entry]] = 0
-        ends[number] = entries
-    return entries
+
+@compiled
+def write_region(
+    region: int,
+    found: NDArray[np.int64],
+    is_found: NDArray[np.bool_],
+    table: NDArray[np.int32],
+    counts: Counts,
+) -> None:
+    """Move the counts of a region from the table, where they are in the rows `found`, behind those of other regions."""
+    group, entry = counts.ends[region, 0], counts.ends[region, 1]
+    for iteration in found:
+        is_found[iteration], row, more = False, table[iteration], True
+        while more:
+            first, total, more = entry, 0, False
+            for own in range(len(row)):
+                records = min(row[own], MOST)
+                counts.entries[entry, 0], counts.entries[entry, 1] = own, records  # overwritten if there are none
+                entry, total = entry + (records > 0), total + records
+                row[own] -= records
+                more |= row[own] > 0
+            counts.groups[group, 0], counts.groups[group, 1], counts.groups[group, 2] = iteration, total, entry - first
+            group += 1
+    counts.ends[region + 1, 0], counts.ends[region + 1, 1] = group, entry
 
 
 @compiled
 def add_totals(
     ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    counts: NDArray[np.int32],
+    groups: NDArray[np.uint16],
     position: NDArray[np.int64],
     totals: NDArray[np.int64],
 ) -> None:
-    """Add entries to the totals of their groups, regions x positions; arguments as in `add_cells`."""
-    for number in range(len(ends) - 1):
-        for entry in range(ends[number] - ends[0], ends[number + 1] - ends[0]):
-            place = position[columns[entry]]
+    """Add the totals of groups, regions x positions; arguments as in `add_cells`."""
+    for region in range(len(ends) - 1):
+        for group in range(ends[region, 0] - ends[0, 0], ends[region + 1, 0] - ends[0, 0]):
+            place = position[groups[group, 0]]
             if place >= 0:
-                totals[number, place] += counts[entry]
+                totals[region, place] += groups[group, 1]
 
 
 @compiled
 def add_cells(
     ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    of_cell: NDArray[np.uint8],
-    counts: NDArray[np.int32],
+    groups: NDArray[np.uint16],
+    entries: NDArray[np.uint8],
     position: NDArray[np.int64],
     slots: NDArray[np.int32],
     cells: NDArray[np.int64],
 ) -> None:
-    """Add entries to the cells of their groups, slots x cells.
+    """Add the entries of groups, slots x cells.
 
-    Region r has the entries ends[r] to ends[r + 1] - 1, counted from ends[0].
-    position: the position of each iteration in the level, -1 for the other level's iterations.
+    ends, groups, entries: as in `flatmap.Counts`, counted from ends[0].
+    position: the position of each iteration in the level, -1 for iterations that it does not have.
     slots: regions x positions; the row of `cells` of each group, -1 for groups that are not asked for.
     """
-    for number in range(len(ends) - 1):
-        for entry in range(ends[number] - ends[0], ends[number + 1] - ends[0]):
-            place = position[columns[entry]]
-            slot = slots[number, max(place, 0)]
+    for region in range(len(ends) - 1):
+        entry = ends[region, 1] - ends[0, 1]
+        for group in range(ends[region, 0] - ends[0, 0], ends[region + 1, 0] - ends[0, 0]):
+            place, last = position[groups[group, 0]], entry + groups[group, 2]
+            slot = slots[region, max(place, 0)]
             if slot >= 0 and place >= 0:  # in this order: most groups have no slot
-                cells[slot, of_cell[entry]] += counts[entry]
+                for at in range(entry, last):
+                    cells[slot, entries[at, 0]] += entries[at, 1]
+            entry = last

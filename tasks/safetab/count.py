@@ -78,8 +78,8 @@ def count_partition(run: SafeTabRun, number: int) -> None:
         (first, last), of_block = partition.regions[name], geography.region_of[name][partition.blocks]
         regions[name] = Regions(last - first, np.where(of_block == NOWHERE, NOWHERE, of_block - first))
     granularities = {name: iterations.granularity(Level(name, 1)) for name in todo}
-    for name, counts in count_groups(records, granularities, regions, run.KIND.cells):
-        save_arrays(run.counts_folder(name, number), counts)
+    for name, counts in count_groups(records, granularities, regions, iterations.tabulated, run.KIND.cells):
+        save_arrays(run.counts_folder(name, number), counts._asdict())
 
 
 def read_records(run: SafeTabRun, blocks: slice) -> Records:

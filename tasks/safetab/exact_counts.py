@@ -9,28 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.kernels import worth_a_kernel
-from tasks.lifecycle.files import read_part
+from tasks.lifecycle.files import open_array, read_part
 from tasks.lifecycle.process import use_kernels
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
+from tasks.safetab.flatmap import Counts
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
-
-
-@dataclass(frozen=True)
-class SparseCounts:
-    """Counts of whole regions, of a partition, by iteration and cell; those that are 0 are left out. Confidential.
-
-    regions: slice; counted from the first region that is asked for.
-    ends: int64 array; the start of each region's entries, then the end of the last one's, in the whole partition.
-    iteration, cell, count: uint16, uint8 and int32 arrays, one element per entry.
-    """
-
-    regions: slice
-    ends: NDArray[np.int64]
-    iteration: NDArray[np.uint16]
-    cell: NDArray[np.uint8]
-    count: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -40,28 +25,28 @@ class ExactCounts:
     regions: the number of regions. Group = region x iterations of the level + position of the iteration.
     width: the number of iterations of the level.
     cells_each: the number of cells of a group.
-    position: int64 array, one per iteration of the granularity; its position in the level, -1 for iterations of the
-    other level, which share the counts.
-    parts: SparseCounts of each partition; a region may be in several partitions.
+    position: int64 array, one per iteration of any level; its position in the level, -1 for iterations of other levels.
+    parts: the regions, counted from the first, that a partition touches, and its counts there, whose `ends` go on from
+        those of its regions before; a region may be in several partitions.
     """
 
     regions: int
     width: int
     cells_each: int
     position: NDArray[np.int64]
-    parts: list[SparseCounts]
+    parts: list[tuple[slice, Counts]]
 
     def totals(self) -> NDArray[np.int64]:
         """Return the records of every group, empty ones included."""
         totals = np.zeros((self.regions, self.width), np.int64)
-        for part in self.parts:
-            if worth_a_kernel(len(part.count)):
+        for regions, part in self.parts:
+            if worth_a_kernel(len(part.groups)):
                 from tasks.safetab.compiled_counts import add_totals
 
-                add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
+                add_totals(part.ends, part.groups, self.position, totals[regions])
             else:
                 region, place = self._groups(part)
-                np.add.at(totals[part.regions], (region[place >= 0], place[place >= 0]), part.count[place >= 0])
+                np.add.at(totals[regions], (region[place >= 0], place[place >= 0]), part.groups[place >= 0, 1])
         return totals.reshape(-1)
 
     def cells(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -71,42 +56,42 @@ class ExactCounts:
             return cells
         slots = np.full((self.regions, self.width), -1, np.int32)
         slots.reshape(-1)[chosen] = np.arange(len(chosen))
-        for part in self.parts:
-            of_part = slots[part.regions]
-            if worth_a_kernel(len(part.count)):
+        for regions, part in self.parts:
+            of_part = slots[regions]
+            if worth_a_kernel(len(part.groups)):
                 from tasks.safetab.compiled_counts import add_cells
 
-                add_cells(part.ends, part.iteration, part.cell, part.count, self.position, of_part, cells)
+                add_cells(*part, self.position, of_part, cells)
             else:
                 region, place = self._groups(part)
-                slot = np.where(place >= 0, of_part[region, place], -1)
-                np.add.at(cells, (slot[slot >= 0], part.cell[slot >= 0]), part.count[slot >= 0])
+                slot = np.repeat(np.where(place >= 0, of_part[region, place], -1), part.groups[:, 2])
+                cell, records = part.entries[slot >= 0].T
+                np.add.at(cells, (slot[slot >= 0], cell), records)
         return cells
 
-    def _groups(self, part: SparseCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the region of each entry, counted from the part's first, and its iteration's position."""
-        return np.repeat(np.arange(len(part.ends) - 1), np.diff(part.ends)), self.position[part.iteration]
+    def _groups(self, part: Counts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the region of each group, counted from the part's first, and its iteration's position."""
+        return np.repeat(np.arange(len(part.ends) - 1), np.diff(part.ends[:, 0])), self.position[part.groups[:, 0]]
 
 
 def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> ExactCounts:
     """Return the exact counts of a level's groups in the regions first ... last - 1."""
     use_kernels(run.runs_folder)
-    domain = load_domain(run, level)
-    width = len(domain.iterations)
-    position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)
-    position[domain.iterations] = np.arange(width)
-    parts = list(_entries(run, level.region_type, first, last))
-    return ExactCounts(last - first, width, run.KIND.cells, position, parts)
+    codes, tabulated = load_domain(run, level).iteration_codes, run.parameters.iterations.tabulated
+    position = np.full(len(tabulated), -1, np.int64)
+    position[np.searchsorted(tabulated, codes)] = np.arange(len(codes))
+    return ExactCounts(last - first, len(codes), run.KIND.cells, position, list(_parts(run, level, first, last)))
 
 
-def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterator[SparseCounts]:
-    """Yield the entries of each partition in these regions."""
+def _parts(run: SafeTabRun, level: Level, first: int, last: int) -> Iterator[tuple[slice, Counts]]:
+    """Yield the counts of each partition in these regions; its entries are read where they are used."""
     for number, partition in enumerate(load_partitions(run)):
-        low, high = partition.regions[region_type]
+        low, high = partition.regions[level.region_type]
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
-        folder = run.counts_folder(region_type, number)
+        folder = run.counts_folder(level.region_type, number)
         ends = read_part(folder, "ends", start - low, stop - low + 1)
-        arrays = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("iteration", "cell", "count"))
-        yield SparseCounts(slice(start - first, stop - first), ends, *arrays)
+        (group, entry), (last_group, last_entry) = ends[[0, -1]].tolist()
+        groups = read_part(folder, "groups", group, last_group)
+        yield slice(start - first, stop - first), Counts(ends, groups, open_array(folder, "entries")[entry:last_entry])

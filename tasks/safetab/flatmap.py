@@ -7,13 +7,11 @@ mapped once and no record becomes several rows. Counts are confidential.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -22,8 +20,34 @@ from tasks.kernels import worth_a_kernel
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity
 from tasks.safetab.levels import ITERATION_LEVELS
 
-# Entries region by region: iteration uint16, cell uint8, count int32; `ends` int64, 0 and the end of each region's.
-Counts: TypeAlias = dict[str, NDArray[Any]]
+MOST = 255  # records of a cell in an entry
+
+
+class Counts(NamedTuple):
+    """The counts of the population groups of regions, without zeros. Confidential.
+
+    ends: int64, regions + 1 x 2; the ends of each region's groups and entries, after a row of zeros.
+    groups: uint16, n x 3; the iteration, the records and the number of entries of each group of a region, in any order.
+    entries: uint8, n x 2; a cell of a group and its records, at most MOST: a group with more comes several times.
+    """
+
+    ends: NDArray[np.int64]
+    groups: NDArray[np.uint16]
+    entries: NDArray[np.uint8]
+
+    @classmethod
+    def empty(cls, regions: int, groups: int, entries: int) -> Counts:
+        """Return space for counts, and for one entry more."""
+        return cls(
+            np.zeros((regions + 1, 2), np.int64),
+            np.empty((groups, 3), np.uint16),
+            np.empty((entries + 1, 2), np.uint8),
+        )
+
+    def filled(self) -> Counts:
+        """Return the counts without the space that is left, which is let go."""
+        groups, entries = self.ends[-1]
+        return Counts(self.ends, self.groups[:groups].copy(), self.entries[:entries].copy())
 
 
 @dataclass(frozen=True)
@@ -51,18 +75,28 @@ class Regions:
 
 
 def count_groups(
-    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
+    records: Records,
+    granularities: Mapping[str, Granularity],
+    regions: Mapping[str, Regions],
+    codes: Sequence[str],
+    cells: int,
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the exact counts of each region type.
+    """Yield the exact counts of each region type; an iteration's number is the place of its code in `codes`.
 
-    granularities: one per region type. An iteration that two of them tabulate has the same codes in both.
+    granularities: one per region type. An iteration that two of them tabulate has the same codes in both. The counts of
+    a region type may include iterations that only another granularity tabulates.
+    codes: the iteration codes of all granularities, sorted.
     """
     count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
-    return count(records, granularities, regions, cells)
+    return count(records, granularities, regions, codes, cells)
 
 
 def count_plainly(
-    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
+    records: Records,
+    granularities: Mapping[str, Granularity],
+    regions: Mapping[str, Regions],
+    codes: Sequence[str],
+    cells: int,
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the counts of `count_groups` as the product A @ G."""
     for region_type, of_type in regions.items():
@@ -71,39 +105,84 @@ def count_plainly(
         inside = region != NOWHERE
         row = region[inside] * cells + records.cell[inside]
         shape = (of_type.number * cells, flatmap.shape[0])
-        counts = _count_pairs(row, records.combination[inside], shape) @ flatmap
-        cell = np.repeat(np.arange(shape[0]) % cells, np.diff(counts.indptr))
-        entries = {"iteration": counts.indices.astype(np.uint16), "cell": cell.astype(np.uint8), "count": counts.data}
-        yield region_type, {"ends": counts.indptr[::cells].astype(np.int64), **entries}
+        counts = (_count_pairs(row, records.combination[inside], shape) @ flatmap).tocoo()
+        region, cell = np.divmod(counts.row, cells)
+        iteration = np.searchsorted(codes, granularities[region_type].codes)[counts.col]
+        yield region_type, _grouped(of_type.number, region, iteration, cell, counts.data)
+
+
+def _grouped(
+    regions: int,
+    region: NDArray[np.integer],
+    iteration: NDArray[np.integer],
+    cell: NDArray[np.integer],
+    count: NDArray[np.integer],
+) -> Counts:
+    """Return the counts of cells of groups."""
+    times = -(-count // MOST)
+    at = np.repeat(np.arange(len(count)), times)
+    time = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
+    order = np.lexsort((cell[at], time, iteration[at], region[at]))
+    at, time = at[order], time[order]
+    records = np.minimum(count[at] - MOST * time, MOST)
+    key = np.stack([region[at], iteration[at], time])
+    starts = np.flatnonzero((np.diff(key, axis=1, prepend=-1) != 0).any(axis=0))
+    number = np.diff(starts, append=len(at))
+    groups = np.stack([iteration[at][starts], np.add.reduceat(records, starts), number], axis=1)
+    up_to = np.arange(regions + 1)
+    ends = np.stack([np.searchsorted(region[at][starts], up_to), np.searchsorted(region[at], up_to)], axis=1)
+    return Counts(ends, groups.astype(np.uint16), np.stack([cell[at], records], axis=1).astype(np.uint8))
 
 
 def count_compiled(
-    records: Records, granularities: Mapping[str, Granularity], regions: Mapping[str, Regions], cells: int
+    records: Records,
+    granularities: Mapping[str, Granularity],
+    regions: Mapping[str, Regions],
+    codes: Sequence[str],
+    cells: int,
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the counts of `count_groups` from kernels. The entries of a region may be in another order.
+    """Yield the counts of `count_groups` from kernels. The groups of a region may be in another order.
 
-    Records are counted once, by unit: blocks that share the region of every type, and by the iterations of all
-    granularities. Regions are sums of units, and units have far fewer entries than there are records.
+    The regions of a type that consist of another type's are sums of these, which have far fewer entries than there are
+    records.
     """
-    from tasks.safetab.compiled_counts import add_units, count_units
+    from tasks.safetab.compiled_counts import add_regions, count_records
 
-    unit = _units(regions)
-    _, block_of_unit = np.unique(unit, return_index=True)
-    starts = np.searchsorted(records.block, np.arange(len(unit) + 1, dtype=np.int32))  # int32 as blocks: no copy
-    codes = sorted({code for each in granularities.values() for code in each.codes})
+    blocks = len(next(iter(regions.values())).of_block) if regions else 0
+    starts = np.searchsorted(records.block, np.arange(blocks + 1, dtype=np.int32))  # int32 as blocks: no copy
     pointers, iterations = _map_to(codes, granularities.values(), records.combinations)
+    most = int(np.diff(pointers)[records.combination].sum())
     table = np.zeros((len(codes), cells), np.int32)
-    order = np.argsort(unit, kind="stable")
-    counted = starts, records.cell, records.combination, order, unit[order], pointers, iterations
-    entries = int(np.diff(pointers)[records.combination].sum())
-    of_units = _filled(partial(count_units, *counted, table), len(block_of_unit), entries)
-    for region_type, of_type in regions.items():
-        own = pd.Index(granularities[region_type].codes).get_indexer(pd.Index(codes)).astype(np.int32)
-        region = of_type.of_block[block_of_unit]
-        inside = np.flatnonzero(region != NOWHERE)
-        order = inside[np.argsort(region[inside], kind="stable")]
-        added = *of_units.values(), order, region[order], own, table
-        yield region_type, _filled(partial(add_units, *added), of_type.number, len(of_units["count"]))
+    counted: dict[str, Counts] = {}
+    for region_type, of_type in sorted(regions.items(), key=lambda item: -item[1].number):
+        for finer in reversed(counted):
+            of_part = _region_of_parts(regions[finer], of_type)
+            if of_part is not None:
+                of_parts = counted[finer]
+                counts = Counts.empty(of_type.number, len(of_parts.groups), len(of_parts.entries))
+                add_regions(*_members(of_part, of_type.number), of_parts, table, counts)
+                break
+        else:
+            counts = Counts.empty(of_type.number, most, most)
+            members = _members(of_type.of_block, of_type.number)
+            count_records(*members, starts, records.cell, records.combination, pointers, iterations, table, counts)
+        counted[region_type] = counts.filled()
+        yield region_type, counted[region_type]
+
+
+def _region_of_parts(parts: Regions, whole: Regions) -> NDArray[np.int32] | None:
+    """Return the region that each region of another type is part of, or NOWHERE; None unless they add up to it."""
+    region = np.full(parts.number + 1, NOWHERE, np.int32)
+    region[parts.of_block] = whole.of_block  # of blocks outside all parts, the last
+    region[-1] = NOWHERE
+    return region[:-1] if (region[parts.of_block] == whole.of_block).all() else None
+
+
+def _members(of_members: NDArray[np.int32], regions: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each region's members begin, and their number at the end; and the members, sorted by region."""
+    inside = np.flatnonzero(of_members != NOWHERE)
+    members = inside[np.argsort(of_members[inside], kind="stable")]
+    return np.searchsorted(of_members[members], np.arange(regions + 1)), members
 
 
 def _map_to(
@@ -125,22 +204,6 @@ def _map_to(
         combinations, np.array(maps, np.int32).reshape(len(maps), len(ITERATION_KINDS), -1), pointers, iterations
     )
     return pointers, iterations[:entries]
-
-
-def _units(regions: Mapping[str, Regions]) -> NDArray[np.int64]:
-    unit: NDArray[np.int64] = np.zeros(1, np.int64)
-    for of_type in regions.values():
-        unit, _ = pd.factorize(unit * (of_type.number + 1) + (of_type.of_block - NOWHERE))
-    return unit
-
-
-def _filled(count: Callable[..., int], regions: int, most: int) -> Counts:
-    """Return the counts of `regions` regions, or units, with at most `most` entries, that a kernel fills."""
-    ends = np.zeros(regions + 1, np.int64)
-    kinds = {"iteration": np.uint16, "cell": np.uint8, "count": np.int32}
-    filled: Counts = {name: np.empty(most, kind) for name, kind in kinds.items()}
-    entries = count(ends[1:], *filled.values())
-    return {"ends": ends, **{name: array[:entries] for name, array in filled.items()}}
 
 
 def _count_pairs(

@@ -110,6 +110,11 @@ class Iterations:
         """Code number by code, `Null` included."""
         return {"Null": 0, **{code: number for number, code in enumerate(self.codes, start=1)}}
 
+    @cached_property
+    def tabulated(self) -> tuple[str, ...]:
+        """The codes of the iterations of both granularities, sorted."""
+        return tuple(sorted({*self.nation_state.codes, *self.sub_state.codes}))
+
     def granularity(self, level: Level) -> Granularity:
         """Return the iterations that a population group level tabulates (of both iteration levels)."""
         return self.nation_state if level.nation_or_state else self.sub_state

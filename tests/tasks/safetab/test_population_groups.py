@@ -32,7 +32,7 @@ from privacy.accounting.stability import record_reach
 from tasks import kernels
 from tasks.safetab.count import count_population_groups, load_partitions
 from tasks.safetab.domain import load_domain
-from tasks.safetab.exact_counts import ExactCounts, SparseCounts, read_exact_counts
+from tasks.safetab.exact_counts import ExactCounts, read_exact_counts
 from tasks.safetab.flatmap import Counts, Records, Regions, count_compiled, count_plainly
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.safetab.levels import ITERATION_LEVELS, Level
@@ -341,9 +341,12 @@ def two_granularities(draw: st.DrawFn) -> list[Granularity]:
 def test_the_kernels_count_what_the_product_does(
     granularities: list[Granularity], combinations: np.ndarray, data: st.DataObject
 ) -> None:
-    """Regions of several types, of either granularity, each block in one or in none, in any order."""
+    """Regions of several types, of either granularity, each block in one or in none, in any order.
+
+    Some types consist of another's regions, and some groups have more records in a cell than an entry holds.
+    """
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60))
+    blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60) | st.just(3000))
     records = Records(
         block=np.sort(random.integers(0, blocks, count)).astype(np.int32),
         cell=random.integers(0, data.draw(st.sampled_from([1, 46])), count).astype(np.uint8),
@@ -355,9 +358,14 @@ def test_the_kernels_count_what_the_product_does(
         str(place): Regions(number, random.integers(-1, number, blocks).astype(np.int32))
         for place, number in enumerate(numbers)
     }
+    for name, parts in list(regions.items()):
+        if data.draw(st.booleans()):
+            whole = np.append(random.integers(-1, 2, parts.number), -1).astype(np.int32)
+            regions[f"whole {name}"] = Regions(2, whole[parts.of_block])
     of_type = {name: data.draw(st.sampled_from(granularities)) for name in regions}
+    codes = sorted({code for granularity in granularities for code in granularity.codes})
     compiled, plain = (
-        {name: _dense(made, of_type[name]) for name, made in count(records, of_type, regions, 46)}
+        {name: _dense(made, of_type[name], codes) for name, made in count(records, of_type, regions, codes, 46)}
         for count in (count_compiled, count_plainly)
     )
     assert compiled.keys() == plain.keys() == regions.keys()
@@ -367,13 +375,16 @@ def test_the_kernels_count_what_the_product_does(
         assert compiled[name].sum() == in_groups[regions[name].of_block[records.block] >= 0].sum()
 
 
-def _dense(made: Counts, granularity: Granularity) -> np.ndarray:
-    """Regions x cells x iterations; every entry is another cell of it."""
-    counts = np.zeros((len(made["ends"]) - 1, 46, len(granularity.codes)), np.int64)
-    region = np.repeat(np.arange(len(counts)), np.diff(made["ends"]))
-    np.add.at(counts, (region, made["cell"], made["iteration"]), made["count"])
-    assert np.count_nonzero(counts) == len(made["count"])
-    return counts
+def _dense(made: Counts, granularity: Granularity, codes: list[str]) -> np.ndarray:
+    """Regions x cells x iterations of the granularity; no entry is empty, and groups have the sums of theirs."""
+    counts = np.zeros((len(made.ends) - 1, 46, len(codes)), np.int64)
+    region = np.repeat(np.arange(len(counts)), np.diff(made.ends[:, 0]))
+    group = np.repeat(np.arange(len(made.groups)), made.groups[:, 2])
+    assert made.entries[:, 1].all()
+    np.testing.assert_array_equal(np.bincount(group, made.entries[:, 1], len(made.groups)), made.groups[:, 1])
+    np.testing.assert_array_equal(np.searchsorted(region[group], np.arange(len(counts) + 1)), made.ends[:, 1])
+    np.add.at(counts, (region[group], made.entries[:, 0], made.groups[group, 0]), made.entries[:, 1])
+    return counts[:, :, np.searchsorted(codes, granularity.codes)]
 
 
 def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,15 +426,19 @@ def test_kernels_add_entries_up_as_numpy_does(
     dense, parts = np.zeros((4, 3, 46), np.int64), []
     for first, regions, seed, many in matrices:
         random = np.random.default_rng(seed)
-        lengths = random.multinomial(many, np.full(regions, 1 / regions))
-        iteration, count = random.integers(0, 5, many).astype(np.uint16), random.integers(1, 9, many).astype(np.int32)
-        cell = random.integers(0, 46, many).astype(np.uint8)
-        ends = np.append(0, np.cumsum(lengths)) + random.integers(0, 9)
-        parts.append(SparseCounts(slice(first, first + regions), ends, iteration, cell, count))
-        region = np.repeat(np.arange(regions), lengths)
-        for row, column, of_cell, persons in zip(region, iteration, cell, count, strict=True):
-            if position[column] >= 0:
-                dense[first + row, position[column], of_cell] += persons
+        sizes = random.integers(0, 4, many)
+        entries = np.stack([random.integers(0, 46, sizes.sum()), random.integers(1, 9, sizes.sum())], axis=1)
+        group, iteration = np.repeat(np.arange(many), sizes), random.integers(0, 5, many)
+        totals = np.bincount(group, entries[:, 1], many).astype(np.int64)
+        region = np.sort(random.integers(0, regions, many))
+        ends = [np.searchsorted(of, np.arange(regions + 1)) for of in (region, region[group])]
+        groups = np.stack([iteration, totals, sizes], axis=1).astype(np.uint16)
+        before = random.integers(0, 9, 2)
+        counts = Counts(np.stack(ends, axis=1) + before, groups, entries.astype(np.uint8))
+        parts.append((slice(first, first + regions), counts))
+        for at, (cell, persons) in zip(group, entries.tolist(), strict=True):
+            if position[iteration[at]] >= 0:
+                dense[first + region[at], position[iteration[at]], cell] += persons
     exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "kernels_loaded", bool)  # none
