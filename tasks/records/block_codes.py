@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from spine.geography import IntArray
 from tasks.records.tables import EncodedColumn
 
+N = TypeVar("N", bound=np.integer)
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
 DISTRICTS = ("SDUNILEA", "SDSECLEA", "SDELMLEA")  # school districts: unified, secondary, elementary
@@ -55,7 +57,12 @@ def find_blocks(blocks: NDArray[np.int64], numbers: NDArray[np.int64]) -> tuple[
     """
     if not len(blocks):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), bool)
-    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
-    row = np.minimum(np.searchsorted(blocks, numbers[begins]), len(blocks) - 1)
-    row = np.repeat(row, np.diff(begins, append=len(numbers)))
-    return row, blocks[row] == numbers
+    number, lengths = runs(numbers)
+    row = np.minimum(np.searchsorted(blocks, number), len(blocks) - 1)
+    return np.repeat(row, lengths), np.repeat(blocks[row] == number, lengths)
+
+
+def runs(numbers: NDArray[N]) -> tuple[NDArray[N], NDArray[np.int64]]:
+    """Return the number of each run of the same ones, and the run's length."""
+    begins = np.flatnonzero(np.concatenate([np.ones(len(numbers[:1]), bool), numbers[1:] != numbers[:-1]]))
+    return numbers[begins], np.diff(begins, append=len(numbers))

@@ -73,17 +73,16 @@ def number_combinations(
 
 @compiled
 def add_weights(
-    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
     combination: NDArray[np.int32],
     cell: NDArray[np.uint8],
     of_combination: NDArray[np.uint64],
     of_cell: NDArray[np.uint64],
     sums: NDArray[np.uint64],
 ) -> None:
-    """Add up the weights of the records between consecutive starts, in two lanes (`record_digests.weights`)."""
-    for group in range(len(starts)):
-        stop = starts[group + 1] if group + 1 < len(starts) else len(cell)
-        for record in range(starts[group], stop):
+    """Add up the weights of the records between consecutive ends, in two lanes (`record_digests.weights`)."""
+    for group in range(len(ends)):
+        for record in range(ends[group - 1] if group else 0, ends[group]):
             of_codes, of_value = of_combination[combination[record]], of_cell[cell[record]]
             sums[group, 0] += of_codes[0] * of_value[0]
             sums[group, 1] += of_codes[1] * of_value[1]
@@ -144,7 +143,7 @@ def count_records(
     pointers, iterations: the flatmap; the iterations of combination c are iterations[pointers[c] : pointers[c + 1]].
     table: scratch, iterations x cells; all zeros on entry and on return.
     """
-    found, is_found = np.empty(len(table), np.int64), np.zeros(len(table), np.bool_)
+    found, places = np.empty((table.size, 2), np.uint16), np.zeros((len(table), 2), np.int64)
     for region in range(len(bounds) - 1):
         known = 0
         for block in blocks[bounds[region] : bounds[region + 1]]:
@@ -152,11 +151,11 @@ def count_records(
                 own, mapped = cell[record], combination[record]
                 for place in range(pointers[mapped], pointers[mapped + 1]):
                     iteration = iterations[place]
-                    if not is_found[iteration]:
-                        is_found[iteration], found[known] = True, iteration
+                    if table[iteration, own] == 0:
+                        found[known, 0], found[known, 1] = iteration, own
                         known += 1
                     table[iteration, own] += 1
-        write_region(region, found[:known], is_found, table, counts)
+        write_region(region, known, found, places, table, counts)
 
 
 @compiled
@@ -168,44 +167,73 @@ def add_regions(
     counts: Counts,
 ) -> None:
     """Fill the counts of regions from those of their parts; arguments are as in `count_records`."""
-    found, is_found = np.empty(len(table), np.int64), np.zeros(len(table), np.bool_)
+    found, places = np.empty((table.size, 2), np.uint16), np.zeros((len(table), 2), np.int64)
     for region in range(len(bounds) - 1):
         known = 0
+        if bounds[region + 1] - bounds[region] == 1:  # most tracts are one unit
+            only = parts[bounds[region]]
+            start, stop = of_parts.ends[only], of_parts.ends[only + 1]
+            first, last = counts.ends[region], counts.ends[region] + stop - start
+            counts.groups[first[0] : last[0]] = of_parts.groups[start[0] : stop[0]]
+            counts.entries[first[1] : last[1]] = of_parts.entries[start[1] : stop[1]]
+            counts.ends[region + 1] = last
+            continue
         for part in parts[bounds[region] : bounds[region + 1]]:
             entry = of_parts.ends[part, 1]
             for group in range(of_parts.ends[part, 0], of_parts.ends[part + 1, 0]):
-                iteration = of_parts.groups[group, 0]
-                if not is_found[iteration]:
-                    is_found[iteration], found[known] = True, iteration
-                    known += 1
-                for _ in range(of_parts.groups[group, 2]):
-                    table[iteration, of_parts.entries[entry, 0]] += of_parts.entries[entry, 1]
-                    entry += 1
-        write_region(region, found[:known], is_found, table, counts)
+                iteration, last = of_parts.groups[group, 0], entry + of_parts.groups[group, 2]
+                for at in range(entry, last):
+                    own = of_parts.entries[at, 0]
+                    if table[iteration, own] == 0:
+                        found[known, 0], found[known, 1] = iteration, own
+                        known += 1
+                    table[iteration, own] += of_parts.entries[at, 1]
+                entry = last
+        write_region(region, known, found, places, table, counts)
 
 
 @compiled
 def write_region(
     region: int,
-    found: NDArray[np.int64],
-    is_found: NDArray[np.bool_],
+    known: int,
+    found: NDArray[np.uint16],
+    places: NDArray[np.int64],
     table: NDArray[np.int32],
     counts: Counts,
 ) -> None:
-    """Move the counts of a region from the table, where they are in the rows `found`, behind those of other regions."""
+    """Move the counts of a region from the table behind those of the regions before it.
+
+    found: the places of the table that hold `known` counts. places: scratch, iterations x 2; zeros on entry and return.
+    """
     group, entry = counts.ends[region, 0], counts.ends[region, 1]
-    for iteration in found:
-        is_found[iteration], row, more = False, table[iteration], True
-        while more:
-            first, total, more = entry, 0, False
-            for own in range(len(row)):
-                records = min(row[own], MOST)
-                counts.entries[entry, 0], counts.entries[entry, 1] = own, records  # overwritten if there are none
-                entry, total = entry + (records > 0), total + records
-                row[own] -= records
-                more |= row[own] > 0
-            counts.groups[group, 0], counts.groups[group, 1], counts.groups[group, 2] = iteration, total, entry - first
-            group += 1
+    while known > 0:  # groups, then again those with more records in a cell than an entry holds
+        first = group
+        for at in range(known):
+            iteration = found[at, 0]
+            if places[iteration, 1] == 0:
+                counts.groups[group, 0], counts.groups[group, 1] = iteration, 0
+                places[iteration, 0] = group
+                group += 1
+            places[iteration, 1] += 1
+        for own in range(first, group):
+            iteration = counts.groups[own, 0]
+            counts.groups[own, 2] = places[iteration, 1]
+            places[iteration, 1], entry = entry, entry + places[iteration, 1]
+        left = 0
+        for at in range(known):
+            iteration, own = found[at, 0], found[at, 1]
+            records = min(table[iteration, own], MOST)
+            to = places[iteration, 1]
+            counts.entries[to, 0], counts.entries[to, 1] = own, records
+            counts.groups[places[iteration, 0], 1] += records
+            places[iteration, 1] = to + 1
+            table[iteration, own] -= records
+            if table[iteration, own] > 0:
+                found[left, 0], found[left, 1] = iteration, own
+                left += 1
+        for own in range(first, group):
+            places[counts.groups[own, 0], 1] = 0
+        known = left
     counts.ends[region + 1, 0], counts.ends[region + 1, 1] = group, entry
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tasks.kernels import kernels_loaded
 from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
-from tasks.records.block_codes import code_number
+from tasks.records.block_codes import code_number, runs
 from tasks.records.fast_records import Parsed
 from tasks.records.record_digests import Sums, Weights, sum_by_state, weights
 from tasks.records.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
@@ -29,9 +29,10 @@ from tasks.safetab.run import SafeTabRun
 def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
     """Check and encode one chunk of the records: records/NUMBER and its report.
 
-    The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
-    `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other jurisdictions,
-    for which the chunk is read at the same time.
+    Records are sorted by block: `block` has the rows of the blocks with records, `ends` the end of each one's records,
+    `combination` (row in `combinations`) and `cell` are one per record, and `combinations` are distinct x 9 code
+    numbers (QRACE1..8, QSPAN), each unsigned and as narrow as the chunk allows. `others` are runs over other
+    jurisdictions, for which the chunk is read at the same time.
     """
     if not _report_path(run, number).exists():
         use_kernels(run.runs_folder)
@@ -61,43 +62,47 @@ def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, pars
         arrays = _sorted_by_block(arrays)
         if file.blocks_known and len(arrays["block"]):
             report = replace(report, sums=_sums(run, file, arrays, blocks))
-        save_arrays(run / f"records/{number:05d}", arrays)
+        narrow = {name: array.astype(np.min_scalar_type(array.max(initial=0))) for name, array in arrays.items()}
+        save_arrays(run / f"records/{number:05d}", narrow)
     save_object(_report_path(run, number), report)
 
 
 def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    if np.all(encoded["block"][1:] >= encoded["block"][:-1]):
+    block, ends = encoded["block"], encoded["ends"]
+    if np.all(block[1:] > block[:-1]):
         return encoded
-    order = np.argsort(encoded["block"], kind="stable")
-    return {name: array if name == "combinations" else array[order] for name, array in encoded.items()}
+    of_record = np.repeat(block, np.diff(ends, prepend=0))
+    order = np.argsort(of_record, kind="stable")
+    block, lengths = runs(of_record[order])
+    records = {name: encoded[name][order] for name in ("cell", "combination")}
+    return encoded | records | {"block": block, "ends": np.cumsum(lengths)}
 
 
 def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
     """Return the digest sums of encoded records, sorted by block; they depend on codes, not on code numbers."""
-    starts = np.flatnonzero(np.diff(encoded["block"], prepend=-1))
     codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
     codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
     of_combination = weights(*codes[encoded["combinations"].T])
     of_cell = weights(np.arange(run.KIND.cells))
-    within = _within(starts, encoded["combination"], encoded["cell"], of_combination, of_cell)
-    counts = np.diff(starts, append=len(encoded["block"]))
-    return sum_by_state(blocks[encoded["block"][starts]], counts, within)
+    within = _within(encoded["ends"], encoded["combination"], encoded["cell"], of_combination, of_cell)
+    return sum_by_state(blocks[encoded["block"]], np.diff(encoded["ends"], prepend=0), within)
 
 
 def _within(
-    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
     combination: NDArray[np.int32],
     cell: NDArray[np.uint8],
     of_combination: Weights,
     of_cell: Weights,
 ) -> Weights:
-    """Return the sums of the weights of the records between consecutive starts."""
+    """Return the sums of the weights of the records between consecutive ends."""
     if kernels_loaded():
         from tasks.safetab.compiled_counts import add_weights
 
-        sums = np.zeros((len(starts), len(of_cell)), np.uint64)
-        add_weights(starts, combination, cell, np.stack(of_combination, axis=1), np.stack(of_cell, axis=1), sums)
+        sums = np.zeros((len(ends), len(of_cell)), np.uint64)
+        add_weights(ends, combination, cell, np.stack(of_combination, axis=1), np.stack(of_cell, axis=1), sums)
         return tuple(sums.T)
+    starts = np.append(0, ends[:-1])
     return tuple(
         np.add.reduceat(by_combination[combination] * by_cell[cell], starts)
         for by_combination, by_cell in zip(of_combination, of_cell, strict=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -37,11 +38,11 @@ class Counts(NamedTuple):
 
     @classmethod
     def empty(cls, regions: int, groups: int, entries: int) -> Counts:
-        """Return space for counts, and for one entry more."""
+        """Return space for counts of regions."""
         return cls(
             np.zeros((regions + 1, 2), np.int64),
             np.empty((groups, 3), np.uint16),
-            np.empty((entries + 1, 2), np.uint8),
+            np.empty((entries, 2), np.uint8),
         )
 
     def filled(self) -> Counts:
@@ -143,31 +144,34 @@ def count_compiled(
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the counts of `count_groups` from kernels. The groups of a region may be in another order.
 
-    The regions of a type that consist of another type's are sums of these, which have far fewer entries than there are
-    records.
+    Records are counted once, by unit: blocks that share the region of every type. A region is the sum of units, or of
+    another type's regions, which have far fewer entries than there are records.
     """
     from tasks.safetab.compiled_counts import add_regions, count_records
 
-    blocks = len(next(iter(regions.values())).of_block) if regions else 0
-    starts = np.searchsorted(records.block, np.arange(blocks + 1, dtype=np.int32))  # int32 as blocks: no copy
+    units = _units(regions)
+    starts = np.searchsorted(records.block, np.arange(len(units.of_block) + 1, dtype=np.int32))  # as blocks: no copy
     pointers, iterations = _map_to(codes, granularities.values(), records.combinations)
     most = int(np.diff(pointers)[records.combination].sum())
     table = np.zeros((len(codes), cells), np.int32)
-    counted: dict[str, Counts] = {}
-    for region_type, of_type in sorted(regions.items(), key=lambda item: -item[1].number):
-        for finer in reversed(counted):
-            of_part = _region_of_parts(regions[finer], of_type)
-            if of_part is not None:
-                of_parts = counted[finer]
-                counts = Counts.empty(of_type.number, len(of_parts.groups), len(of_parts.entries))
-                add_regions(*_members(of_part, of_type.number), of_parts, table, counts)
-                break
-        else:
-            counts = Counts.empty(of_type.number, most, most)
-            members = _members(of_type.of_block, of_type.number)
-            count_records(*members, starts, records.cell, records.combination, pointers, iterations, table, counts)
-        counted[region_type] = counts.filled()
-        yield region_type, counted[region_type]
+    counts = Counts.empty(units.number, most, most)
+    members = _members(units.of_block, units.number)
+    count_records(*members, starts, records.cell, records.combination, pointers, iterations, table, counts)
+    counted = [(units, counts.filled())]
+    for region_type, whole in sorted(regions.items(), key=lambda item: -item[1].number):
+        sums = ((_region_of_parts(parts, whole), of_parts) for parts, of_parts in reversed(counted))
+        of_part, of_parts = next((of_part, of_parts) for of_part, of_parts in sums if of_part is not None)
+        counts = Counts.empty(whole.number, len(of_parts.groups), len(of_parts.entries))
+        add_regions(*_members(of_part, whole.number), of_parts, table, counts)
+        counted.append((whole, counts.filled()))
+        yield region_type, counted[-1][1]
+
+
+def _units(regions: Mapping[str, Regions]) -> Regions:
+    unit: NDArray[np.int64] = np.zeros(1, np.int64)
+    for of_type in regions.values():
+        unit, _ = pd.factorize(unit * (of_type.number + 1) + (of_type.of_block - NOWHERE))
+    return Regions(int(unit.max(initial=-1)) + 1, unit.astype(np.int32))
 
 
 def _region_of_parts(parts: Regions, whole: Regions) -> NDArray[np.int32] | None:

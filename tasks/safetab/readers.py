@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.records.block_codes import STATE_UNIT, find_blocks
+from tasks.records.block_codes import STATE_UNIT, find_blocks, runs
 from tasks.records.fast_records import Parsed, RecordLayout, parse_chunk
 from tasks.records.findings import Finding
 from tasks.records.record_fields import NULL, Field
@@ -41,7 +41,7 @@ def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:
 def encode_parsed(
     file: GroupRecords, records: Parsed, blocks: NDArray[np.int64]
 ) -> tuple[dict[str, NDArray[Any]], int] | None:
-    """Encode the records in the file's states as the validating reader does; return also the number of other records.
+    """Encode the records in the file's states as `check_and_encode` does; return also the number of other records.
 
     Returns None if a record has a fault: a race code after a Null, too many codes, or a block that is not in GRF-C.
     """
@@ -49,11 +49,14 @@ def encode_parsed(
         return None
     numbers, cells, codes = records.numbers[BLOCK], records.numbers[CELL], records.codes
     counted = np.array([f"{state:02d}" in file.states for state in range(100)])
-    inside = counted[numbers // STATE_UNIT]
-    left_out = len(inside) - int(np.count_nonzero(inside))
+    number, lengths = runs(numbers)
+    inside = counted[number // STATE_UNIT]
+    left_out = int(lengths[~inside].sum())
     if left_out:
-        numbers, cells, codes = numbers[inside], cells[inside], codes[:, inside]
-    block, known = find_blocks(blocks, numbers)
+        of_record = np.repeat(inside, lengths)
+        cells, codes = cells[of_record], codes[:, of_record]
+        number, lengths = number[inside], lengths[inside]
+    block, known = find_blocks(blocks, number)
     if not known.all():
         return None
     combination, combinations = distinct_combinations(codes)
@@ -61,7 +64,8 @@ def encode_parsed(
     if (given[:, 1:] & ~given[:, :-1]).any() or given.sum(axis=1).max(initial=0) > file.max_race_codes:
         return None
     encoded = {
-        "block": block.astype(np.int32),
+        "block": block,
+        "ends": np.cumsum(lengths),
         "cell": cells.astype(np.uint8),
         "combination": combination,
         "combinations": combinations,
@@ -100,8 +104,8 @@ def check_and_encode(
 ) -> tuple[dict[str, NDArray[Any]], int, list[Finding]]:
     """Apply the state filter, check every remaining row, encode the rows without a fault.
 
-    Returns the arrays of `encode.encode_chunk`, the number of records outside the state filter, and the findings, whose
-    `first` is the number of the row.
+    Returns the arrays of `encode.encode_chunk`, by runs of records in one block, the number of records outside the
+    state filter, and the findings, whose `first` is the number of the row.
     """
     checks = RowChecks(file, table, file.states)
     columns, count = checks.columns, len(checks.rows)
@@ -122,8 +126,10 @@ def check_and_encode(
         checks.fault("block is not in GRF-C", "TABBLK", checks.good & ~known)
     combination = pd.DataFrame(codes.T).groupby(list(range(len(CODES))), sort=False).ngroup()  # as they first occur
     combinations = codes.T[~combination.duplicated()]
+    block, lengths = runs(row)
     encoded = {
-        "block": row.astype(np.int32),
+        "block": block,
+        "ends": np.cumsum(lengths),
         "cell": numbers[CELL].astype(np.uint8),
         "combination": combination.to_numpy(np.int32),
     }

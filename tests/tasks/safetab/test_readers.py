@@ -60,8 +60,9 @@ def table_chunk(table: pa.Table) -> Chunk:
 def persons_of(arrays: dict[str, Any], left_out: int) -> Encoded:
     """(block row, cell, codes) of each person, in order, and how many were left out."""
     codes = arrays["combinations"][arrays["combination"]].tolist()
+    block = np.repeat(arrays["block"], np.diff(arrays["ends"], prepend=0))
     return [
-        (*pair, *codes) for *pair, codes in zip(arrays["block"].tolist(), arrays["cell"].tolist(), codes, strict=True)
+        (*pair, *codes) for *pair, codes in zip(block.tolist(), arrays["cell"].tolist(), codes, strict=True)
     ], left_out  # type: ignore[return-value]
 
 
@@ -270,7 +271,7 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
                 row
                 for folder in encoded_chunks(run)
                 for row in zip(
-                    open_array(folder, "block").tolist(),
+                    np.repeat(open_array(folder, "block"), np.diff(open_array(folder, "ends"), prepend=0)).tolist(),
                     open_array(folder, "cell").tolist(),
                     map(tuple, open_array(folder, "combinations")[open_array(folder, "combination")].tolist()),
                     strict=True,

@@ -23,7 +23,7 @@ from tasks.safetab.run import ValidatedSafeTab
 from tasks.safetab.validation import RunPart, validate
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
-ARRAYS = ("block", "cell", "combination", "combinations")
+ARRAYS = ("block", "ends", "cell", "combination", "combinations")
 
 
 @pytest.fixture

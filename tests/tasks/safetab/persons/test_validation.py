@@ -75,10 +75,11 @@ def encoded(run: DetailedRun) -> Counter[tuple[int, int, tuple[str, ...]]]:
     blocks = run.geography.blocks
     number_of: Counter[tuple[int, int, tuple[str, ...]]] = Counter()
     for chunk in encoded_chunks(run):
-        block, cell, combination, codes = (
-            np.asarray(open_array(chunk, name)) for name in ("block", "cell", "combination", "combinations")
+        block, ends, cell, combination, codes = (
+            np.asarray(open_array(chunk, name)) for name in ("block", "ends", "cell", "combination", "combinations")
         )
-        assert np.all(np.diff(block) >= 0)
+        assert np.all(block[1:] > block[:-1])
+        block = np.repeat(block, np.diff(ends, prepend=0))
         assert len(np.unique(codes, axis=0)) == len(codes)
         for block_number, cell_number, combination_number in zip(
             blocks[block].tolist(), cell.tolist(), combination.tolist(), strict=True
