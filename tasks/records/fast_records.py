@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.records.record_fields import BOOLEAN, DIGITS, NO_MEANING, NUMBER, UNREAD, Field
+from tasks.records.record_fields import BOOLEAN, CODE_OR_NULL, DIGITS, NO_MEANING, NULL, NUMBER, UNREAD, Field
 from tasks.records.records import Chunk
 from tasks.records.tables import DELIMITER, EncodedColumn
 
@@ -27,11 +27,18 @@ MIN_BYTES, MIN_ROWS = 1 << 22, 1 << 16  # text, Parquet: below, importing numba 
 class RecordLayout:
     """The fields of a table by column; columns that are not among them are not read.
 
-    code_numbers: uint16, the number of each code from 0 to 9999, 0 where it is not listed.
+    codes: the number of each listed code of four digits, from 1 on.
     """
 
     fields: Mapping[str, Field]
-    code_numbers: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(10_000, np.uint16))
+    codes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def code_numbers(self) -> NDArray[np.uint16]:
+        """The number of each code from 0 to 9999, 0 where it is not listed."""
+        numbers = np.zeros(10_000, np.uint16)
+        numbers[[*map(int, self.codes)]] = [*self.codes.values()]
+        return numbers
 
     def empty(self, rows: int) -> Parsed:
         """Return the numbers and codes of `rows` records, all 0."""
@@ -41,10 +48,9 @@ class RecordLayout:
 
     def number(self, field: Field, value: str) -> int | None:
         """Return what a value adds to its record, the number of a code; None where it may be a fault."""
-        number = field.number(value)
-        if field.is_code and number:
-            return int(self.code_numbers[number]) or None
-        return number
+        if field.is_code:
+            return 0 if value == NULL and field.kind == CODE_OR_NULL else self.codes.get(value)
+        return field.number(value)
 
 
 @dataclass(frozen=True)
@@ -99,10 +105,11 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
             plain = _plain_numbers(each, table[name])
             if plain is None:
                 return None
-            parsed.numbers[each.place] += plain * each.factor
+            parsed.numbers[each.place] += plain
             continue
         column = EncodedColumn(table[name])
-        values = [layout.number(each, value) for value in column.values]
+        digits = _digits(each, column.dictionary)
+        values = [layout.number(each, value) for value in column.values] if digits is None else digits.tolist()
         faults = [number for number, value in enumerate(values) if value is None]
         if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values without a record
             return None
@@ -113,14 +120,18 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
 
 
 def _plain_numbers(field: Field, column: pa.ChunkedArray) -> NDArray[np.int64] | None:
-    """Return the numbers of a plain column of digits, text or integers; None where one may be a fault."""
-    if field.kind != DIGITS:
-        return None
-    if pa.types.is_string(column.type):
-        fits = pc.and_(pc.equal(pc.binary_length(column), field.width), pc.ascii_is_decimal(column))
-        if not pc.all(fits).as_py():
-            return None
-        column = column.cast(pa.int64())
+    """Return what a plain column of digits, text or integers, adds to its records; None where one may be a fault."""
+    if not pa.types.is_integer(column.type):
+        return _digits(field, column)
     numbers: NDArray[np.int64] = column.to_numpy()
     least, most = 10 ** (field.width - 1), 10**field.width  # as an integer it has no zeros before it
-    return numbers if len(numbers) == 0 or least <= numbers.min() <= numbers.max() < most else None
+    fits = field.kind == DIGITS and (len(numbers) == 0 or least <= numbers.min() <= numbers.max() < most)
+    return numbers * field.factor if fits else None
+
+
+def _digits(field: Field, texts: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | None:
+    """Return what texts add to their records if the column and all of them are digits; otherwise None."""
+    if field.kind != DIGITS or not pa.types.is_string(texts.type) or texts.null_count:
+        return None
+    fits = pc.and_(pc.equal(pc.binary_length(texts), field.width), pc.ascii_is_decimal(texts))
+    return texts.cast(pa.int64()).to_numpy() * field.factor if pc.all(fits).as_py() else None

@@ -107,7 +107,8 @@ def _read_dictionaries(
         for chunk in (chunk for column in coded for chunk in table[column].chunks):
             chunk.dictionary.validate(full=True)  # the decoder does not check that a value is UTF-8
             numbers = chunk.indices.to_numpy()
-            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(chunk.dictionary):  # nor this
+            unsigned = numbers.view(f"u{numbers.itemsize}")  # a negative one is larger than any dictionary
+            if len(numbers) and unsigned.max() >= len(chunk.dictionary):  # nor this
                 return None
     except (pa.ArrowException, OSError, MemoryError) as error:
         if getattr(error, "errno", None):

@@ -273,6 +273,11 @@ def is_checked(states: Collection[str], state: str) -> bool:
 
 def all_outside(states: Collection[str], column: pa.ChunkedArray) -> bool:
     """Return whether no record with these values of the state's column is checked."""
+    if pa.types.is_dictionary(column.type):  # of many rows it has few values, and mostly all are used
+        values = {value for chunk in column.chunks if len(chunk) for value in chunk.dictionary.to_pylist()}
+        checked = {value for value in values if is_checked(states, value)}
+        if len(checked) in (0, len(values)):
+            return not checked
     return not any(is_checked(states, value) for value in column.unique().to_pylist())
 
 

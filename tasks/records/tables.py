@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -196,14 +197,20 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
 
 
 class EncodedColumn:
-    """A column, dictionary-encoded here if it is not: the distinct values and, per row, the number of its value."""
+    """A column, dictionary-encoded here if it is not: the distinct values, and per row the number of its value."""
 
     def __init__(self, array: pa.ChunkedArray) -> None:
         if not pa.types.is_dictionary(array.type):
             array = array.cast(pa.string()).dictionary_encode()
         chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-        self.values: list[str] = chunk.dictionary.to_pylist()
+        self.dictionary: pa.Array = chunk.dictionary
         self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The distinct values."""
+        values: list[str] = self.dictionary.to_pylist()
+        return values
 
     def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
         """Evaluate `test` once per distinct value and spread the outcomes over the rows."""

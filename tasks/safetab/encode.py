@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tasks.kernels import kernels_loaded
 from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
-from tasks.records.block_codes import code_number, runs
+from tasks.records.block_codes import runs
 from tasks.records.fast_records import Parsed
 from tasks.records.record_digests import Sums, Weights, sum_by_state, weights
 from tasks.records.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
@@ -80,8 +80,8 @@ def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
 
 def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
     """Return the digest sums of encoded records, sorted by block; they depend on codes, not on code numbers."""
-    codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
-    codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
+    codes = np.zeros(1 + max(file.valid_codes.values(), default=0), np.int64)
+    codes[[*file.valid_codes.values()]] = [*map(int, file.valid_codes)]
     of_combination = weights(*codes[encoded["combinations"].T])
     of_cell = weights(np.arange(run.KIND.cells))
     within = _within(encoded["ends"], encoded["combination"], encoded["cell"], of_combination, of_cell)

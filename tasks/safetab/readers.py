@@ -17,25 +17,16 @@ from numpy.typing import NDArray
 from tasks.records.block_codes import STATE_UNIT, find_blocks, runs
 from tasks.records.fast_records import Parsed, RecordLayout, parse_chunk
 from tasks.records.findings import Finding
-from tasks.records.record_fields import NULL, Field
+from tasks.records.record_fields import NULL
 from tasks.records.records import STATE, Chunk, ChunkReport, RowChecks, all_outside, report_of
-from tasks.safetab.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
+from tasks.safetab.record_kind import BLOCK, CELL, CODES, RACES, GroupRecords, RecordKind
 
 SLOTS = 1 << 18  # entries of a hash table that fits a core's cache; combinations are far fewer than records
 
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
     """Parse a chunk, including records of other states; return None for a small chunk or a possible fault."""
-    return parse_chunk(RecordLayout(kind.fields, _code_numbers(file, RACE_FIELDS[RACES[0]])), file.header, chunk)
-
-
-def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:
-    """Return the number of every code of four digits, 0 for a code that is not listed or not valid in the field."""
-    numbers = np.zeros(10_000, np.uint16)
-    for code, number in file.code_numbers.items():
-        if field.number(code) is not None:
-            numbers[int(code)] = number
-    return numbers
+    return parse_chunk(RecordLayout(kind.fields, file.valid_codes), file.header, chunk)
 
 
 def encode_parsed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tasks.records.files import exists
 from tasks.records.findings import MISSING, Finding
@@ -66,3 +67,9 @@ class GroupRecords(RecordFile):
     code_numbers: dict[str, int]
     max_race_codes: int
     blocks_known: bool = True  # False if GRF-C itself has faults; then no block is looked up
+
+    @cached_property
+    def valid_codes(self) -> dict[str, int]:
+        """The numbers of the listed codes that a record may have."""
+        valid = RACE_FIELDS[RACES[0]].number
+        return {code: number for code, number in self.code_numbers.items() if valid(code) is not None}
