@@ -32,6 +32,7 @@ ENVIRONMENT = {
     # when they are imported, unless this forbids it.
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "MIMALLOC_PURGE_DELAY": "10000",  # ms: Arrow keeps the memory of a chunk of records for the next one
     "PYTHONSAFEPATH": "1",  # import das-flows' packages, not others in the folder where `das` is called
 }
 
