@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from tasks.safetab.flatmap import MOST, Counts
+from tasks.safetab.group_counts import MOST, Counts
 
 COMBINED = 9  # codes of a person
 # Odd hexadecimal digits of pi: the sum of products with them hashes a combination of codes.
@@ -263,7 +263,7 @@ def add_cells(
 ) -> None:
     """Add the entries of groups, slots x cells.
 
-    ends, groups, entries: as in `flatmap.Counts`, counted from ends[0].
+    ends, groups, entries: as in `Counts`, counted from ends[0].
     position: the position of each iteration in the level, -1 for iterations that it does not have.
     slots: regions x positions; the row of `cells` of each group, -1 for groups that are not asked for.
     """

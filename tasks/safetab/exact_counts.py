@@ -13,7 +13,7 @@ from tasks.lifecycle.files import open_array, read_part
 from tasks.lifecycle.process import use_kernels
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
-from tasks.safetab.flatmap import Counts
+from tasks.safetab.group_counts import Counts
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
 

@@ -33,7 +33,8 @@ from tasks import kernels
 from tasks.safetab.count import count_population_groups, load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.exact_counts import ExactCounts, read_exact_counts
-from tasks.safetab.flatmap import Counts, Records, Regions, count_compiled, count_plainly
+from tasks.safetab.flatmap import Records, Regions, count_compiled, count_plainly
+from tasks.safetab.group_counts import Counts
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.safetab.levels import ITERATION_LEVELS, Level
 from tasks.safetab.parameters import read_parameters
