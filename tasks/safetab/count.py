@@ -94,13 +94,14 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
         first, last = np.searchsorted(block, [blocks.start, blocks.stop])
         if first == last:
             continue
-        ends = np.append(0, open_array(chunk, "ends"))[first : last + 1].astype(np.int64)
-        start, stop = ends[[0, -1]]
+        ends = open_array(chunk, "ends")
+        start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+        lengths = np.diff(ends[first:last], prepend=ends.dtype.type(start))
         combination = np.asarray(open_array(chunk, "combination")[start:stop])
         distinct = open_array(chunk, "combinations")
         used = np.zeros(len(distinct), bool)
         used[combination] = True
-        parts["block"].append(np.repeat(block[first:last].astype(np.int32) - np.int32(blocks.start), np.diff(ends)))
+        parts["block"].append(np.repeat(block[first:last].astype(np.int32) - np.int32(blocks.start), lengths))
         parts["cell"].append(open_array(chunk, "cell")[start:stop])
         parts["combination"].append((np.cumsum(used, dtype=np.int32) + np.int32(known - 1))[combination])
         combinations.append(distinct[used])
