@@ -136,7 +136,7 @@ def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray
     """Return the variances of blocks by kind; blocks of one kind share them."""
     rows = slice(first, first + len(given.parent))
     share = plan.spine.shares[-1][rows]
-    allowed = plan.bounds.allowed(len(plan.spine.levels) - 1)[rows]
+    allowed = plan.bounds.allowed(len(plan.spine.levels) - 1, rows)
     bits = (allowed << np.arange(allowed.shape[1])).sum(axis=1)
     _, example, kind = np.unique(
         ((share << allowed.shape[1]) + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True
