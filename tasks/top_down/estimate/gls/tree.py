@@ -194,5 +194,5 @@ def blue_below(source: Source, product: str, state: str, above: Blue | None = No
     if above is not None:
         level, ends = above.level + 1, plan.children_of(above.level, above.first, above.first + len(above))
     if plan.is_leaf(level):  # whose information is not kept
-        return blue_level(plan, measured(plan, source.answers(product, state), level, *ends), above)
+        return blue_level(plan, measured(plan, source.needed_answers(product, state), level, *ends), above)
     return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
