@@ -175,7 +175,8 @@ def _problem(
     children: the first child, and the one after the last. counts: the parent's, empty at a root.
     """
     part_of_cell, part_of = plan.parts[level]
-    types, quarters_type = np.unique(part_of_cell[cells], return_inverse=True)
+    there = np.bincount(part_of_cell[cells]) > 0
+    types, quarters_type = np.flatnonzero(there), (there.cumsum() - 1)[part_of_cell[cells]]
     of_children, by_type, types = slice(*children), np.argsort(quarters_type, kind="stable"), part_of[types]
     # Copies: arrays read from a file may be read-only, which is another type to numba.
     cells, counts = np.array(cells[by_type], np.int64), np.array(counts[by_type[: len(counts)]], np.int64)
