@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from spine.geography import IntArray
 from spine.top_down.queries import query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables

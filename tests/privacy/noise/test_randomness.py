@@ -85,9 +85,9 @@ def test_limits():
     for row, width in ((-1, 1), (LIMIT // 46, 46), (LIMIT - 1, 2)):
         with pytest.raises(ValueError, match=r"2\^63"):
             stream.rows(np.array([0, row]), width)
-    for given in ((0,), (3, 0), (3, 4)):
+    for bounds in ((0,), (3, 0), (3, 4)):
         with pytest.raises(ValueError, match="at least one word"):
-            stream.rows(np.array([0]), *given)
+            stream.rows(np.array([0]), *bounds)
     with pytest.raises(ValueError, match="32 bytes"):
         Keystream(b"short")
     with pytest.raises(ValueError, match="nonce"):

@@ -13,7 +13,7 @@ noisy/tree/SS/PRODUCT/whole          the whole state; for margins whole-in-natio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,25 +76,27 @@ class Tree:
         place = self.folder / (IN_NATION if (self.folder / IN_NATION).exists() else WHOLE)
         return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
 
-    def climb(self, columns: Columns, area: IntArray, covariances: Covariances | None = None) -> Iterator[Regressed]:
+    def climb(
+        self, columns: Columns, families: Sequence[IntArray], covariances: Covariances | None = None
+    ) -> Iterator[list[Regressed]]:
         """Yield the counts of areas within block groups, within the geounits of the next level, ..., the whole state.
 
-        area: (blocks,) the area of each block in spine order, -1 outside all. covariances: increased by theirs.
+        families: for each family, (blocks,) the area of each block in spine order, -1 outside all. covariances:
+        increased by theirs.
         """
-        parts = []
-        for batch in self.siblings(self.levels[-1]):
-            rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
-            parts.append(
-                regress_block_groups(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances)
-            )
-        yield (meets := joined(parts))
-        for level in reversed(self.levels[:-1]):
-            parts = []
+        meets: list[Regressed] = []
+        for level in reversed(self.levels):
+            parts: list[list[Regressed]] = [[] for _ in families]
             for batch in self.siblings(level):
-                below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
-                at = batch.first_parent, batch.first_child
-                parts.append(regress_parents(columns, batch.given, *at, below, covariances))
-            yield (meets := joined(parts))
+                at, last = (batch.first_parent, batch.first_child), batch.first_child + len(batch.given.parent)
+                for family, (found, area) in enumerate(zip(parts, families, strict=True)):
+                    if meets:
+                        below = meets[family].only(batch.first_child, last)
+                        found.append(regress_parents(columns, batch.given, *at, below, covariances))
+                    else:
+                        own = batch.given, batch.first_parent, area[batch.first_child : last], batch.sums
+                        found.append(regress_block_groups(columns, *own, covariances))
+            yield (meets := [joined(found) for found in parts])
 
 
 def keep_siblings(
