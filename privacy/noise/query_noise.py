@@ -28,6 +28,7 @@ class QueryNoise:
         self._key = partial(
             query_key, secret, input_digest=input_digest, configuration_digest=configuration_digest, query=query
         )
+        self._main: dict[int, Keystream] = {}  # by width
 
     def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
         """Return noise int64[len(rows), width] of rows of the domain, in any order, each with `width` cells."""
@@ -103,11 +104,13 @@ class QueryNoise:
         Refinement words come from a second key, with the address as nonce and the round as word number, so no two
         (row, cell, round) share a word.
         """
+        if width not in self._main:
+            self._main[width] = Keystream(self._key(width=width, purpose="noise"))
 
         def further(address: int) -> Keystream:  # its key is derived when a word needs it, which hardly ever happens
             return Keystream(self._key(width=width, purpose="refinement"), nonce=address)
 
-        return Keystream(self._key(width=width, purpose="noise")), further
+        return self._main[width], further
 
 
 def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int, stop: int) -> NDArray[np.uint64]:

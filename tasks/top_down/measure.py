@@ -8,7 +8,7 @@ measurements draw the same numbers, and nothing stores them in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -56,6 +56,9 @@ class Measuring:
     offsets: tuple[int, ...]
     drawing: NoiseSource | None
     every: bool = True
+    _made: dict[tuple[int, str, int], QueryNoise | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Draw the noisy answers of the geounits first ... last - 1 of a level.
@@ -116,11 +119,12 @@ class Measuring:
         """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has no noise."""
         plan, name = self.plan, self.plan.spine.levels[level]
         for share in np.unique(shares[shares > 0]).tolist():
-            of_share = law(
-                plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
-            )
-            noise = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
-            yield np.flatnonzero(shares == share), noise
+            if (key := (level, query, share)) not in self._made:
+                of_share = law(
+                    plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
+                )
+                self._made[key] = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
+            yield np.flatnonzero(shares == share), self._made[key]
 
 
 class Asked(NamedTuple):
