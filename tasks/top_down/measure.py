@@ -45,9 +45,8 @@ class Measuring:
 
     product: its name in the noise's address. exact: returns the exact histograms of the geounits first ... last - 1 of
     a level: confidential. offsets: geounits that are before the first in the run, by level. drawing: None for a truth,
-    which may not draw and whose answers are exact.
-    every: whether answers are drawn too about parts that a geounit declares empty, which no estimate reads; otherwise a
-    query's answers after the last about another part are 0.
+    which may not draw and whose answers are exact. every: whether to draw also the answers about parts that a geounit
+    declares empty, which no estimate reads; if not, a query's answers after the last one about another part are 0.
     """
 
     plan: Plan
@@ -73,7 +72,9 @@ class Measuring:
             answers[query] = answer = exact_answers(exact, group, first, last)
             ends = self._ends(level, group, first, last)
             for of_share, noise in self._noise(level, query, shares):
-                for end in np.unique(ends[of_share]).tolist() if noise is not None else ():
+                if noise is None:
+                    continue
+                for end in np.unique(ends[of_share]).tolist():
                     at = of_share[ends[of_share] == end]
                     noise.add_to(answer, at, first + self.offsets[level] + at, group.width, end)
                     answer[at, end:] = 0

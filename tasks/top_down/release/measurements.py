@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from spine.geography import IntArray
 from spine.top_down.queries import query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging, write_tables
@@ -80,21 +81,21 @@ def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: 
         laws = [law(plan.allocation, share, alpha) for alpha in alphas.values() for share in fractions]
         exact, queries = [each.parameter for each in laws], np.repeat(np.arange(len(alphas)), len(measured))
         shares_of = np.tile(share_of_row, len(alphas))
-        law_of = (queries * len(fractions) + shares_of).astype(np.int16)
+        law_of = queries * len(fractions) + shares_of
         columns = {
-            "query": _dictionary(queries.astype(np.int8), [*alphas]),
+            "query": _dictionary(queries, [*alphas], np.int8),
             "value": pa.ListArray.from_arrays(pa.array(ends), pa.array(values)),
-            "share": _dictionary(shares_of.astype(np.int8), [str(share) for share in fractions]),
-            "variance_numerator": _dictionary(law_of, [str(each.numerator) for each in exact]),
-            "variance_denominator": _dictionary(law_of, [str(each.denominator) for each in exact]),
+            "share": _dictionary(shares_of, [str(share) for share in fractions], np.int8),
+            "variance_numerator": _dictionary(law_of, [str(each.numerator) for each in exact], np.int16),
+            "variance_denominator": _dictionary(law_of, [str(each.denominator) for each in exact], np.int16),
             "variance": pa.array(np.array([variance(each) for each in laws])[law_of] if laws else np.zeros(0)),
         }
         names = named(first, last, measured)
         yield pa.table({name: pa.concat_arrays([of_each] * len(alphas)) for name, of_each in names.items()} | columns)
 
 
-def _dictionary(rows: Any, words: list[str]) -> pa.DictionaryArray:
-    """Return the words of rows, numbered in `words`, which may repeat one."""
+def _dictionary(rows: IntArray, words: list[str], kind: Any) -> pa.DictionaryArray:
+    """Return the words of rows, numbered in `words`, which may repeat. kind: the type of the numbers in a file."""
     distinct = {word: at for at, word in enumerate(dict.fromkeys(words))}
-    numbers = np.array([distinct[word] for word in words], rows.dtype)
+    numbers = np.array([distinct[word] for word in words], kind)
     return pa.DictionaryArray.from_arrays(pa.array(numbers[rows]), pa.array([*distinct], pa.string()))
