@@ -1,6 +1,6 @@
 """The noise of one query: exact draws of its law at the addresses of its cells. This is what the stages call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -28,22 +28,43 @@ class QueryNoise:
         self._key = partial(
             query_key, secret, input_digest=input_digest, configuration_digest=configuration_digest, query=query
         )
+        self._main: dict[int, Keystream] = {}  # by width
 
     def draw(self, rows: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
         """Return noise int64[len(rows), width] of rows of the domain, in any order, each with `width` cells."""
-        stream, further = self._streams(width)
         noise = np.empty((len(rows), width), np.int64)
-        step = max(1, CHUNK // width)
+        for part, words, refine in self._words(rows, width, width):
+            self._sampler.sample(words, refine, out=noise[part].reshape(-1))
+        return noise
+
+    def add_to(
+        self, answers: NDArray[np.int64], at: NDArray[np.int64], rows: NDArray[np.int64], width: int, stop: int
+    ) -> None:
+        """Add the noise of the first `stop` cells of `rows` to the rows `at`, ascending, of answers; equal to `draw`.
+
+        A chunk is added while it is in a core's cache.
+        """
+        for part, words, refine in self._words(rows, width, stop):
+            own = at[part]
+            adjacent = own[-1] - own[0] == len(own) - 1
+            drawn = self._sampler.sample(words, refine).reshape(len(own), stop)
+            answers[slice(own[0], own[-1] + 1) if adjacent else own, :stop] += drawn
+
+    def _words(
+        self, rows: NDArray[np.int64], width: int, stop: int
+    ) -> Iterator[tuple[slice, NDArray[np.uint64], Refine]]:
+        """Yield the words of the first `stop` cells of rows, some rows at a time."""
+        stream, further = self._streams(width)
+        step = max(1, CHUNK // stop)
         for first in range(0, len(rows), step):
             chunk = rows[first : first + step]
 
             def address(position: int, chunk: NDArray[np.int64] = chunk) -> int:
-                row, cell = divmod(position, width)
+                row, cell = divmod(position, stop)
                 return int(chunk[row]) * width + cell
 
-            words = _row_words(stream, chunk, width).reshape(-1)
-            self._sampler.sample(words, _refine(further, address), out=noise[first : first + step].reshape(-1))
-        return noise
+            words = _row_words(stream, chunk, width, stop).reshape(-1)
+            yield slice(first, first + step), words, _refine(further, address)
 
     def draw_run(self, start: int, stop: int, asked: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return noise int64[stop - start] of rows start, ..., stop - 1, one cell each: equal to `draw`, but faster.
@@ -83,22 +104,24 @@ class QueryNoise:
         Refinement words come from a second key, with the address as nonce and the round as word number, so no two
         (row, cell, round) share a word.
         """
+        if width not in self._main:
+            self._main[width] = Keystream(self._key(width=width, purpose="noise"))
 
         def further(address: int) -> Keystream:  # its key is derived when a word needs it, which hardly ever happens
             return Keystream(self._key(width=width, purpose="refinement"), nonce=address)
 
-        return Keystream(self._key(width=width, purpose="noise")), further
+        return self._main[width], further
 
 
-def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
-    """Return the words of rows, uint64[len(rows), width].
+def _row_words(stream: Keystream, rows: NDArray[np.int64], width: int, stop: int) -> NDArray[np.uint64]:
+    """Return the words of the first cells of rows, uint64[len(rows), stop].
 
-    Rows that fill at least half of their span are cut out of one run of neighbours: the same words, read faster.
+    Whole rows that fill at least half of their span are cut out of one run of neighbours: the same words, read faster.
     """
     low, high = int(rows.min()), int(rows.max())
     span = high - low + 1
-    if span > 2 * len(rows):
-        return stream.rows(rows, width)
+    if stop < width or span > 2 * len(rows):
+        return stream.rows(rows, width, stop)
     words = stream.words(low * width, span * width).reshape(span, width)
     return words if span == len(rows) and bool((rows[1:] > rows[:-1]).all()) else words.take(rows - low, axis=0)
 

@@ -104,26 +104,30 @@ class Keystream:
         stream = Cipher(self._aes, counter).encryptor().update(bytes(8 * (offset + count)))
         return _as_words(stream)[offset:]
 
-    def rows(self, rows: NDArray[np.int64], width: int) -> NDArray[np.uint64]:
-        """Return uint64[len(rows), width]: words width*i + j, 0 <= j < width, for each row number i, in any order."""
-        if width < 1:
-            raise ValueError("a row has at least one word")
+    def rows(self, rows: NDArray[np.int64], width: int, stop: int | None = None) -> NDArray[np.uint64]:
+        """Return uint64[len(rows), stop]: words width*i + j, 0 <= j < stop, for each row number i, in any order.
+
+        stop: the width if omitted.
+        """
+        stop = width if stop is None else stop
+        if not 1 <= stop <= width:
+            raise ValueError("a row has at least one word, and no more than its width")
         if len(rows) == 0:
-            return np.empty((0, width), np.uint64)
+            return np.empty((0, stop), np.uint64)
         if int(rows.min()) < 0 or (int(rows.max()) + 1) * width > _LIMIT:
             raise ValueError("a keystream has words 0 to 2^63 - 1")
         start = rows.astype(np.int64, casting="safe") * width
-        # (width+1)//2 blocks hold a row: at an even width rows start with a block, at an odd one they end with it.
-        blocks = (start >> 1)[:, None] + np.arange((width + 1) // 2)
+        # At an even width rows start with a block; at an odd one they may start with its second half.
+        blocks = (start >> 1)[:, None] + np.arange(stop // 2 + 1 if width % 2 else (stop + 1) // 2)
         counters = np.empty((*blocks.shape, 2), ">u8")
         counters[..., 0] = int.from_bytes(self._nonce, "big")
         counters[..., 1] = blocks
         stream = Cipher(self._aes, modes.ECB()).encryptor().update(counters.data.cast("B"))
         words = _as_words(stream).reshape(len(rows), -1)
         if width % 2 == 0:
-            return words
-        cut, odd = words[:, :-1].copy(), np.flatnonzero(start & 1)
-        cut[odd] = words[odd, 1:]
+            return words[:, :stop]
+        cut, odd = words[:, :stop].copy(), np.flatnonzero(start & 1)
+        cut[odd] = words[odd, 1 : stop + 1]
         return cut
 
 

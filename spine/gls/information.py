@@ -264,7 +264,7 @@ def from_children(
 
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
     """Return a (geounits, types) mask of the types that may have records."""
-    return grid(plan).allowed(plan.bounds.allowed(level)[first:last])
+    return grid(plan).allowed(plan.bounds.allowed(level, slice(first, last)))
 
 
 def combine_children(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from spine.compiled import compiled, implements
 from spine.geography import BoolArray, FloatArray, IntArray
@@ -141,6 +140,8 @@ class ChildInformation:
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `top_down.own_answers.Objective`."""
+        import scipy.sparse as sp
+
         sign, race = np.divmod(self.at, self.grid.shape[2])
         agree = 2 * self.grid.patterns[0][sign[:, None], sign] + np.equal.outer(race, race)
         entries = self.between[:, agree, self.kind[:, None], self.kind]

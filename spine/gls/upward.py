@@ -123,7 +123,7 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
         return Information(level, first, precision * target, precision)
     answers = np.zeros((last - first, int(hierarchy.offsets[-1])))
     if given:
-        answers = np.concatenate([np.asarray(given[query], float) for query in queries], axis=1)
+        answers = np.concatenate([given[query] for query in queries], axis=1, dtype=float)
     allowed = allowed_types(plan, level, first, last)
     return own_information(grid(plan), level, first, queries, hierarchy, answers, weight, allowed)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from spine.hierarchy import Spine
 
 LARGEST_COUNT = (1 << 31) - 1  # histograms are kept in 32 bits
 NO_LIMIT = 1 << 50  # records; as an upper bound it means no bound
+Geounits: TypeAlias = slice | IntArray  # of a level
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,13 @@ class Bounds:
     sets: Sets | None = None
     root_range: tuple[int, int] | None = None
 
-    def allowed(self, level: int) -> BoolArray:
-        """Return (geounits, parts): whether a geounit may have records in a part."""
-        return self.counts[level] > 0
+    def allowed(self, level: int, geounits: Geounits = ALL) -> BoolArray:
+        """Return (geounits, parts): whether a geounit, of all or some of a level, may have records in a part."""
+        return self.counts[level][geounits] > 0
 
-    def lower_bound(self, level: int) -> IntArray:
+    def lower_bound(self, level: int, geounits: Geounits = ALL) -> IntArray:
         """Return (geounits, parts): the fewest records."""
-        return self.counts[level] * self.least
+        return self.counts[level][geounits] * self.least
 
     def number(self, level: int) -> IntArray:
         """Return (geounits,): the number of records, if it is fixed."""

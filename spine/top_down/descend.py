@@ -81,8 +81,8 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings)
         raise ValueError(
             f"the level {plan.spine.levels[0]} has roots with a declared sum: its queries must include the total"
         )
-    lower_bound = plan.bounds.lower_bound(0)[parts].sum(axis=1)
-    any_allowed = np.array([np.any(plan.bounds.allowed(0)[parts], axis=1)])
+    lower_bound = plan.bounds.lower_bound(0, parts).sum(axis=1)
+    any_allowed = np.array([np.any(plan.bounds.allowed(0, parts), axis=1)])
     weight, supply = siblings.total_weight[parts], np.array([float(declared)])
     nearest = totals.totals(
         siblings.total[parts], weight / weight.max(), any_allowed, lower_bound[None].astype(float), supply
@@ -175,7 +175,8 @@ def _problem(
     children: the first child, and the one after the last. counts: the parent's, empty at a root.
     """
     part_of_cell, part_of = plan.parts[level]
-    types, quarters_type = np.unique(part_of_cell[cells], return_inverse=True)
+    there = np.bincount(part_of_cell[cells]) > 0
+    types, quarters_type = np.flatnonzero(there), (there.cumsum() - 1)[part_of_cell[cells]]
     of_children, by_type, types = slice(*children), np.argsort(quarters_type, kind="stable"), part_of[types]
     # Copies: arrays read from a file may be read-only, which is another type to numba.
     cells, counts = np.array(cells[by_type], np.int64), np.array(counts[by_type[: len(counts)]], np.int64)
@@ -183,8 +184,8 @@ def _problem(
         cells=cells,
         quarters_type=quarters_type[by_type],
         counts=counts,
-        allowed=np.ascontiguousarray(plan.bounds.allowed(level)[of_children, types].T),
-        lower_bound=np.ascontiguousarray(plan.bounds.lower_bound(level)[of_children, types].T),
+        allowed=np.ascontiguousarray(plan.bounds.allowed(level, of_children)[:, types].T),
+        lower_bound=np.ascontiguousarray(plan.bounds.lower_bound(level, of_children)[:, types].T),
         nested=np.ascontiguousarray(plan.nested[0][:, cells]),
         cell_weight=plan.passes.cell_weight,
     )
@@ -210,7 +211,7 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
         member, low, high = sets.member[:, types], sets.low[level][of_children].T, sets.high[level][of_children].T
     else:
         parts = np.unique(types)
-        member, low = parts[:, None] == types, plan.bounds.lower_bound(level)[of_children, parts].T
+        member, low = parts[:, None] == types, plan.bounds.lower_bound(level, of_children)[:, parts].T
         high = np.full(low.shape, NO_LIMIT)
         if plan.bounds.least.any():  # the parts are the first nested sums
             nested_set[0] = np.searchsorted(parts, types[parent.quarters_type])

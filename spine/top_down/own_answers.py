@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import units
@@ -74,6 +73,8 @@ class ChildAnswers:
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `Objective`."""
+        import scipy.sparse as sp
+
         n, children, scale = len(cells), len(self.answers), self.weights[0].max() or self.weights.max()
         hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
         for weight, at in zip(self.weights / scale, coordinates_of(self.queries, cells), strict=True):
@@ -100,7 +101,7 @@ class OwnAnswers:
             return weights(plan.allocation, name, names, shares, plan.spine.denominator)
 
         def objectives(names: list[str], queries: QueryHierarchy, last: bool) -> Callable[..., ChildAnswers]:
-            answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)
+            answers, weight = np.concatenate([given[query] for query in names], axis=1, dtype=float), weigh(names)
             weight[0] *= last  # an earlier pass does not query the cells
 
             def objective(start: int, end: int, cells: IntArray) -> ChildAnswers:

@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
-from spine.top_down import integer_programs, quadratic_programs
 from spine.top_down.least_squares import MISSED, STEP
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import rounded
@@ -36,6 +35,8 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         iterations += solution.iterations
         if solution.step < stop and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
+    from spine.top_down import quadratic_programs  # scipy with it, which few processes need
+
     few = len(problem.parent.cells) * problem.children <= quadratic_programs.LARGEST
     for solver in quadratic_programs.SOLVERS if few else ():
         x = quadratic_programs.least_squares(problem, solver)
@@ -55,6 +56,8 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tup
     whole, missing = rounded(x, problem.parent, total_first)
     if not missing and not broken_rule(problem, whole):
         return whole, "flow"
+    from spine.top_down import integer_programs  # scipy with it
+
     solution, nearest = integer_programs.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")

@@ -8,7 +8,7 @@ measurements draw the same numbers, and nothing stores them in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -45,7 +45,8 @@ class Measuring:
 
     product: its name in the noise's address. exact: returns the exact histograms of the geounits first ... last - 1 of
     a level: confidential. offsets: geounits that are before the first in the run, by level. drawing: None for a truth,
-    which may not draw and whose answers are exact.
+    which may not draw and whose answers are exact. every: whether to draw also the answers about parts that a geounit
+    declares empty, which no estimate reads; if not, a query's answers after the last one about another part are 0.
     """
 
     plan: Plan
@@ -53,6 +54,10 @@ class Measuring:
     exact: Callable[[int, int, int], TrueHistograms]
     offsets: tuple[int, ...]
     drawing: NoiseSource | None
+    every: bool = True
+    _made: dict[tuple[int, str, int], QueryNoise | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Draw the noisy answers of the geounits first ... last - 1 of a level.
@@ -63,10 +68,16 @@ class Measuring:
         plan, exact, answers = self.plan, self.exact(level, first, last), {}
         name, shares = plan.spine.levels[level], plan.spine.shares[level][first:last]
         for query in plan.allocation.queries[name]:
-            answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
-            for at, noise in self._noise(level, query, shares):
-                if noise is not None:
-                    answer[at] += noise.draw(first + self.offsets[level] + at, answer.shape[1])
+            group = query_group(plan.product, query)
+            answers[query] = answer = exact_answers(exact, group, first, last)
+            ends = self._ends(level, group, first, last)
+            for of_share, noise in self._noise(level, query, shares):
+                if noise is None:
+                    continue
+                for end in np.unique(ends[of_share]).tolist():
+                    at = of_share[ends[of_share] == end]
+                    noise.add_to(answer, at, first + self.offsets[level] + at, group.width, end)
+                    answer[at, end:] = 0
             answer[shares == 0] = 0
         return NoisyAnswers(first, last, answers)
 
@@ -96,15 +107,25 @@ class Measuring:
         place = np.searchsorted(sums, asked)
         return np.where(np.append(sums, -1)[place] == asked, number[place], 0)
 
+    def _ends(self, level: int, group: QueryGroup, first: int, last: int) -> IntArray:
+        """Return (last - first,) how many answers of a query group are drawn for each geounit."""
+        product, ends = self.plan.product, np.zeros(len(self.plan.bounds.least), np.int64)
+        np.maximum.at(ends, product.types, group.coordinate + 1)
+        if self.every or ends.min() == group.width:
+            return np.full(last - first, group.width)
+        own = (self.plan.bounds.allowed(level, slice(first, last)) * ends).max(axis=1)
+        return np.where(own > 0, own, group.width)
+
     def _noise(self, level: int, query: str, shares: IntArray) -> Iterator[tuple[IntArray, QueryNoise | None]]:
         """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has no noise."""
         plan, name = self.plan, self.plan.spine.levels[level]
         for share in np.unique(shares[shares > 0]).tolist():
-            of_share = law(
-                plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
-            )
-            noise = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
-            yield np.flatnonzero(shares == share), noise
+            if (key := (level, query, share)) not in self._made:
+                of_share = law(
+                    plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
+                )
+                self._made[key] = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
+            yield np.flatnonzero(shares == share), self._made[key]
 
 
 class Asked(NamedTuple):
@@ -214,6 +235,10 @@ class MeasuredRun(Source):
             )
 
         return Measuring(plan, product, exact, self.offsets(product, state), drawing)
+
+    def needed_answers(self, product: Any, state: str) -> Measuring:
+        """Return the noisy answers that an estimate of a part or of the nation reads."""
+        return replace(self.answers(product, state), every=False)
 
 
 def claim(run: MeasuredRun, workers: Workers) -> Claim:

@@ -149,6 +149,10 @@ class Source(RunDirectory):
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""
         raise NotImplementedError
 
+    def needed_answers(self, product: Any, state: str) -> StateAnswers:
+        """Return the noisy answers that an estimate reads; those about parts that a geounit declares empty are void."""
+        return self.answers(product, state)
+
     @property
     def validated(self) -> Validated:
         """Load the facts about the input, which are written last."""

@@ -224,6 +224,7 @@ def test_a_truth_is_the_release_without_noise(new_home: NewHome, case: Case, mon
     home = new_home(case)
     with monkeypatch.context() as patch:
         patch.setattr(QueryNoise, "draw", lambda self, rows, width=1: np.zeros((len(rows), width), np.int64))
+        patch.setattr(QueryNoise, "add_to", lambda *_: None)
         patch.setattr(QueryNoise, "draw_run", lambda self, start, stop, asked=None: np.zeros(stop - start, np.int64))
         assert home.run().code == 0
     to = home.folder / "truth"

@@ -56,7 +56,7 @@ def estimate_batch(
     done = source.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
     if done.exists():
         return
-    measured = source.answers(product, state)
+    measured = source.needed_answers(product, state)
     plan = measured.plan
     found: list[tuple[Estimates, list[engine.Solve]]] = []
     if level != plan.spine.levels[0]:

@@ -65,35 +65,37 @@ def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: 
 
     kind: the answers' type.
     """
-    plan = measuring.plan
-    width = sum(query_group(plan.product, query).width for query in plan.allocation.queries[plan.spine.levels[level]])
-    rows = max(1, min(ROWS, MOST_ANSWERS // width))
+    plan, alphas = measuring.plan, measuring.plan.allocation.queries[measuring.plan.spine.levels[level]]
+    widths = [query_group(plan.product, query).width for query in alphas]
+    rows = max(1, min(ROWS, MOST_ANSWERS // sum(widths)))
     for first in range(0, len(plan.spine.starts[level]), rows):
         last = min(first + rows, len(plan.spine.starts[level]))
         shares = plan.spine.shares[level][first:last]
         measured = np.flatnonzero(shares)
         answers = measuring(level, first, last).answers
-        distinct, law_of_row = np.unique(shares[measured], return_inverse=True)
+        at = slice(None) if len(measured) == last - first else measured
+        values = np.concatenate([answers[query][at].ravel() for query in alphas], dtype=kind, casting="same_kind")
+        ends = np.append(0, np.repeat(widths, len(measured)).cumsum()).astype(np.int32)
+        distinct, share_of_row = np.unique(shares[measured], return_inverse=True)
         fractions = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
-        names, tables = named(first, last, measured), []
-        for query, alpha in plan.allocation.queries[plan.spine.levels[level]].items():
-            values: IntArray = answers[query][measured].astype(kind)
-            ends = np.arange(len(measured) + 1, dtype=np.int32) * values.shape[1]
-            laws = [law(plan.allocation, share, alpha) for share in fractions]
-            exact = [each.parameter for each in laws]
-            columns = {
-                "query": _dictionary(np.zeros(len(measured), np.int8), [query]),
-                "value": pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())),
-                "share": _dictionary(law_of_row.astype(np.int8), [str(share) for share in fractions]),
-                "variance_numerator": _dictionary(law_of_row.astype(np.int16), [str(each.numerator) for each in exact]),
-                "variance_denominator": _dictionary(
-                    law_of_row.astype(np.int16), [str(each.denominator) for each in exact]
-                ),
-                "variance": pa.array(np.array([variance(each) for each in laws])[law_of_row] if laws else np.zeros(0)),
-            }
-            tables.append(pa.table(names | columns))
-        yield pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+        laws = [law(plan.allocation, share, alpha) for alpha in alphas.values() for share in fractions]
+        exact, queries = [each.parameter for each in laws], np.repeat(np.arange(len(alphas)), len(measured))
+        shares_of = np.tile(share_of_row, len(alphas))
+        law_of = queries * len(fractions) + shares_of
+        columns = {
+            "query": _dictionary(queries, [*alphas], np.int8),
+            "value": pa.ListArray.from_arrays(pa.array(ends), pa.array(values)),
+            "share": _dictionary(shares_of, [str(share) for share in fractions], np.int8),
+            "variance_numerator": _dictionary(law_of, [str(each.numerator) for each in exact], np.int16),
+            "variance_denominator": _dictionary(law_of, [str(each.denominator) for each in exact], np.int16),
+            "variance": pa.array(np.array([variance(each) for each in laws])[law_of] if laws else np.zeros(0)),
+        }
+        names = named(first, last, measured)
+        yield pa.table({name: pa.concat_arrays([of_each] * len(alphas)) for name, of_each in names.items()} | columns)
 
 
-def _dictionary(rows: Any, words: list[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(words, pa.string()))
+def _dictionary(rows: IntArray, words: list[str], kind: Any) -> pa.DictionaryArray:
+    """Return the words of rows, numbered in `words`, which may repeat. kind: the type of the numbers in a file."""
+    distinct = {word: at for at, word in enumerate(dict.fromkeys(words))}
+    numbers = np.array([distinct[word] for word in words], kind)
+    return pa.DictionaryArray.from_arrays(pa.array(numbers[rows]), pa.array([*distinct], pa.string()))

@@ -52,7 +52,7 @@ def estimate_areas(
     shared = 0
     for state, area in zip(states, of_code, strict=True):
         tree = state.tree(product)
-        for level, meets in enumerate(tree.climb(columns, area, covariances)):
+        for level, (meets,) in enumerate(tree.climb(columns, [area], covariances)):
             if not level:  # block groups
                 whole += np.bincount(meets.entity[meets.whole], minlength=areas)
                 shared += len(np.unique(meets.geounit[~meets.whole]))

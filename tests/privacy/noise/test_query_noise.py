@@ -75,6 +75,18 @@ def test_of_a_run_only_what_is_asked_has_noise(start, stop, share):
     np.testing.assert_array_equal(run, np.where(asked, noise().draw_run(start, stop), 0))
 
 
+@pytest.mark.parametrize(("width", "stop"), [(1, 1), (7, 7), (7, 4), (7, 3), (2016, 252), (CHUNK + 2, CHUNK + 1)])
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_noise_added_to_first_cells_is_that_of_whole_rows(width, stop, every):
+    """Adjacent rows, whose words are one run, and others; all cells of a row, and some."""
+    at = np.arange(0, 3 * CHUNK // width + 20, every)
+    answers = np.arange((at[-1] + 2) * width).reshape(-1, width)
+    expected = answers.copy()
+    expected[at, :stop] += noise().draw(at + 5, width)[:, :stop]
+    noise().add_to(answers, at, at + 5, width, stop)
+    np.testing.assert_array_equal(answers, expected)
+
+
 def test_no_rows():
     assert noise().draw(np.empty(0, np.int64), 46).shape == (0, 46)
 
@@ -108,8 +120,8 @@ class Forged(Keystream):
         further = super().words(start, count)
         return further if self._nonce != bytes(8) else np.zeros_like(further)
 
-    def rows(self, rows, width):
-        return np.zeros((len(rows), width), np.uint64)
+    def rows(self, rows, width, stop=None):
+        return np.zeros((len(rows), stop or width), np.uint64)
 
 
 @pytest.mark.parametrize("law", [LAW, TwoSidedGeometric(Fraction(30))], ids=str)
@@ -124,6 +136,10 @@ def test_every_ambiguous_word_has_further_words_of_its_own(law, monkeypatch):
     np.testing.assert_array_equal(noise(law=law).draw(rows, 3), expected)
     at = noise(law=law).draw_at(np.array([1, 5, 9]), np.array([2, 0, 1]), 3)
     np.testing.assert_array_equal(at, [expected[1][2], expected[2][0], expected[0][1]])
+
+    answers = np.zeros((4, 3), np.int64)
+    noise(law=law).add_to(answers, np.array([0, 1, 3]), rows, 3, 2)
+    np.testing.assert_array_equal(answers[[0, 1, 3], :2], np.array(expected)[:, :2])
 
     key = query_key(SECRET, **DIGESTS, query="USA 1 totals", purpose="refinement")
     expected = [settle(law, 0, lambda round, i=i: int(Keystream(key, i).words(round, 1)[0])) for i in (4, 5)]

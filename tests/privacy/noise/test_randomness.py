@@ -45,14 +45,21 @@ def test_words_anywhere_are_the_same_words(start, count):
 
 
 @cheap
-@given(rows=st.lists(st.integers(0, 40), max_size=30), width=st.integers(1, 47), nonce=st.integers(0, 2**64 - 1))
-def test_rows_are_the_words_at_their_addresses(rows, width, nonce):
+@given(
+    rows=st.lists(st.integers(0, 40), max_size=30),
+    width=st.integers(1, 47),
+    nonce=st.integers(0, 2**64 - 1),
+    part=st.floats(0, 1),
+)
+def test_rows_are_the_words_at_their_addresses(rows, width, nonce, part):
     expected = Keystream(KEY, nonce).words(0, 41 * 47)
     table = Keystream(KEY, nonce).rows(np.array(rows, np.int64), width)
     assert table.shape == (len(rows), width)
     assert table.dtype == np.uint64
     for row, words in zip(rows, table, strict=True):
         np.testing.assert_array_equal(words, expected[row * width : row * width + width])
+    stop = max(1, int(part * width))
+    np.testing.assert_array_equal(Keystream(KEY, nonce).rows(np.array(rows, np.int64), width, stop), table[:, :stop])
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 46])
@@ -78,8 +85,9 @@ def test_limits():
     for row, width in ((-1, 1), (LIMIT // 46, 46), (LIMIT - 1, 2)):
         with pytest.raises(ValueError, match=r"2\^63"):
             stream.rows(np.array([0, row]), width)
-    with pytest.raises(ValueError, match="at least one word"):
-        stream.rows(np.array([0]), 0)
+    for bounds in ((0,), (3, 0), (3, 4)):
+        with pytest.raises(ValueError, match="at least one word"):
+            stream.rows(np.array([0]), *bounds)
     with pytest.raises(ValueError, match="32 bytes"):
         Keystream(b"short")
     with pytest.raises(ValueError, match="nonce"):

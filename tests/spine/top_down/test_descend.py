@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import get_type_hints
+from typing import ClassVar, get_type_hints
 
 import numpy as np
 import pytest
@@ -86,6 +86,27 @@ def test_invariants_and_sums(seed: int) -> None:
     case = small_state(seed, 1 + seed % 2)
     _, solves = checked(plan_of(case), case.persons, seed)
     assert max(solve.violation for solve in solves) < 1e-6
+
+
+class Watched(np.ndarray):
+    """An array that notes the length of every array of its kind that is computed with."""
+
+    lengths: ClassVar[list[int]] = []
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> object:
+        self.lengths.append(len(self))
+        return getattr(ufunc, method)(*(np.asarray(each) for each in inputs), **options)
+
+
+def test_the_work_of_a_parent_does_not_grow_with_its_level() -> None:
+    """Of a level's declared counts, a parent's constraints read those of its children."""
+    case = small_state(5)
+    plan = plan_of(case)
+    measure = measuring(plan, case.persons, 1)
+    groups = everything(plan, measure)[0][-2]
+    declared = replace(plan.bounds, counts=tuple(each.view(Watched) for each in plan.bounds.counts))
+    estimate_children(replace(plan, bounds=declared), groups, OwnAnswers(plan, measure))
+    assert 0 < max(Watched.lengths) <= plan.spine.children(groups.level).max() < plan.spine.blocks
 
 
 @both

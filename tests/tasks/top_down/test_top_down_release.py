@@ -207,6 +207,25 @@ def test_measurements_released_are_those_that_estimation_read(plain: tuple[TopDo
             assert np.array_equal(np.concatenate([one[query] for one in again])[measured], values[measured])
 
 
+def test_what_an_estimate_reads_is_measured_or_nothing(plain: tuple[TopDownRun, Path]) -> None:
+    """The answers about parts that a geounit may have are those of the release; the others the same, or 0."""
+    run, saved = TopDownRun(plain[0].path), 0
+    full, needed = run.answers("persons", "46"), run.needed_answers("persons", "46")
+    for level in range(len(full.plan.spine.levels)):
+        number = len(full.plan.spine.starts[level])
+        read = needed(level, 0, number).answers
+        for query, values in full(level, 0, number).answers.items():
+            kept = (read[query] == values) | (read[query] == 0)
+            assert kept.all()
+            of_part = np.eye(len(full.plan.bounds.least), dtype=bool)[PERSONS.types]
+            covers = np.zeros((values.shape[1], of_part.shape[1]), bool)
+            np.logical_or.at(covers, query_group(PERSONS, query).coordinate, of_part)
+            own = full.plan.bounds.allowed(level) @ covers.T
+            assert np.array_equal(read[query][own], values[own])
+            saved += np.count_nonzero(read[query] != values)
+    assert saved
+
+
 def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_states: Path) -> None:
     """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
     run = begin(tmp_path, two_states, design(("us"), ("persons",)), secret=bytes(range(32)))

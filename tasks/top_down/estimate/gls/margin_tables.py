@@ -85,8 +85,7 @@ def find_margins(source: BlockSource, workers: Workers) -> None:
         workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
     workers.map("margins", source, below_tracts, source.batches(source.descents[-1]))
     workers.map("margins of states", source, above_tracts, source.product_states)
-    pairs = source.product_states
-    workers.map("margins of areas", source, of_areas, [(*pair, family) for family in FOLDERS for pair in pairs])
+    workers.map("margins of areas", source, of_areas, source.product_states)
 
 
 def of_states(source: BlockSource, product: ProductName) -> None:
@@ -132,18 +131,19 @@ def above_tracts(source: BlockSource, product: ProductName, state: str) -> None:
     save_level(source, product, state, "County", blue_below(source, product, state, parts))
 
 
-def of_areas(source: BlockSource, product: ProductName, state: str, family: str) -> None:
-    """Save the margins of a family's areas, if the state has any."""
-    design, folder = source.design, margins_folder(source, product, state, family) / AREAS
-    of_state = areas(source.state(state).geography, design.settings[product], whole_state=design.pl94)
-    of_block = next((found.of_block for found in of_state if found.family == family), None)
-    if of_block is None or folder.exists():
+def of_areas(source: BlockSource, product: ProductName, state: str) -> None:
+    """Save the margins of the areas of every family that a state has."""
+    design = source.design
+    of_state = list(areas(source.state(state).geography, design.settings[product], whole_state=design.pl94))
+    folders = [margins_folder(source, product, state, found.family) / AREAS for found in of_state]
+    if all(folder.exists() for folder in folders):
         return
     columns, spine = columns_of(product, design.pl94), source.spine(product, state)
     tree = Tree(tree_folder(source, state) / product, spine.levels)
-    *_, top = tree.climb(columns, of_block[spine.order])
-    area, estimate, error, cut = entity_estimates(columns, tree.whole, top)
-    save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
+    *_, tops = tree.climb(columns, [found.of_block[spine.order] for found in of_state])
+    for folder, top in zip(folders, tops, strict=True):
+        area, estimate, error, cut = entity_estimates(columns, tree.whole, top)
+        save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
 
 
 def margins_folder(source: BlockSource, product: ProductName, state: str, name: str) -> Path:

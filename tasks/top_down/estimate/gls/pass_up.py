@@ -48,7 +48,7 @@ def up_to_tracts(source: Source, product: str, state: str, first: int, last: int
     tract = source.descents[-1].level
     if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
         return
-    answers = source.answers(product, state)  # before importing numba
+    answers = source.needed_answers(product, state)  # before importing numba
     plan = answers.plan
     from spine.gls import upward
 
@@ -66,7 +66,7 @@ def up_to_roots(source: Source, product: str, state: str, estimate: bool) -> Non
     top = US if state == US else source.spine(product, state).levels[0]
     if (information_folder(source, product, state, top) / FIRST).exists():
         return
-    answers = source.answers(product, state)  # before importing numba
+    answers = source.needed_answers(product, state)  # before importing numba
     plan = answers.plan
     from spine.gls import blue, upward
 

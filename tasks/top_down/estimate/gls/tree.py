@@ -13,7 +13,7 @@ noisy/tree/SS/PRODUCT/whole          the whole state; for margins whole-in-natio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,25 +76,27 @@ class Tree:
         place = self.folder / (IN_NATION if (self.folder / IN_NATION).exists() else WHOLE)
         return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
 
-    def climb(self, columns: Columns, area: IntArray, covariances: Covariances | None = None) -> Iterator[Regressed]:
+    def climb(
+        self, columns: Columns, families: Sequence[IntArray], covariances: Covariances | None = None
+    ) -> Iterator[list[Regressed]]:
         """Yield the counts of areas within block groups, within the geounits of the next level, ..., the whole state.
 
-        area: (blocks,) the area of each block in spine order, -1 outside all. covariances: increased by theirs.
+        families: for each family, (blocks,) the area of each block in spine order, -1 outside all. covariances:
+        increased by theirs.
         """
-        parts = []
-        for batch in self.siblings(self.levels[-1]):
-            rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
-            parts.append(
-                regress_block_groups(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances)
-            )
-        yield (meets := joined(parts))
-        for level in reversed(self.levels[:-1]):
-            parts = []
+        meets: list[Regressed] = []
+        for level in reversed(self.levels):
+            parts: list[list[Regressed]] = [[] for _ in families]
             for batch in self.siblings(level):
-                below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
-                at = batch.first_parent, batch.first_child
-                parts.append(regress_parents(columns, batch.given, *at, below, covariances))
-            yield (meets := joined(parts))
+                at, last = (batch.first_parent, batch.first_child), batch.first_child + len(batch.given.parent)
+                for family, (found, area) in enumerate(zip(parts, families, strict=True)):
+                    if meets:
+                        below = meets[family].only(batch.first_child, last)
+                        found.append(regress_parents(columns, batch.given, *at, below, covariances))
+                    else:
+                        own = batch.given, batch.first_parent, area[batch.first_child : last], batch.sums
+                        found.append(regress_block_groups(columns, *own, covariances))
+            yield (meets := [joined(found) for found in parts])
 
 
 def keep_siblings(
@@ -136,7 +138,7 @@ def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray
     """Return the variances of blocks by kind; blocks of one kind share them."""
     rows = slice(first, first + len(given.parent))
     share = plan.spine.shares[-1][rows]
-    allowed = plan.bounds.allowed(len(plan.spine.levels) - 1)[rows]
+    allowed = plan.bounds.allowed(len(plan.spine.levels) - 1, rows)
     bits = (allowed << np.arange(allowed.shape[1])).sum(axis=1)
     _, example, kind = np.unique(
         ((share << allowed.shape[1]) + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True
@@ -194,5 +196,5 @@ def blue_below(source: Source, product: str, state: str, above: Blue | None = No
     if above is not None:
         level, ends = above.level + 1, plan.children_of(above.level, above.first, above.first + len(above))
     if plan.is_leaf(level):  # whose information is not kept
-        return blue_level(plan, measured(plan, source.answers(product, state), level, *ends), above)
+        return blue_level(plan, measured(plan, source.needed_answers(product, state), level, *ends), above)
     return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
