@@ -86,7 +86,14 @@ def precondition(objective: Objective, gradient: FloatArray, out: FloatArray) ->
     own = np.empty(dense)
     for c in range(len(scale)):  # along the sums, which are more than the children
         own[:] = 0.0
-        for k in range(dense):
+        fours = dense - dense % 4
+        for k in range(0, fours, 4):  # four rows at once, added in their order: `own` is read a fourth as often
+            p, q = gradient[k, c] * scale[c], gradient[k + 1, c] * scale[c]
+            r, s = gradient[k + 2, c] * scale[c], gradient[k + 3, c] * scale[c]
+            rows = objective.inverse[k : k + 4]
+            for j in range(dense):
+                own[j] = own[j] + p * rows[0, j] + q * rows[1, j] + r * rows[2, j] + s * rows[3, j]
+        for k in range(fours, dense):
             part, row = gradient[k, c] * scale[c], objective.inverse[k]
             for j in range(dense):
                 own[j] += part * row[j]
@@ -116,8 +123,8 @@ def potentials(problems: Problems, objective: Objective, u: FloatArray, out: Flo
 
 
 @compiled
-def add_sums(problems: Problems, objective: Objective, x: FloatArray, factor_: float, out: FloatArray) -> None:
-    """Add a multiple of A x to `out`, (sums, children)."""
+def add_sums(problems: Problems, objective: Objective, x: FloatArray, out: FloatArray) -> None:
+    """Add A x to `out`, (sums, children)."""
     up = objective.up
     for g in range(len(problems.first) - 1):
         child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
@@ -128,7 +135,7 @@ def add_sums(problems: Problems, objective: Objective, x: FloatArray, factor_: f
                 if up[i, k] >= 0:
                     row = out[up[i, k]]
                     for c in range(columns):
-                        row[child[c]] += factor_ * own[c]
+                        row[child[c]] += own[c]
             at += columns
 
 
@@ -150,7 +157,7 @@ def evaluate(
     for j in range(len(u)):
         for c in range(len(objective.scale)):
             out[j, c] = -objective.y[j, c] - u[j, c] / (objective.weight[j] * objective.scale[c])
-    add_sums(problems, objective, point.x, 1.0, out)
+    add_sums(problems, objective, point.x, out)
     return missed
 
 
@@ -176,21 +183,35 @@ def curvature_times(
     scratch: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write (1 / (w s) + A J A') d into `out`."""
-    potentials(problems, objective, d, scratch)
+    """Write (1 / (w s) + A J A') d into `out`. scratch: (free entries,)."""
+    up, child, entries = objective.up, face.child, face.entries
+    for i in range(len(face.row)):
+        sums = up[face.row[i]]
+        for e in range(entries[i], entries[i + 1]):
+            scratch[e] = 0.0
+        for k in range(len(sums)):
+            if sums[k] >= 0:
+                row = d[sums[k]]
+                for e in range(entries[i], entries[i + 1]):
+                    scratch[e] += row[child[e]]
     onto_face(problems, point.x, face, scratch)
     for j in range(len(d)):
         for c in range(d.shape[1]):
             out[j, c] = d[j, c] / (objective.weight[j] * objective.scale[c])
-    add_sums(problems, objective, scratch, 1.0, out)
+    for i in range(len(face.row)):
+        sums = up[face.row[i]]
+        for k in range(len(sums)):
+            if sums[k] >= 0:
+                row = out[sums[k]]
+                for e in range(entries[i], entries[i + 1]):
+                    row[child[e]] += scratch[e]
 
 
 @compiled
-def newton_direction(
-    problems: Problems, objective: Objective, point: Point, gradient: FloatArray, scratch: FloatArray
-) -> FloatArray:
+def newton_direction(problems: Problems, objective: Objective, point: Point, gradient: FloatArray) -> FloatArray:
     """Return the solution of curvature x direction = gradient by conjugate gradients in the metric."""
     face = face_of(problems, point.x)
+    scratch = np.empty(len(face.a))
     direction, residual = np.zeros(gradient.shape), gradient.copy()
     better, image = np.empty(gradient.shape), np.empty(gradient.shape)
     precondition(objective, residual, better)
@@ -277,7 +298,7 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
     missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
     projections += 1
     for _ in range(NEWTON_STEPS):
-        direction = newton_direction(problems, objective, point, gradient, v)
+        direction = newton_direction(problems, objective, point, gradient)
         origin[:], before[:] = u, point.x
         first, length = inner(direction, gradient), 1.0
         while True:

@@ -356,94 +356,98 @@ def project(problems: Problems, v: FloatArray, tolerance: float, point: Point) -
 
 
 class Face(NamedTuple):
-    """The face of a projection, to which small changes of v are projected.
+    """The face of a projection, to which small changes of v are projected: only its free entries can change.
 
-    first: (problems + 1,) where the factored M of each problem begins in `factors`; empty for problems of more than
-    DENSE columns. several: (rows,) whether two or more entries of a row are positive: others do not change. total:
-    (rows,) sum of a over the positive entries.
+    An entry is free if it is positive, and another of its row is (at a root: if it is positive). first: (problems + 1,)
+    where the factored M of each problem begins in `factors`; empty for problems of more than DENSE columns. rows:
+    (problems + 1,) and entries: (free rows + 1,) first of each. row: (free rows,) its number. total: (free rows,) sum
+    of a over its free entries. column, child, a: (free entries,) those of each; columns are numbered in their problem.
     """
 
     first: IntArray
     factors: FloatArray
-    several: IntArray
+    rows: IntArray
+    entries: IntArray
+    row: IntArray
     total: FloatArray
+    column: IntArray
+    child: IntArray
+    a: FloatArray
 
 
 @compiled
 def face_of(problems: Problems, x: FloatArray) -> Face:
     """Return the face of a projected x."""
-    count, rows = len(problems.first) - 1, problems.first_row[-1]
-    first = np.zeros(count + 1, np.int64)
+    count, positive, of_rows = len(problems.first) - 1, int((x > 0.0).sum()), problems.first_row[-1]
+    first, rows, entries = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), np.zeros(of_rows + 1, np.int64)
     for g in range(count):
         columns = problems.first_column[g + 1] - problems.first_column[g]
         first[g + 1] = first[g] + (columns * columns if columns <= DENSE and len(problems.rows) else 0)
-    face = Face(first, np.empty(first[count]), np.zeros(rows, np.int64), np.zeros(rows))
+    factors, row, total = np.empty(first[count]), np.empty(of_rows, np.int64), np.zeros(of_rows)
+    column, child, a = np.empty(positive, np.int64), np.empty(positive, np.int64), np.empty(positive)
+    others, i, e = 1 if len(problems.rows) else 0, 0, 0
     for g in range(count):
-        columns = problems.first_column[g + 1] - problems.first_column[g]
-        at = problems.first[g]
-        for i in range(problems.first_row[g], problems.first_row[g + 1]):
-            free = 0
+        at, begin = problems.first[g], problems.first_column[g]
+        columns = problems.first_column[g + 1] - begin
+        for r in range(problems.first_row[g], problems.first_row[g + 1]):
+            end = e
             for c in range(columns):
                 if x[at + c] > 0.0:
-                    free += 1
-                    face.total[i] += problems.a[at + c]
-            face.several[i] = free > 1 or (len(problems.rows) == 0 and free > 0)
+                    column[end], child[end], a[end] = c, problems.child[begin + c], problems.a[at + c]
+                    end += 1
+            if end - e > others:
+                for k in range(e, end):
+                    total[i] += a[k]
+                row[i], e, i = r, end, i + 1
+                entries[i] = e
             at += columns
+        rows[g + 1] = i
         if first[g + 1] > first[g]:
             shape = (problems.first_row[g + 1] - problems.first_row[g], columns)
             own = slice(problems.first[g], problems.first[g + 1])
-            matrix = face.factors[first[g] : first[g + 1]].reshape((columns, columns))
+            matrix = factors[first[g] : first[g + 1]].reshape((columns, columns))
             column_matrix(problems.a[own].reshape(shape), x[own].reshape(shape), matrix)
             factor(matrix, 0.0)
-    return face
+    return Face(first, factors, rows, entries[: i + 1], row[:i], total[:i], column[:e], child[:e], a[:e])
 
 
 @compiled
 def onto_face(problems: Problems, x: FloatArray, face: Face, q: FloatArray) -> None:
-    """Replace q, (entries,) changes of v / a at positive entries of x, by the changes of x, 0 in all other entries."""
+    """Replace q, (free entries,) changes of v / a, by the changes of x."""
     for g in range(len(problems.first) - 1):
-        r, s = problems.first_row[g], problems.first_row[g + 1]
+        begin, end = face.rows[g], face.rows[g + 1]
         columns = problems.first_column[g + 1] - problems.first_column[g]
-        a, at = problems.a, problems.first[g]
         if len(problems.rows) == 0:
             mean, total = 0.0, 0.0
-            for i in range(r, s):
-                if face.several[i]:
-                    mean += a[at + i - r] * q[at + i - r]
-                    total += a[at + i - r]
-            for i in range(r, s):
-                k = at + i - r
-                q[k] = a[k] * (q[k] - mean / total) if face.several[i] else 0.0
+            for e in range(face.entries[begin], face.entries[end]):
+                mean += face.a[e] * q[e]
+                total += face.a[e]
+            for e in range(face.entries[begin], face.entries[end]):
+                q[e] = face.a[e] * (q[e] - mean / total)
+            continue
+        if begin == end:
             continue
         right = np.zeros(columns)
-        for i in range(r, s):
-            if face.several[i]:
-                mean = 0.0
-                for c in range(columns):
-                    if x[at + c] > 0.0:
-                        mean += a[at + c] * q[at + c]
-                mean /= face.total[i]
-                for c in range(columns):
-                    if x[at + c] > 0.0:
-                        q[at + c] -= mean
-                        right[c] += a[at + c] * q[at + c]
-            at += columns
-        own, shape = slice(problems.first[g], problems.first[g + 1]), (s - r, columns)
+        for i in range(begin, end):
+            mean = 0.0
+            for e in range(face.entries[i], face.entries[i + 1]):
+                mean += face.a[e] * q[e]
+            mean /= face.total[i]
+            for e in range(face.entries[i], face.entries[i + 1]):
+                q[e] -= mean
+                right[face.column[e]] += face.a[e] * q[e]
         if face.first[g + 1] > face.first[g]:
             solve_factored(face.factors[face.first[g] : face.first[g + 1]].reshape((columns, columns)), right)
         else:
-            diagonal = np.empty(columns)
-            column_diagonal(a[own].reshape(shape), x[own].reshape(shape), diagonal)
-            conjugate_columns(a[own].reshape(shape), x[own].reshape(shape), 0.0, diagonal, 1e-9, right)
-        at = problems.first[g]
-        for i in range(r, s):
+            shape = (problems.first_row[g + 1] - problems.first_row[g], columns)
+            own, diagonal = slice(problems.first[g], problems.first[g + 1]), np.empty(columns)
+            a, of_x = problems.a[own].reshape(shape), x[own].reshape(shape)
+            column_diagonal(a, of_x, diagonal)
+            conjugate_columns(a, of_x, 0.0, diagonal, 1e-9, right)
+        for i in range(begin, end):
             mean = 0.0
-            if face.several[i]:
-                for c in range(columns):
-                    if x[at + c] > 0.0:
-                        mean += a[at + c] * right[c]
-                mean /= face.total[i]
-            for c in range(columns):
-                free = face.several[i] and x[at + c] > 0.0
-                q[at + c] = a[at + c] * (q[at + c] - right[c] + mean) if free else 0.0
-            at += columns
+            for e in range(face.entries[i], face.entries[i + 1]):
+                mean += face.a[e] * right[face.column[e]]
+            mean /= face.total[i]
+            for e in range(face.entries[i], face.entries[i + 1]):
+                q[e] = face.a[e] * (q[e] - right[face.column[e]] + mean)
