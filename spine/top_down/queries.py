@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import sinh
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ from spine.top_down.histogram import Product, TrueHistograms
 class QueryGroup:
     """One query group: the (cells,) coordinate of each cell, and the number of coordinates.
 
-    The groups of a wide table's cells are most of what a process keeps of it, so they are narrow.
+    The groups of a wide table's cells are most of what a process keeps of it: their type is the narrowest signed one.
     """
 
     name: str
-    coordinate: NDArray[np.int32]
+    coordinate: NDArray[np.signedinteger[Any]]
     width: int
 
 
@@ -52,13 +52,18 @@ class QueryHierarchy(NamedTuple):
     parent_offsets: IntArray
 
 
-@lru_cache(maxsize=256)
+_GROUPS: WeakKeyDictionary[Product, dict[str, QueryGroup]] = WeakKeyDictionary()  # they go with their product
+
+
 def query_group(product: Product, name: str) -> QueryGroup:
     """Return the query group of that name. Raises ValueError for an unknown axis (`Product.partition`)."""
-    own, width = product.partition(name)
-    coordinate = own.astype(np.int32)
-    coordinate.flags.writeable = False
-    return QueryGroup(name, coordinate, width)
+    groups = _GROUPS.setdefault(product, {})
+    if name not in groups:
+        own, width = product.partition(name)
+        coordinate = own.astype(np.min_scalar_type(-width))
+        coordinate.flags.writeable = False
+        groups[name] = QueryGroup(name, coordinate, width)
+    return groups[name]
 
 
 def query_hierarchy(groups: list[QueryGroup]) -> QueryHierarchy:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class WidePlan:
         weights = {name: float(weight) for name, weight in anchors.items()}
         return Pass(cells, kept, tuple(dense), tuple(large), tuple(chain), up, weights)
 
-    def coordinate(self, query: str) -> Numbers:
+    def coordinate(self, query: str) -> NDArray[np.signedinteger[Any]]:
         """Return the (cells,) coordinate of every cell in a query."""
         return query_group(self.product, query).coordinate
 
@@ -142,7 +142,7 @@ class WidePlan:
         return np.asarray(shares / max(shares.max(), 1.0))
 
 
-def _above(fine: Numbers, coarse: Numbers, width: int) -> Numbers:
+def _above(fine: NDArray[np.signedinteger[Any]], coarse: NDArray[np.signedinteger[Any]], width: int) -> Numbers:
     found = np.zeros(width, np.int32)
     found[fine] = coarse
     return found
