@@ -128,11 +128,11 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
     sigma = np.array([variance(each) if each else np.nan for each in laws])
 
     def table(own: ReadAnswers) -> pa.Table:
-        at = (own.query * len(shares) + law_of[own.geounit]).astype(np.int32)
+        at = own.query.astype(np.int32) * len(shares) + law_of[own.geounit].astype(np.int32)
         asked = {
             "query": pa.DictionaryArray.from_arrays(pa.array(own.query.astype(np.int32)), pa.array(queries)),
             "coordinate": own.coordinate.astype(np.int32),
-            "value": own.answer,
+            "value": own.answer.astype(np.int64),
         }
         of_law = {name: column.take(pa.array(at)) for name, column in words.items()}
         geounit = {name: column.take(pa.array(own.geounit)) for name, column in names.items()}

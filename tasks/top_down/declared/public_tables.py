@@ -354,8 +354,24 @@ def _lacking(public: PublicTables, declaration: Declaration) -> Iterator[Fault]:
             yield Fault(key, f"the declaration has {len(declared)} of them, and its tables {len(there)}")
 
 
+_LAST: list[tuple[PublicTables, Declared]] = []  # a process reads one declaration several times
+
+
 def assemble(public: PublicTables, path: str = "") -> Declared:
-    """Return a declaration with its hierarchy and bounds. path: for findings. Raises Faulty."""
+    """Return a declaration with its hierarchy and bounds: the last one again, if its tables are the same.
+
+    Nobody may change it. path: for findings. Raises Faulty.
+    """
+    last, declared = _LAST[0] if _LAST else (None, None)
+    if declared is None or last != public:
+        _LAST.clear()
+        declared = _assemble(public, path)
+        _LAST[:] = [(public, declared)]
+    return declared
+
+
+def _assemble(public: PublicTables, path: str) -> Declared:
+    """Return a declaration with its hierarchy and bounds. Raises Faulty."""
     use_kernels(state_home())  # in a run those that `_declared` has chosen
     declaration, faults = read_declaration(json.loads(public.text))
     if declaration is None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spine.geography import IntArray
 from spine.top_down.histogram import Estimates, joined, summed
@@ -36,16 +37,17 @@ from tasks.top_down.source import FIRST, Source, save_histograms
 if TYPE_CHECKING:
     from spine.wide.estimate import WideEstimation
 
+Numbers: TypeAlias = NDArray[np.signedinteger]
 STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
 
 
 class ReadAnswers(NamedTuple):
-    """Answers of a level that were read, all (n,). query: its number among those of the level."""
+    """Answers of a level that were read, all (n,), in narrow types. query: its number among those of the level."""
 
-    query: IntArray
-    geounit: IntArray
-    coordinate: IntArray
-    answer: IntArray
+    query: Numbers
+    geounit: Numbers
+    coordinate: Numbers
+    answer: Numbers
 
 
 @dataclass
@@ -59,8 +61,8 @@ class AnswerReader:
     def __call__(self, level: str, query: str, geounits: IntArray, coordinates: IntArray) -> IntArray:
         """Return the answers, as `spine.wide.ReadAt`."""
         answers, number = self.at(level, query, geounits, coordinates), self.queries(level).index(query)
-        own = ReadAnswers(np.full(len(answers), number), geounits, coordinates, answers)
-        self.kept.setdefault(level, []).append(own)
+        columns = np.full(len(answers), number), geounits, coordinates, answers
+        self.kept.setdefault(level, []).append(ReadAnswers(*map(narrowest, columns)))
         return answers
 
 
@@ -108,11 +110,9 @@ def estimate_batch(
     ]
     _save(source, joined(children))
     for name, kept in reading.kept.items():
-        columns = [np.concatenate(each) for each in zip(*kept, strict=True)]
-        save_arrays(
-            source.estimates_folder(product, READ, name) / f"{first:07d}",
-            {key: narrowest(own) for key, own in zip(ReadAnswers._fields, columns, strict=True)},
-        )
+        columns = zip(ReadAnswers._fields, zip(*kept, strict=True), strict=True)
+        answers = {key: narrowest(np.concatenate(parts)) for key, parts in columns}
+        save_arrays(source.estimates_folder(product, READ, name) / f"{first:07d}", answers)
     save_object(done, estimation.solved)
 
 
@@ -145,7 +145,7 @@ def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswe
     """Yield the answers of a level that estimation read, a batch at a time."""
     folder = source.estimates_folder(product, READ, level)
     for path in complete(folder) if folder.exists() else []:
-        yield ReadAnswers(*(np.asarray(open_array(path, name)).astype(np.int64) for name in ReadAnswers._fields))
+        yield ReadAnswers(*(np.asarray(open_array(path, name)) for name in ReadAnswers._fields))
 
 
 def count_answers(source: DeclarationSource) -> dict[str, dict[str, int]]:
