@@ -27,6 +27,7 @@ from tasks.lifecycle.files import (
     save_arrays,
     save_object,
 )
+from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.run import DeclaredRun
 from tasks.top_down.declared.source import ALL, DeclarationSource
@@ -97,6 +98,7 @@ def estimate_batch(
     reading = AnswerReader(source.read_at(), declared.declaration.queries)
     estimation = WideEstimation(plan, reading, declared.declaration.form.passes[0].rounding)
     if level == levels[0]:
+        return_memory()  # of reading records
         roots = range(len(plan.spine.starts[0]))
         parents = joined([_divided(source, estimation, None, 0, root, root + 1) for root in roots])
         _save(source, parents)
@@ -135,6 +137,7 @@ def _save(source: DeclarationSource, steps: Estimates) -> None:
 
 def sum_leaves(source: DeclarationSource) -> None:
     """Save the estimates of every level: the leaves, and their sums."""
+    return_memory()  # of estimating
     spine = source.declared.hierarchy.spine
     leaves = load_estimates(source, source.name, STEPS, spine.levels[-1])
     for level, own in zip(spine.levels, summed(leaves, spine), strict=True):

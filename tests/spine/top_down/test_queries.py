@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -40,6 +42,16 @@ def test_a_query_group_is_its_kronecker_product(name: str) -> None:
 
 def test_all_query_groups_have_2603_coordinates() -> None:
     assert sum(group.width for group in GROUPS) == 2603
+
+
+def test_query_groups_are_narrow_and_go_with_their_product() -> None:
+    product = replace(PERSONS)
+    coordinate = query_group(product, "hispanic*cenrace").coordinate
+    assert coordinate.dtype == np.int8
+    assert query_group(product, "hispanic*cenrace").coordinate is coordinate
+    kept = ref(coordinate)
+    del product, coordinate
+    assert kept() is None
 
 
 def test_an_unknown_axis_is_refused() -> None:

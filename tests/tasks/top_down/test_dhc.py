@@ -255,6 +255,8 @@ def test_records_that_cannot_be_are_findings_and_nothing_is_charged(
 def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
     found = explain(read_declared(declare(inputs, "explained", wide()))[1])
     assert found.feasibility.startswith("inherited")
+    one, other = (read_declared(declare(inputs, "explained", wide()))[1] for _ in range(2))
+    assert one is other, "a process assembles a declaration once"
     assert "only those that the estimation reads are drawn" in " ".join(found.remarks)
     declared = read_declared(declare(inputs, "all", wide(measurements="all")))[1]
     assert explain(declared).memory - found.memory == 4 * 8 * 12 * declared.widths["block"]
