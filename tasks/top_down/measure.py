@@ -104,7 +104,8 @@ class Measuring:
         own, asked = self.exact(level, first, last), (geounits - first) * group.width + coordinates
         of_entry = own.row * group.width + group.coordinate[own.cell]
         if (last - first) * group.width <= FEW:
-            return np.bincount(of_entry, own.count, (last - first) * group.width)[asked].astype(np.int64)
+            every: IntArray = np.bincount(of_entry, own.count, (last - first) * group.width).astype(np.int64)
+            return np.asarray(every[asked])
         sums, entry = np.unique(of_entry, return_inverse=True)
         number = np.bincount(entry, own.count, len(sums) + 1).astype(np.int64)  # the last is of no address
         place = np.searchsorted(sums, asked)
