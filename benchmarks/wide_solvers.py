@@ -27,16 +27,16 @@ from top_down_stages import Here
 from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import DeclaredSettings
 from spine.geography import FloatArray
+from spine.top_down.rounding import on_grid
 from spine.wide import estimate, general, least_squares
-from spine.wide.dual import Objective, Solution
-from spine.wide.rounding import GRID
+from spine.wide.dual import Objective, Solution, minimize
 from spine.wide.transport import Problems
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.workers import Workers
 
 FINER, TIE = 1e-9, 2e-3
 LARGEST = ("unknowns", "cells")  # of the problems of a level; the sums of all others
-minimize, to_integers, of_pass = least_squares.minimize, least_squares.to_integers, estimate.WideEstimation._pass
+to_integers, of_pass = least_squares.to_integers, estimate.WideEstimation._pass
 
 
 class Enough(Exception):
@@ -71,7 +71,8 @@ class Comparison:
             finer, theirs = minimize(problems, objective, FINER).x, general.least_squares(problems, objective)
             if theirs is None:
                 raise SystemExit("Clarabel gave up")
-            moved = [np.abs(to_integers(left, problems, grid(y), objective, *how)[0] - whole) for y in (finer, theirs)]
+            others = (to_integers(left, problems, on_grid(y), objective, *how)[0] for y in (finer, theirs))
+            moved = [np.abs(other - whole) for other in others]
             ours, best = (general.value(problems, objective, y) for y in (self.solution.x, theirs))
             sure = np.abs(x - np.floor(x) - 0.5) > TIE
             own.append(
@@ -83,15 +84,10 @@ class Comparison:
                     "rounded": moved[1].sum() / 2,
                     "alike": not moved[1].any(),
                     "finer rounded": moved[0].sum() / 2,
-                    "finer grid": (grid(finer) != x).sum(),
+                    "finer grid": (on_grid(finer) != x).sum(),
                 }
             )
         return whole, by
-
-
-def grid(x: FloatArray) -> FloatArray:
-    """Return fractions on the grid that ours are rounded to."""
-    return np.asarray(np.rint(x * GRID) / GRID)
 
 
 def summary(own: list[dict[str, float]]) -> dict[str, float]:
@@ -109,7 +105,7 @@ def main() -> None:
     words.add_argument("--parents", type=int, default=50)
     words.add_argument("--unknowns", type=int, default=60_000, help="of a parent that Clarabel solves")
     given = words.parse_args()
-    given.runs.mkdir(parents=True, exist_ok=True)
+    given.runs.mkdir(mode=0o700, parents=True, exist_ok=True)
     comparison = Comparison(given.parents, given.unknowns)
     least_squares.minimize, least_squares.to_integers = comparison.minimize, comparison.to_integers  # type: ignore
     estimate.WideEstimation._pass = lambda *of: comparison.at(*of)  # type: ignore

@@ -111,7 +111,10 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     if faults:
         return None, faults
     allocation = Allocation(form.mechanism, form.budget, shares, queries, form.name)
-    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier, *_kept(form, earlier))
+    kept = _kept(form, earlier)
+    passes = Passes(
+        frozenset(first), chain, float(given[0].band), given[0].cells, earlier, *kept, on_grid=bool(form.equal)
+    )
     return Declaration(form, product, allocation, passes), []
 
 

@@ -18,6 +18,7 @@ from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, ParentProblem, Siblings
 from spine.top_down.plan import MOST_PARTS, Plan
+from spine.top_down.rounding import on_grid
 from spine.top_down.solve_parent import By, Solver, solve, to_integers
 
 
@@ -253,7 +254,7 @@ def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tup
     if not known:  # a root without a declared total
         total = plan.bounds.nearest_total(int(np.rint(x.sum())))
         problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
-    return problem, *to_integers(problem, x, plan.has_total_pass(level))
+    return problem, *to_integers(problem, on_grid(x) if plan.passes.on_grid else x, plan.has_total_pass(level))
 
 
 def _keeping(plan: Plan, problem: ParentProblem, whole: IntArray) -> ParentProblem:

@@ -29,6 +29,7 @@ class Passes:
     earlier: by level, the query groups of passes between the total's and the last; each pass is kept within the band.
     kept: by level, the number of earlier passes after which the last of `rounded` is rounded and from then on kept
     exactly; the last rounding then approximates `then`, which refines it.
+    on_grid: whether fractions are first rounded to a grid, so that a solver's last digits decide no tie.
     """
 
     total_first: frozenset[str] = frozenset()
@@ -38,6 +39,7 @@ class Passes:
     earlier: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     then: tuple[str, ...] = ()
+    on_grid: bool = False
 
 
 def _widest(group: QueryGroup) -> tuple[int, bool]:

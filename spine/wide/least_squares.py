@@ -11,6 +11,7 @@ from spine.geography import FloatArray, IntArray
 from spine.top_down import integer_programs
 from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
+from spine.top_down.rounding import on_grid
 from spine.top_down.solve_parent import By, EstimationError, Solver
 from spine.wide import general, rounding
 from spine.wide.dual import STEP, Objective, metric, minimize
@@ -144,7 +145,7 @@ def solve(
             raise EstimationError("least squares: no solver met the known sums of a parent")
     else:
         x = found.x
-    x = np.rint(x * rounding.GRID) / rounding.GRID
+    x = on_grid(x)
     nested = [pass_.up[name][own.number[left.rows]] for name in pass_.chain]
     integers, by = to_integers(left, problems, x, objective, nested, how)
     whole[left.rows[left.row], left.child] = integers

@@ -25,7 +25,6 @@ from spine.top_down.rounding import distributed, remainder
 from spine.wide.transport import Problems
 
 Rounding: TypeAlias = Literal["program", "carried", "stepwise"]
-GRID = 2.0**14  # parts of a record: fractions are rounded to it first, so that a solver's last digits decide no tie
 KAPPA = 0.02
 LEAST, MOST = 2e-6, 0.999  # bounds of a raised fraction
 UNIT = 1 << 20  # parts of a record in which distances are counted

@@ -29,6 +29,7 @@ def test_the_declarations_are_those_of_production(jurisdiction: Jurisdiction) ->
     units, faults = read_declaration(units_declaration(jurisdiction))
     assert not faults
     assert units is not None
+    assert units.passes.on_grid, "the tenures that households keep depend on no solver's last digits"
     households, faults = read_declaration(households_declaration(jurisdiction, ["gq101"]))
     assert not faults
     assert households is not None

@@ -16,7 +16,7 @@ from spine.top_down import integer_programs
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 from spine.top_down.own_answers import ParentProblem
-from spine.top_down.rounding import floors
+from spine.top_down.rounding import floors, on_grid, rounded
 from spine.top_down.solve_parent import broken_rule, to_integers
 
 CELL_WEIGHT = redistricting_passes(PERSONS).cell_weight
@@ -206,3 +206,15 @@ def test_a_broken_rule_is_named(parents: Parents) -> None:
     assert "sum to their parent" in broken_rule(problem, whole + problem.allowed_cells)
     inhabited = problem.parent._replace(lower_bound=whole.sum() + np.ones_like(problem.parent.lower_bound))
     assert "facility" in broken_rule(ParentProblem(problem.objective, inhabited), whole)
+
+
+def test_on_the_grid_a_solvers_last_digits_decide_no_tie() -> None:
+    cells, none = np.arange(2), np.zeros((1, 2), np.int64)
+    parent = Parent(cells, cells * 0, cells * 0 + 1, none == 0, none, none[:0])
+    digits = 1e-9 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    plain, snapped = (
+        [rounded(of(0.5 + sign * digits), parent, False)[0].tolist() for sign in (1, -1)]
+        for of in (np.asarray, on_grid)
+    )
+    assert plain[0] != plain[1]
+    assert snapped[0] == snapped[1]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from wide import Tree, tree
 
+from spine.top_down.rounding import on_grid
 from spine.wide import general, least_squares
 from spine.wide.dual import Objective, Solution, accelerated, minimize
-from spine.wide.rounding import GRID
 from spine.wide.transport import DENSE, Problems, start
 
 Case = tuple[Problems, Objective, Solution]
@@ -54,7 +54,7 @@ def test_the_fractions_are_those_of_plain_steps_and_of_a_finer_stop(cases: list[
         finer = minimize(problems, objective, 1e-9)
         assert finer.projections < 2 * solution.projections
         for other in (point.x, finer.x):
-            np.testing.assert_array_equal(np.rint(solution.x * GRID), np.rint(other * GRID))
+            np.testing.assert_array_equal(on_grid(solution.x), on_grid(other))
 
 
 def test_many_children_are_solved_by_conjugate_gradients() -> None:
