@@ -55,8 +55,15 @@ class Comparison:
         levels = estimation.plan.spine.levels
         if level == len(levels) - 1 and len(self.found[levels[-1]]) >= self.parents:
             raise Enough
+        if self.level != levels[level]:
+            self.report()
         self.level = levels[level]
         return of_pass(estimation, which, own, level, first)
+
+    def report(self) -> None:
+        """Print what was found on the level."""
+        if own := self.found[self.level]:
+            print(self.level, json.dumps({"problems": len(own), **summary(own)}), flush=True)
 
     def minimize(self, problems: Problems, objective: Objective, stop: float) -> Solution:
         """Solve the least squares, and keep it."""
@@ -92,8 +99,8 @@ class Comparison:
 
 def summary(own: list[dict[str, float]]) -> dict[str, float]:
     """Return the largest and smallest gap, the largest of differences and sizes, and the sums of all else."""
-    column = {name: [float(row[name]) for row in own] for name in (own[0] if own else ())}
-    gaps = {"gap": max(column["gap"]), "least gap": min(column.pop("gap"))} if own else {}
+    column = {name: [float(row[name]) for row in own] for name in own[0]}
+    gaps = {"gap": max(column["gap"]), "least gap": min(column.pop("gap"))}
     return gaps | {name: max(each) if name in LARGEST else sum(each) for name, each in column.items()}
 
 
@@ -125,8 +132,7 @@ def main() -> None:
             pass
         finally:
             remove(settings.directory.path)
-    for level, own in comparison.found.items():
-        print(level, json.dumps({"problems": len(own), **summary(own)}))
+    comparison.report()
 
 
 if __name__ == "__main__":
