@@ -60,7 +60,7 @@ def query_group(product: Product, name: str) -> QueryGroup:
     groups = _GROUPS.setdefault(product, {})
     if name not in groups:
         own, width = product.partition(name)
-        coordinate = own.astype(np.min_scalar_type(-width))
+        coordinate = own.astype(np.min_scalar_type(-width - 1))  # holds the width, too
         coordinate.flags.writeable = False
         groups[name] = QueryGroup(name, coordinate, width)
     return groups[name]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from top_down_cases import small_state
 
+from privacy.tables.histogram import Axis
 from spine.production import allocation
 from spine.redistricting import PERSONS, UNITS
 from spine.top_down import exact_answers, query_group, summed
-from spine.top_down.histogram import joined
+from spine.top_down.histogram import Product, joined
 from spine.top_down.least_squares import sums_of
 from spine.top_down.queries import query_hierarchy
 
@@ -52,6 +53,13 @@ def test_query_groups_are_narrow_and_go_with_their_product() -> None:
     kept = ref(coordinate)
     del product, coordinate
     assert kept() is None
+
+
+@pytest.mark.parametrize("width", [127, 128, 129])
+def test_the_number_after_the_last_coordinate_has_its_type(width: int) -> None:
+    codes = tuple(map(str, range(width)))
+    product = Product((Axis("a", "a", codes, "A", codes),), name="axis", counts=())
+    assert (query_group(product, "a").coordinate + 1).max() == width
 
 
 def test_an_unknown_axis_is_refused() -> None:
