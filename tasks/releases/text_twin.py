@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from tasks.kernels import worth_a_kernel
 from tasks.releases.datapackage import LONGEST_HEADER
 from tasks.releases.description import Column
-from tasks.releases.pages.text_table import inert
+from tasks.releases.pages.text_table import FORMULA, inert
 
 CHUNK_ROWS = 1 << 17
 LEAST = -(1 << 63)  # the only 64-bit integer without an opposite
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts; each distinct one is handled once
+LINES_AT_ONCE = 1 << 14  # whose text the processor's cache holds
 QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
+CHANGED = f"^[{re.escape(FORMULA)}]|{QUOTED.pattern}"  # texts that may be written in another way between commas
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 
@@ -63,7 +65,7 @@ def write_twins(
             )
             as_parquet.write_table(rows)
             for batch in rows.select(in_text).to_batches(CHUNK_ROWS):
-                as_text.write(lines(batch, delimiter))
+                as_text.writelines(lines(batch, delimiter))
 
 
 def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
@@ -87,6 +89,7 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
     """
     if any(map(SEPARATES.search, columns)):
         return False
+    found = np.empty(0, np.uint8)
     with text.open("rb") as written:
         if written.readline(LONGEST_HEADER).decode("utf-8", "replace") != delimiter.join(columns) + "\n":
             return False
@@ -99,9 +102,12 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
                         return False
                 elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
                     return False
-            made = lines(batch, delimiter)
-            if not made.equals(pa.py_buffer(written.read(made.size))):  # a memoryview is compared item by item
-                return False
+            for made in lines(batch, delimiter):
+                if made.size > len(found):
+                    found = np.empty(made.size, np.uint8)
+                size = written.readinto(found.data[: made.size])
+                if not made.equals(pa.py_buffer(found[:size])):  # a memoryview is compared item by item
+                    return False
         return not written.read(1)
 
 
@@ -129,16 +135,20 @@ def _inert(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
-    """Return rows as lines of text: between commas none is a formula, and a missing value is empty."""
+def lines(rows: pa.RecordBatch, delimiter: str) -> Iterator[pa.Buffer]:
+    """Yield rows as lines of text, some at a time: between commas none is a formula, and a missing value is empty.
+
+    A buffer holds its lines until the next one is asked for: new memory costs more than the lines.
+    """
     columns = [_cells(column, delimiter) for column in rows.columns]
     if worth_a_kernel(len(rows)):
-        return _compiled_lines(columns, len(rows), delimiter)
+        yield from _compiled_lines(columns, len(rows), delimiter)
+        return
     cells = [
         (texts.take(values) if texts is not None else pa.array(values).cast(pa.string())).to_pylist()
         for texts, values in columns
     ]
-    return pa.py_buffer("".join(f"{delimiter.join(row)}\n" for row in zip(*cells, strict=True)).encode())
+    yield pa.py_buffer("".join(f"{delimiter.join(row)}\n" for row in zip(*cells, strict=True)).encode())
 
 
 def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDArray[np.integer]]:
@@ -155,7 +165,7 @@ def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDA
     elif delimiter == "|":
         if separates(column.dictionary):
             raise pa.ArrowInvalid("a text holds what separates the values of a table")
-    else:
+    elif _matches(column.dictionary, CHANGED):
         texts = [_quoted(inert(text)) for text in column.dictionary.to_pylist()]
         column = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
     places = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
@@ -168,30 +178,43 @@ def _quoted(text: str) -> str:
 
 def _compiled_lines(
     columns: Sequence[tuple[pa.StringArray | None, NDArray[np.integer]]], rows: int, delimiter: str
-) -> pa.Buffer:
+) -> Iterator[pa.Buffer]:
     from tasks.releases.compiled_lines import LONGEST_NUMBER, write_lines
 
-    letters, starts, values, longest = [np.zeros(0, np.uint8)], [], np.empty((len(columns), rows), np.int64), 0
-    known = size = 0
-    for own, (texts, numbers) in zip(values, columns, strict=True):
-        own[:] = numbers
+    letters, starts, before = [np.zeros(0, np.uint8)], [], []
+    known = size = longest = 0
+    for texts, _ in columns:
+        before.append(0 if texts is None else known)  # texts of earlier columns
         if texts is None:
             longest += LONGEST_NUMBER + 1
             continue
-        own += known
         ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
         letters.append(np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]])
         starts.append(ends.astype(np.int64) - ends[0] + size)
         known, size, longest = known + len(ends), size + int(ends[-1] - ends[0]), longest + int(np.diff(ends).max()) + 1
-    out = np.empty(rows * longest, np.uint8)
     is_number = np.array([texts is None for texts, _ in columns])
     of_texts = np.concatenate(letters), np.concatenate([*starts, np.zeros(0, np.int64)])
-    return pa.py_buffer(out[: write_lines(*of_texts, values, is_number, ord(delimiter), out)])
+    out, values = np.empty(LINES_AT_ONCE * longest, np.uint8), np.empty((len(columns), LINES_AT_ONCE), np.int64)
+    for first in range(0, rows, LINES_AT_ONCE):
+        if rows - first < LINES_AT_ONCE:
+            values = np.empty((len(columns), rows - first), np.int64)
+        for own, (_, numbers), start in zip(values, columns, before, strict=True):
+            np.add(numbers[first : first + len(own)], start, out=own)
+        yield pa.py_buffer(out[: write_lines(*of_texts, values, is_number, ord(delimiter), out)])
 
 
 def separates(texts: pa.StringArray) -> bool:
     """Return whether a text holds what separates or quotes values or lines, so that `|` cannot stand behind it."""
-    return bool(pc.any(pc.match_substring_regex(texts, '[|"\r\n]')).as_py())
+    return _matches(texts, '[|"\r\n]')
+
+
+def _matches(texts: pa.StringArray, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def by_dictionary(values: pa.Array) -> pa.DictionaryArray:
+    """Return texts by their dictionary."""
+    return values if pa.types.is_dictionary(values.type) else values.cast(pa.string()).dictionary_encode()
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:

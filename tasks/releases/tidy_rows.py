@@ -19,7 +19,7 @@ from tasks.releases.check import Check
 from tasks.releases.description import TIDY_FOLDER, Description
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease, path_in
-from tasks.releases.text_twin import CODED, TYPES, differing, read_batches, write_twins
+from tasks.releases.text_twin import CODED, TYPES, by_dictionary, differing, read_batches, write_twins
 from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words, tidy_files
 
 ROWS = 1 << 17  # that are made at once
@@ -90,10 +90,10 @@ def _stored_rows(path: Path, only: Mapping[str, Sequence[str]]) -> Iterator[tupl
 def _values(made: TidyColumn, words: Words | None, held: Held, rows: int) -> pa.Array:
     """Return a column of this many rows. held: the columns of its table, and the placeholders of its file."""
     if words is not None:
-        return _in_words([_by_dictionary(held[name]) for name in made.sources], words, rows)
+        return _in_words([by_dictionary(held[name]) for name in made.sources], words, rows)
     values, column = held[made.sources[0]], made.column
     if column.type == "string":
-        return _by_dictionary(values)
+        return by_dictionary(values)
     if pa.types.is_dictionary(values.type):  # text, since some rows have no number
         numbers = [
             int(text) if text.lstrip("-").isdecimal() else column.whole for text in values.dictionary.to_pylist()
@@ -119,10 +119,6 @@ def _in_words(sources: Sequence[pa.DictionaryArray], words: Words, rows: int) ->
     texts = [words.get(key, "") for key in zip(*keys, strict=True)]
     coded = pa.array(texts, pa.string()).dictionary_encode()  # Parquet wants each value once
     return pa.DictionaryArray.from_arrays(coded.indices.take(pa.array(number)), coded.dictionary)
-
-
-def _by_dictionary(values: pa.Array) -> pa.DictionaryArray:
-    return values if pa.types.is_dictionary(values.type) else values.cast(pa.string()).dictionary_encode()
 
 
 def _constant(value: str, rows: int) -> pa.DictionaryArray:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
@@ -27,6 +26,7 @@ from tasks.releases.description import Table
 from tasks.releases.published import check_pieces
 from tasks.releases.received import path_in, read_in
 from tasks.releases.statements import PUBLIC_FILE, Digest, Unshown
+from tasks.releases.text_twin import by_dictionary, read_batches
 from tasks.safetab.configuration import SafeTabConfiguration, read_described
 from tasks.safetab.domain import Domain
 from tasks.safetab.group_tables import GroupTables, Margins, margins_by_level, rows_of_groups
@@ -40,6 +40,7 @@ Positive = Annotated[int, Field(ge=1)]
 Sets = Annotated[list[list[str]], Field()]
 ROWS_AT_ONCE = 1 << 17
 NO_FORM = 255  # in place of a detail, where the number of a group's rows fits no table
+NO_GROUP = -2
 Details = Mapping[str, NDArray[np.uint8]]  # by table: the detail of each group
 
 
@@ -217,21 +218,33 @@ def read_rows(received: Received, level: Level, kind: type[GroupTables], name: s
     path = path_in(received.folder, f"parquet/{kind.FOLDER}{name}/{level.slug}.parquet")
     domain = received.domains[level]
     codes = {
-        "REGION_TYPE": pa.array([level.region_type], pa.string()),
-        "REGION_ID": pa.array(domain.region_ids, pa.string()),
-        "ITERATION_CODE": pa.array(domain.iteration_codes, pa.string()),
+        "REGION_TYPE": [level.region_type],
+        "REGION_ID": domain.region_ids,
+        "ITERATION_CODE": domain.iteration_codes,
     }
+    place_of = {column: {code: place for place, code in enumerate(known)} for column, known in codes.items()}
     groups = [np.zeros(0, np.int64)]
-    for batch in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE, columns=[*GROUP]):
-        places = {
-            column: pc.index_in(batch[column].cast(pa.string()), known).fill_null(-1).to_numpy().astype(np.int64)
-            for column, known in codes.items()
-        }
+    for batch in read_batches(path, [*GROUP]):
+        places = {}
+        for column, known in place_of.items():
+            coded = by_dictionary(batch[column])
+            place = np.array([*(known.get(code, -1) for code in coded.dictionary.to_pylist()), -1])
+            places[column] = place[coded.indices.fill_null(-1).to_numpy()]
         number = places["REGION_ID"] * len(domain.iterations) + places["ITERATION_CODE"]
-        groups.append(np.where(np.min([*places.values()], axis=0) < 0, -1, number))
+        groups.append(np.where(np.minimum.reduce([*places.values()]) < 0, -1, number))
     group = np.concatenate(groups)
-    start = np.flatnonzero(np.diff(group, prepend=-2))
+    start = np.flatnonzero(np.append([True] * bool(len(group)), group[1:] != group[:-1]))
     return ReceivedRows(path, kind.COLUMN, group[start], start, np.diff(start, append=len(group)))
+
+
+def find_groups(groups: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of the first of some groups that is each wanted one, or -1.
+
+    numpy's set operations hash millions of different numbers, which takes far longer than to sort them.
+    """
+    order = np.argsort(groups, kind="stable")  # at once, as they are mostly sorted
+    place = np.append(order, len(groups))[np.searchsorted(groups, wanted, sorter=order)]
+    return np.where(np.append(groups, NO_GROUP)[place] == wanted, place, -1)
 
 
 def check_groups(
@@ -256,7 +269,7 @@ def check_groups(
     if rows and received.configuration.budgets[kind.BUDGET].get(level, 0) == 0:
         faults.append("the level has no budget for them")
     groups = None if faults else _groups(received, level, kind, rows, details)
-    several = 0 if groups is None else len(groups.group) - len(np.unique(groups.group))
+    several = 0 if groups is None else int((np.diff(groups.group) == 0).sum())
     faults += [f"{several:,} groups have several tables"] * bool(several)
     what = "estimates" if estimates else "groups"
     over = "" if groups is None else f"{len(groups.group):,} groups"
@@ -279,11 +292,17 @@ def check_groups(
 def _parts(groups: GroupTables, name: str) -> Iterator[GroupTables]:
     """Yield the groups that have a table, with about ROWS_AT_ONCE of its rows at a time."""
     forms = groups.TABLES[name]
-    mine = np.flatnonzero(np.isin(groups.detail, list(forms)))
+    mine = np.isin(groups.detail, list(forms))
+    own = groups if mine.all() else groups.take(np.flatnonzero(mine))
     widths = np.array([len(form.rows) for form in forms.values()])
-    ends = np.cumsum(widths[np.searchsorted(list(forms), groups.detail[mine])])
-    for part in np.split(mine, np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1):
-        yield groups.take(part)
+    ends = np.cumsum(widths[np.searchsorted(list(forms), own.detail)])
+    cells = np.append(0, own.widths.cumsum())
+    cuts = [0, *(np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1), len(own.group)]
+    for first, last in pairwise(cuts):
+        part, of_cells = slice(first, last), slice(cells[first], cells[last])
+        yield type(own)(
+            **{name: array[of_cells if name in own.CELLWISE else part] for name, array in own.arrays().items()}
+        )
 
 
 def _groups(

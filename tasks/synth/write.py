@@ -26,7 +26,7 @@ from tasks.releases.digests import file_digests
 from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
 from tasks.synth.states import OpenState
-from tasks.synth.writers.columns import Stretch, as_table, as_text
+from tasks.synth.writers.columns import MAFID, Stretch, as_table, as_text
 from tasks.synth.writers.systems import RecordTable, SystemFiles
 
 Format = Literal["text", "parquet"]
@@ -175,7 +175,9 @@ class _ParquetFile:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
         if self._writer is None:  # without Arrow's schema, readers return plain text; zstd takes longer to read
-            self._writer = pq.ParquetWriter(self._file, rows.schema, compression="snappy", store_schema=False)
+            options = {"compression": "snappy", "store_schema": False, "write_statistics": False}  # they cost most
+            coded = [name for name in rows.column_names if name != MAFID]
+            self._writer = pq.ParquetWriter(self._file, rows.schema, use_dictionary=coded, **options)
         self._writer.write_table(rows, row_group_size=len(rows))
 
     def close(self) -> None:

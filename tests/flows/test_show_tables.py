@@ -18,7 +18,7 @@ from dhca_inputs import truth_here
 from show_release import inputs, serving, with_estimates
 
 from flows.commands.show import open_release
-from flows.reports.show import rendering
+from flows.reports.show import database, rendering
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import most_cells
 from flows.reports.show.scope import Scope
@@ -328,14 +328,33 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
             das(histogram, *words)
 
 
+CHOSEN = [{"REGION_ID": code} for code in ("01", "02", "none")]  # a code, several, words, a range
+CHOSEN += [{"ITERATION_CODE": "1002"}, {"REGION_ID": "01,02", "ITERATION_CODE": "1002"}, {"REGION_ID": "0*"}, {}]
+
+
+def test_a_copy_asks_for_the_rows_of_all_its_pages_at_once(released, monkeypatch):
+    """The same rows as for a page alone; also where there are too many to keep."""
+    for most in (database.MOST_ROWS_GROUPED, 1):
+        monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
+        asked = open_release(released).tables["t2-state-1"]
+        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
+        expected = [asked.rows(selection, "", slice(2, 7)) for selection in selections]
+        asked.database.copies = True
+        queries = Mock(side_effect=asked.database.ask)
+        monkeypatch.setattr(asked.database, "ask", queries)
+        assert [asked.rows(selection, "", slice(2, 7)) for selection in selections] == expected
+        of_one = sum(bool(selection.codes) and not selection.several for selection in selections)
+        assert of_one
+        by_codes = sum(", * FROM" in call.args[0] for call in queries.call_args_list)
+        assert queries.call_count - by_codes == len(selections) - of_one * (most > 1)
+
+
 def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch):
-    """Of one code, of several, of words, of a range and of a text; also where there are too many codes to keep."""
-    chosen = [{"REGION_ID": code} for code in ("01", "02", "none")]
-    chosen += [{"ITERATION_CODE": "1002"}, {"REGION_ID": "01,02", "ITERATION_CODE": "1002"}, {"REGION_ID": "0*"}, {}]
+    """Also where there are too many codes to keep, or a text is sought."""
     for most in (table.MOST_NUMBERS, 1):
         monkeypatch.setattr(table, "MOST_NUMBERS", most)
         asked = open_release(released).tables["t2-state-1"]
-        selections = [asked.select(by, text) for by in chosen for text in ("", "alone")]
+        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
         expected = [asked.number(selection) for selection in selections]
         assert any(expected)
         asked.database.copies = True

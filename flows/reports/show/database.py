@@ -20,6 +20,8 @@ from tasks.releases.release_database import ReleaseDatabase, Setting
 LIMITS: dict[str, Setting] = {"memory_limit": "200MB", "threads": 2}
 MOST_COPIED = 1 << 26  # bytes of a table's files; a larger one would fill the disk that the database spills to
 MOST_KEPT, MOST_ROWS_KEPT = 4096, 128  # cached answers, and the most rows of one
+MOST_TABLES, MOST_ROWS_GROUPED = 16, 1 << 16  # cached tables by columns, and the most rows of one
+Grouped = Mapping[tuple[Any, ...], list[Any]]
 
 
 class Database:
@@ -33,6 +35,7 @@ class Database:
         self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept
         self._copied: dict[str, str] = {}
         self._answers: dict[tuple[str, str], list[Any]] = {}
+        self._grouped: dict[tuple[str, tuple[str, ...], str], Grouped | None] = {}
         self._database = ReleaseDatabase(folder, **LIMITS)
 
     def parquet(self, *names: str) -> str:
@@ -92,6 +95,22 @@ class Database:
             if len(self._answers) > MOST_KEPT:
                 del self._answers[next(iter(self._answers))]
         return answer
+
+    def grouped(self, rows: str, columns: tuple[str, ...], order: str = "") -> Grouped | None:
+        """Return all rows of a source by the values of columns, asked once for all pages of a copy.
+
+        None if these are not for a copy, or too many to keep.
+        """
+        key = rows, columns, order
+        if self.copies and key not in self._grouped:
+            answer = self.ask(f"SELECT {', '.join(columns)}, * FROM {rows} {order} LIMIT {MOST_ROWS_GROUPED + 1}")
+            found: dict[tuple[Any, ...], list[Any]] = {}
+            for row in answer:
+                found.setdefault(row[: len(columns)], []).append(row[len(columns) :])
+            self._grouped[key] = found if len(answer) <= MOST_ROWS_GROUPED else None
+            if len(self._grouped) > MOST_TABLES:
+                del self._grouped[next(iter(self._grouped))]
+        return self._grouped.get(key)
 
     def _unreadable(self, error: duckdb.Error) -> Refused:
         return Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}")

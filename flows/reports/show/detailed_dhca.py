@@ -253,9 +253,13 @@ class DetailedDhcaPages(DhcaTables):
         """Return the rows of a group in a table by column, as in its files."""
         if (found := self._table(table, region.type, code)) is None:
             return ()
-        query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = $region AND {ITERATION} = $code"
+        grouped = found.database.grouped(found.rows_of, ("REGION_ID", ITERATION))
+        if grouped is None:
+            query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = $region AND {ITERATION} = $code"
+            rows = found.database.ask(query, {"region": region.id, "code": code})
+        else:
+            rows = grouped.get((region.id, code), [])
         names = [column.name for column in found.columns]
-        rows = found.database.ask(query, {"region": region.id, "code": code})
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def group(self, region: Region, code: str, at: Confidence) -> Group:

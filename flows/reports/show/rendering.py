@@ -34,10 +34,12 @@ def templates() -> Environment:
 def explained(words: Mapping[str, str], *texts: str) -> list[tuple[str, str]]:
     """Return the words that are in texts of a page, with their meanings; `Detailed DHC` is a name, not a word."""
     visible = TAG.sub(" ", " ".join(texts))
+    folded = visible.casefold()
     return [
         (word, meaning)
         for word, meaning in words.items()
-        if re.search(rf"\b{re.escape(word)}s?\b(?! DHC)", visible, 0 if word[0].isupper() else re.IGNORECASE)
+        if word.casefold() in folded
+        and re.search(rf"\b{re.escape(word)}s?\b(?! DHC)", visible, 0 if word[0].isupper() else re.IGNORECASE)
     ]
 
 

@@ -26,7 +26,11 @@ def environment(package: str, folder: str) -> Environment:
 
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.releases.pages", ".")
     made = Environment(
-        loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
+        loader=ChoiceLoader([own, shared]),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,  # a page includes many, each of which would be looked for on the disk
     )
     made.globals["style"] = style
     made.filters |= {"number": number, "whole": whole, "percent": percent, "decimal": decimal}

@@ -20,6 +20,7 @@ from tasks.safetab.check import (
     ReceivedRows,
     check_groups,
     common_checks,
+    find_groups,
     read_rows,
     safetab_statements,
     unshown_stability,
@@ -103,12 +104,13 @@ def _rows(received: Received, level: Level, kind: type[GroupTables]) -> dict[str
 def _check_estimates(received: Received, level: Level, counts: Mapping[str, GroupTables]) -> Iterator[Check]:
     """Check that groups with both tables have estimates, at the same details, that add up and share one total."""
     faults, totals = [], []
-    both = np.intersect1d(counts["t3"].group, counts["t4"].group)
+    t3, t4 = (counts[name].group for name in ("t3", "t4"))
+    both = t3[find_groups(t4, t3) >= 0]
     for name, kind in ESTIMATED.items():
         rows = _rows(received, level, kind)
         details = {file: each.details(kind.TABLES[file]) for file, each in rows.items()}
         found = yield from check_groups(received, level, KINDS[name], rows, details, estimates=True)
-        own = counts[name].take(np.flatnonzero(np.isin(counts[name].group, both)))
+        own = counts[name].take(np.flatnonzero(find_groups(both, counts[name].group) >= 0))
         if found is None or not (np.array_equal(found.group, both) and np.array_equal(found.detail, own.detail)):
             faults.append(f"{name}: the groups, or details, are not those of counts in both tables")
         else:

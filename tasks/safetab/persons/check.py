@@ -16,6 +16,7 @@ from tasks.safetab.check import (
     ReceivedRows,
     check_groups,
     common_checks,
+    find_groups,
     read_rows,
     safetab_statements,
     unshown_stability,
@@ -53,8 +54,8 @@ def _details(received: Received, level: Level, rows: Mapping[str, ReceivedRows])
     details = {name: each.details(TABLES[name]) for name, each in rows.items()}
     alone = np.where(domain.total_only[t1.group % len(domain.iterations)], TOTAL_ONLY, TOTAL)
     details["t1"] = np.where(t1.width == 1, alone, details["t1"]).astype(np.uint8)
-    _, at, of = np.intersect1d(t1.group, t2.group, return_indices=True)
-    details["t1"][at] = details["t2"][of]
+    at = find_groups(t1.group, t2.group)
+    details["t1"][at[at >= 0]] = details["t2"][at >= 0]
     return details
 
 
@@ -88,9 +89,11 @@ def _check_published(received: Received, level: Level, rows: Mapping[str, Receiv
         alone = (details["t1"] == TOTAL) & ~received.is_shared(level, t1.group)
         if (least := total[t1.start[alone]].min(initial=lowest + 1)) <= lowest:
             faults.append(f"a total of {least} is published, and totals up to {lowest} are suppressed")
-    if bare := len(np.setdiff1d(t2.group, t1.group)):
+    at = find_groups(t1.group, t2.group)
+    if bare := int((at < 0).sum()):
         faults.append(f"{bare:,} groups have cells and no total")
-    _, at, of = np.intersect1d(t1.group, t2.group, return_indices=True)
+    of = np.flatnonzero(at >= 0)
+    at = at[of]
     if domain.total_only[t1.group[at] % len(domain.iterations)].any():
         faults.append("TotalOnly groups have cells")
     sexes = count[t2.start[of]] + count[np.minimum(t2.start[of] + 1, len(count) - 1)]
@@ -107,7 +110,7 @@ def _check_estimates(received: Received, level: Level, groups: GroupTables) -> I
     )
     if found is None:
         return
-    kept = np.isin(groups.group, found.group)
+    kept = find_groups(found.group, groups.group) >= 0
     same = np.array_equal(groups.group[kept], found.group) and np.array_equal(groups.detail[kept], found.detail)
     dropped = int((~kept).sum())
     stated = received.manifest["estimates"][str(level)]["groups_dropped"]

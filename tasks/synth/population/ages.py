@@ -24,6 +24,7 @@ from tasks.synth.population.model import (
     SECOND,
     Households,
     IntArray,
+    has_role,
 )
 
 OLDEST = 115
@@ -80,7 +81,7 @@ def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArr
     wanted = np.argsort((tract << 10) | _typical(homes, role, draws)[housed], kind="stable")
     given = np.sort((tract << 7) | age[housed], kind="stable") & 127
     age[housed[wanted]] = given
-    child = np.isin(role, OWN_CHILDREN)
+    child = has_role(role, OWN_CHILDREN)
     movable = (role != 20) & (role < 37)
     start = np.searchsorted(homes.tract, np.arange(int(homes.tract.max(initial=-1)) + 2))
     draw = draws.uniform(Purpose.AGE_SWAP, homes.tract)
@@ -124,7 +125,7 @@ def _swap_ages(
 def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint16]:
     """Return the rank, in 10 bits, of each person's typical age among the minors or among the adults."""
     noise = draws.normal(Purpose.TYPICAL_AGE, homes.tract)
-    child = np.isin(role, OWN_CHILDREN)
+    child = has_role(role, OWN_CHILDREN)
     with_adults = np.bincount(homes.unit[child & ~homes.minor], minlength=len(homes.size)) > 0  # children
     kind = np.select([homes.type == ALONE, with_adults, homes.with_minors], [0, 1, 2], 3)
     middle, spread = _HEADS[kind].T

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.synth.draws import Draws, FloatArray, Laws, Purpose, fraction, make_laws, shares
-from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray
+from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray, has_role
 
 # White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
 MAJOR_RACES = 6
@@ -128,10 +128,9 @@ def draw_codes(
     draws: Draws,
 ) -> Codes:
     """Return the codes of each person."""
-    codes, related = len(origins.race), np.zeros(256, bool)
-    related[list(RELATIVES)] = True
+    codes = len(origins.race)
     number = draws.uniform(Purpose.CODES, homes.tract)
-    shared = related[role] & (cell == cell[homes.head_of])
+    shared = has_role(role, RELATIVES) & (cell == cell[homes.head_of])
     shared &= draws.uniform(Purpose.SHARED_CODES, homes.tract) < SAME_CODES
     source = np.where(shared, homes.head_of, np.arange(len(cell)))
     point, number = point[source], number[source]

@@ -17,6 +17,7 @@ from tasks.synth.population.model import (
     SAME_SEX_SPOUSE,
     SPOUSE,
     Population,
+    has_role,
 )
 
 _SPOUSE, _PARTNER, _SAME_SEX, _RELATIVE, _CHILD = 1, 2, 4, 8, 16
@@ -51,14 +52,9 @@ def recode(population: Population) -> Recodes:
     """Return the recodes of all units."""
     units, people = population.homes, population
     marks = _MARKS[people.role]
-    marks[np.isin(people.role, OWN_CHILDREN) & (people.age < ADULT_AGE)] |= _CHILD
-    lived_in = np.flatnonzero(units.size)
-    of_unit = np.zeros(len(units.size), np.uint8)
-    relatives = np.zeros(len(units.size), np.int64)
-    if len(lived_in):
-        starts = units.first[lived_in]
-        of_unit[lived_in] = np.bitwise_or.reduceat(marks, starts)
-        relatives[lived_in] = np.add.reduceat((marks & _RELATIVE > 0).astype(np.int64), starts)
+    marks[has_role(people.role, OWN_CHILDREN) & (people.age < ADULT_AGE)] |= _CHILD
+    of_unit = units.combine(np.bitwise_or, marks)
+    relatives = units.combine(np.add, (marks & _RELATIVE > 0).astype(np.int64))
     household = units.head >= 0
     head = np.where(household, units.head, 0)
 

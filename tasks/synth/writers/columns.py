@@ -17,6 +17,8 @@ from tasks.synth.population.codes import Origins
 from tasks.synth.population.model import IntArray, Population
 from tasks.synth.population.recodes import Recodes, recode
 
+MAFID = "MAFID"  # the only column whose values are nearly all distinct
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -39,6 +41,16 @@ class Stretch:
         return np.flatnonzero(self.population.homes.head >= 0)
 
     @cached_property
+    def at_persons(self) -> IndexedColumns:
+        """The columns with the block of each person."""
+        return at_block(self, self.population.homes.unit)
+
+    @cached_property
+    def at_households(self) -> IndexedColumns:
+        """The columns with the block of each household."""
+        return at_block(self, self.households)
+
+    @cached_property
     def mafid(self) -> NDArray[np.bytes_]:
         """MAFID of each unit, nine digits."""
         return digits(self.first_mafid + np.arange(len(self.population.homes.size)), 9)
@@ -50,6 +62,11 @@ class IndexedColumns:
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
+
+    @cached_property
+    def arrow(self) -> dict[str, pa.Array]:
+        """The columns by name, made once for all systems that have them."""
+        return {name: _column(name, words, self.index) for name, words in self.words.items()}
 
 
 def at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
@@ -65,6 +82,12 @@ def block_code(blocks: BlockTable) -> NDArray[np.bytes_]:
     for name in BLOCK_COLUMNS[1:]:
         code = np.char.add(code, blocks.columns[name])
     return code
+
+
+def numerals(numbers: IntArray) -> NDArray[np.bytes_]:
+    """Return whole numbers as text, without leading zeros."""
+    most = int(numbers.max(initial=0))
+    return np.arange(most + 1).astype(f"S{len(str(most))}")[numbers]
 
 
 def coded(name: str, words: list[str], index: NDArray[np.integer]) -> IndexedColumns:
@@ -126,14 +149,15 @@ def as_table(groups: list[IndexedColumns]) -> pa.Table:
 
     Columns are declared non-null: for nullable ones a reader decodes a flag for every row, which takes half its time.
     """
-    columns = {name: _column(name, words, group.index) for group in groups for name, words in group.words.items()}
+    columns = {name: column for group in groups for name, column in group.arrow.items()}
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
     return pa.table(columns, pa.schema(fields))
 
 
 def _column(name: str, words: NDArray[np.bytes_], index: NDArray[np.integer]) -> pa.Array:
-    if name == "MAFID":
-        return pa.array(words.astype(str), pa.string()).take(pa.array(index))
-    values, number = np.unique(words, return_inverse=True)
-    at = number.astype(np.int16)[index]
-    return pa.DictionaryArray.from_arrays(pa.array(at), pa.array(values.astype(str), pa.string()))
+    texts = pa.array(words).view(pa.string())
+    if name == MAFID:
+        return texts.take(pa.array(index))
+    coded = texts.dictionary_encode()
+    at = coded.indices.to_numpy().astype(np.int16).take(index)
+    return pa.DictionaryArray.from_arrays(pa.array(at), coded.dictionary, safe=False)  # they are in it

@@ -9,8 +9,8 @@ from spine.geography import BoolArray
 from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES, OLDEST
 from tasks.synth.population.codes import CENRACE, SETS
-from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, OWN_CHILDREN, IntArray
-from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
+from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, OWN_CHILDREN, IntArray, has_role
+from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded, numerals
 
 # Detailed types of each major type of group quarters, and the first relationship code of each.
 TYPES = {1: range(101, 107), 2: range(201, 204), 3: (301,), 4: range(401, 406), 5: (501,), 6: (601, 602)}
@@ -38,7 +38,7 @@ LIMITS = np.array([AGES_OF.get(code, (0, OLDEST)) for code in range(RELATIONSHIP
 
 AGES_OF_HOUSEHOLDERS = [25, 35, 45, 55, 60, 65, 75, 85]  # where all groups but the first begin
 ELDERLY = [60, 65, 75]
-PARTNERS, GRANDCHILD, PARENTS = (21, 22, 23, 24), 30, (29, 31)  # RELSHIP
+PARTNERS, GRANDCHILD, PARENTS = (21, 22, 23, 24), (30,), (29, 31)  # RELSHIP
 VACANCY = np.repeat(np.arange(1, 8), [23, 4, 6, 5, 33, 1, 28])  # VACS of a hundred vacant units in turn, about as 2020
 
 
@@ -65,7 +65,7 @@ def person_records(stretch: Stretch) -> list[IndexedColumns]:
     age = np.clip(people.age, *LIMITS[relationship].T)
     words = {"CENHISP": np.array(["1", "2"], "S")[cell // SETS], "CENRACE": digits(CENRACE[cell % SETS], 2)}
     return [
-        at_block(stretch, people.homes.unit),
+        stretch.at_persons,
         coded("RELGQ", [str(code) for code in range(RELATIONSHIPS)], relationship),
         coded("QSEX", ["1", "2"], people.sex),
         coded("QAGE", [str(age) for age in range(AGES)], age),
@@ -79,8 +79,8 @@ def facilities(stretch: Stretch) -> list[IndexedColumns]:
     inside = homes.kind > 0
     at = homes.block[inside] * len(CODES) + _quarters_type(stretch)[inside] - 18
     counts = np.bincount(at, minlength=blocks * len(CODES)).reshape(blocks, len(CODES))
-    words = {"tabblk": block_code(stretch.blocks), "hu": stretch.facilities[:, 0].astype("S")}
-    words |= {f"gq{code}": counts[:, at].astype("S") for at, code in enumerate(CODES)}
+    words = {"tabblk": block_code(stretch.blocks), "hu": numerals(stretch.facilities[:, 0])}
+    words |= {f"gq{code}": numerals(counts[:, at]) for at, code in enumerate(CODES)}
     return [IndexedColumns(words, np.flatnonzero(stretch.facilities.sum(axis=1)))]
 
 
@@ -112,8 +112,8 @@ def household_records(stretch: Stretch) -> list[IndexedColumns]:
     """
     people, homes, rows, recodes = stretch.population, stretch.population.homes, stretch.households, stretch.recodes
     minor, head = people.age < ADULT_AGE, homes.head[rows]
-    others = minor & ~np.isin(people.role, (HOUSEHOLDER, *PARTNERS))
-    child, young = np.isin(people.role, OWN_CHILDREN), people.age < 6
+    others = minor & ~has_role(people.role, (HOUSEHOLDER, *PARTNERS))
+    child, young = has_role(people.role, OWN_CHILDREN), people.age < 6
     own, minors = (
         _ages_present(_unit_has(stretch, each & young), _unit_has(stretch, each & ~young))[rows]
         for each in (child & minor, others)
@@ -124,7 +124,7 @@ def household_records(stretch: Stretch) -> list[IndexedColumns]:
     too_old = np.where(sex == 1, (age > 6) | ((age > 4) & (own % 2 == 1)), (age > 6) & (own % 2 == 1))
     own = np.where(too_old, NO_CHILDREN, own)
     has_child, has_grandchild, has_parent = (
-        _unit_has(stretch, np.isin(people.role, each))[rows] for each in (OWN_CHILDREN, GRANDCHILD, PARENTS)
+        _unit_has(stretch, has_role(people.role, each))[rows] for each in (OWN_CHILDREN, GRANDCHILD, PARENTS)
     )
     generations = 1 + (has_child & (has_grandchild | has_parent)).astype(np.int64)
     relatives = (recodes.family[rows] > 0).astype(np.int64)
@@ -134,13 +134,12 @@ def household_records(stretch: Stretch) -> list[IndexedColumns]:
     parts[~np.isin(parts @ powers, numbers), 1] = 1  # too few persons for three generations
     kind = np.searchsorted(numbers, parts @ powers)
     least = np.array([0, 0, 0, 0, 0, 1, 2, 3, 3])[age]
-    oldest = np.zeros(len(stretch.mafid), np.int64)
-    np.maximum.at(oldest, homes.unit, people.age)
-    elderly = np.maximum(np.searchsorted(ELDERLY, oldest[rows], side="right"), least)
+    oldest = homes.combine(np.maximum, people.age)[rows]
+    elderly = np.maximum(np.searchsorted(ELDERLY, oldest, side="right"), least)
     alone = (size == 1) | ((size == 2) & under_18) | ((size == 3) & (own == BOTH))  # except minors
     elderly = np.where(alone, least, np.where((couple < NO_PARTNER) & (age == 0), np.minimum(elderly, 2), elderly))
     return [
-        at_block(stretch, rows),
+        stretch.at_households,
         coded("HHSEX", ["1", "2"], sex),
         coded("HHLDRAGE", [*"123456789"], age),
         coded("HHSPAN", list("012"), recodes.hispanic[rows]),

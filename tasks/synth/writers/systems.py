@@ -15,7 +15,7 @@ from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
 from tasks.synth.writers import dhc
-from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded
+from tasks.synth.writers.columns import MAFID, IndexedColumns, Stretch, at_block, block_code, coded, numerals
 
 # HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
 TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
@@ -77,13 +77,13 @@ def _person_records(stretch: Stretch) -> list[IndexedColumns]:
         "HOUSEHOLDER": np.array(["False", "True"], "S")[cell // (2 * AGES)],
     }
     own = people.age.astype(np.int64) + AGES * people.sex + 2 * AGES * (people.role == HOUSEHOLDER)
-    return [IndexedColumns(words, own), at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
+    return [IndexedColumns(words, own), stretch.at_persons, *_races(stretch, "CENRACE")]
 
 
 def _household_records(stretch: Stretch) -> list[IndexedColumns]:
     rows, homes = stretch.households, stretch.population.homes
     return [
-        at_block(stretch, rows),
+        stretch.at_households,
         *_races(stretch, "HHRACE", homes.head[rows]),
         coded("HOUSEHOLD_TYPE", TYPE_OF_HHT, stretch.recodes.hht[rows]),
         coded("TEN", list("01234"), stretch.population.tenure[rows]),
@@ -92,7 +92,7 @@ def _household_records(stretch: Stretch) -> list[IndexedColumns]:
 
 def _identity(stretch: Stretch, unit: IntArray, rtype: list[str]) -> list[IndexedColumns]:
     in_quarters = (stretch.population.homes.kind > 0).astype(np.int8)[unit]
-    return [coded("RTYPE", rtype, in_quarters), IndexedColumns({"MAFID": stretch.mafid}, unit)]
+    return [coded("RTYPE", rtype, in_quarters), IndexedColumns({MAFID: stretch.mafid}, unit)]
 
 
 def _sdhc_persons(stretch: Stretch) -> list[IndexedColumns]:
@@ -143,7 +143,7 @@ def _tda_persons(stretch: Stretch) -> list[IndexedColumns]:
         "CENRACE": digits(CENRACE[races], 2),
     }
     at = homes.kind[homes.unit].astype(np.int64) * 2 + (people.age >= ADULT_AGE)
-    return [at_block(stretch, homes.unit), IndexedColumns(words, at * 2 * SETS + people.cell)]
+    return [stretch.at_persons, IndexedColumns(words, at * 2 * SETS + people.cell)]
 
 
 def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
@@ -155,8 +155,8 @@ def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
 
 def _tda_quarters(stretch: Stretch) -> list[IndexedColumns]:
     counts = stretch.facilities
-    words = {"tabblk": block_code(stretch.blocks), "hu": counts[:, 0].astype("S")}
-    words |= {f"gq{kind}": counts[:, kind].astype("S") for kind in range(1, counts.shape[1])}
+    words = {"tabblk": block_code(stretch.blocks), "hu": numerals(counts[:, 0])}
+    words |= {f"gq{kind}": numerals(counts[:, kind]) for kind in range(1, counts.shape[1])}
     return [IndexedColumns(words, np.flatnonzero(counts.sum(axis=1)))]
 
 

@@ -402,10 +402,12 @@ class ReleaseTable:
             first = [self.sql(one.name) for one in self.keys if one.name not in apart]
         elif not first and self.count:
             first = [f"{self.sql(self.count.name)} DESC"]
-        order = ", ".join([*first, *(self.sql(one.name) for one in self.keys)]) or "ALL"
-        page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
-        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {page}"
-        rows = self.database.ask(query, selection.given)
+        order = f"ORDER BY {', '.join([*first, *(self.sql(one.name) for one in self.keys)]) or 'ALL'}"
+        rows = self._rows_of_codes(selection, order, shown)
+        if rows is None:
+            page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+            query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} {order} {page}"
+            rows = self.database.ask(query, selection.given)
         if at.is_released:
             return rows
         margins = {place: one == self.margin for place, one in enumerate(self.columns) if one.role == "margin"}
@@ -418,6 +420,15 @@ class ReleaseTable:
             return self.margin_at(row[place], at) if margins[place] else None
 
         return [tuple(shown_at(place, row) for place in range(len(row))) for row in rows]
+
+    def _rows_of_codes(self, selection: Selection, order: str, shown: slice) -> list[Any] | None:
+        """Return rows of a selection of codes for a copy; None if they must be asked for."""
+        codes = tuple(self._text_of(column) for column in self.keys if column.name in selection.codes)
+        grouped = self.database.grouped(self.rows_of, codes, order) if codes else None
+        if grouped is None:
+            return None
+        found = [grouped[each] for each in product(*selection.codes.values()) if each in grouped]
+        return None if len(found) > 1 else [row for rows in found for row in rows[shown]]
 
     @cached_property
     def error(self) -> int | None:
