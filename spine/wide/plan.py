@@ -104,7 +104,7 @@ class WidePlan:
     def possible(self) -> tuple[IntArray, IntArray]:
         """Return, by pass, the coordinates with a possible cell."""
         cells = np.flatnonzero(self.product.possible)
-        return np.unique(self.coordinate(self.passes[0].cells)[cells]).astype(np.int64), cells
+        return np.flatnonzero(np.bincount(self.coordinate(self.passes[0].cells)[cells])), cells
 
     @cached_property
     def kinds(self) -> tuple[Numbers, ...]:
