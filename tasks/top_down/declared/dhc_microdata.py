@@ -15,6 +15,7 @@ import pyarrow as pa
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray, geocode16
 from spine.top_down import Estimates
+from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.staging import write_tables
 from tasks.top_down.declared.dhc_fields import OF_RELATIONSHIP, microdata_of, microdata_table
 from tasks.top_down.declared.dhc_unit_fields import Units, unit_columns, with_other_units
@@ -27,6 +28,7 @@ from tasks.top_down.release.microdata import ROWS_EACH, microdata_rows
 
 def write_microdata(own: DeclarationSource, staged: Path) -> None:
     """Write the microdata of all blocks."""
+    return_memory()  # of writing levels
     blocks = load_estimates(own, own.name, ALL, own.declared.hierarchy.spine.levels[-1])
     write_tables(staged, microdata(own.declared, blocks), microdata_table(own.declared.declaration).parquet)
 

@@ -23,6 +23,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
@@ -183,6 +184,7 @@ def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
 
 def describe(own: DeclarationSource, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
+    return_memory()  # of writing levels and microdata
     declared, origin, truth = own.declared, own.origin, is_truth(own)
     spine, drawn = declared.hierarchy.spine, not truth and origin is None
     solved, failed = describe_solves(own, own.name, spine.levels)
