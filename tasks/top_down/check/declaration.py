@@ -160,7 +160,7 @@ def _check_margins(
     if below:
         cells, product = database.parquet(path_in(release, f"parquet/{below[0]}.parquet")), declaration.product
         possible, axes = _possible_codes(product), ", ".join(identifier(name, product.names) for name in product.names)
-        parts = {query: query_group(product, query).coordinate[product.possible] for query in queries}
+        parts = {name: query_group(product, name).coordinate[product.possible].astype(np.int64) for name in queries}
         asked = [pa.table(possible | {QUERY: [query] * len(part), PART: part}) for query, part in parts.items()]
         database.register("parts", pa.concat_tables(asked))
         keys = f"{geounit} {identifier(QUERY, [QUERY])}, {identifier(PART, [PART])}"
