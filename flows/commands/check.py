@@ -46,11 +46,11 @@ def check(
         unchecked = [each for each in found if isinstance(each, NotChecked)]
         stated = {name: manifest[name] for name in ("release", "spent")}
     except NotOfRelease as fault:
-        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {fault}") from None
+        raise Refused(f"{release}: {fault}") from None
     except Refused:
         raise
-    except Exception as error:  # the manifest is untrusted
-        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release: {reason_of(error)}") from error
+    except Exception as error:  # the manifest and all files are untrusted
+        raise Refused(f"{release} cannot be checked by its {MANIFEST}: {reason_of(error)}") from error
     facts = {
         **stated,
         "digest": release_digest(release),

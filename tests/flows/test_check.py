@@ -300,9 +300,14 @@ def test_measurements_that_cost_more_than_is_stated_are_found(das: Das, release:
 
 def test_a_folder_that_is_no_release_is_refused(refused: Refuse, tmp_path: Path) -> None:
     refused("holds no manifest.json", "check", tmp_path)
-    for text in ("[]", "{", '{"format": 3, "files": {}}', '{"format": 3, "files": {}, "spent": null, "release": "x"}'):
+    for text, why in (
+        ("[]", "is not the manifest of a release"),
+        ("{", "manifest.json is not JSON"),
+        ('{"format": 3, "files": {}}', "cannot be checked by its manifest.json: KeyError 'spent'"),
+        ('{"format": 3, "files": {}, "spent": null, "release": "x"}', "cannot be checked by its manifest.json"),
+    ):
         (tmp_path / MANIFEST).write_text(text)
-        refused("is not the manifest of a release", "check", tmp_path)
+        refused(why, "check", tmp_path)
     for version, given in (("an earlier", 2), ("a later", "3")):
         (tmp_path / MANIFEST).write_text(json.dumps({"format": given, "files": {}}))
         refused(f"was made by {version} version of das-flows", "check", tmp_path)
@@ -314,7 +319,7 @@ def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None
     for content in (b"", path.read_bytes()[:-1]):
         path.write_bytes(content)
         rewrite(release)
-        refused("is not the manifest of a release", "check", release)
+        refused("cannot be checked by its manifest.json: ArrowInvalid Parquet", "check", release)
 
 
 def check_with(release: Path, path: tuple[Any, ...], value: Any) -> None:

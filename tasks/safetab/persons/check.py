@@ -81,14 +81,14 @@ def _check_published(received: Received, level: Level, rows: Mapping[str, Receiv
     Clipped counts of the sexes sum to a clipped total or more.
     """
     domain, (t1, t2) = received.domains[level], rows.values()
-    lowest = suppression_threshold(received.configuration, level, received.queries(level))
+    threshold = suppression_threshold(received.configuration, level, received.queries(level))
     faults, total, count = [], t1.numbers("COUNT"), t2.numbers("COUNT")
-    if lowest is None and len(t1.group) != domain.groups:
+    if threshold is None and len(t1.group) != domain.groups:
         faults.append(f"it has {len(t1.group):,} groups, not all {domain.groups:,}")
-    if lowest is not None:
+    if threshold is not None:
         alone = (details["t1"] == TOTAL) & ~received.is_shared(level, t1.group)
-        if (least := total[t1.start[alone]].min(initial=lowest + 1)) <= lowest:
-            faults.append(f"a total of {least} is published, and totals up to {lowest} are suppressed")
+        if (least := total[t1.start[alone]].min(initial=threshold + 1)) <= threshold:
+            faults.append(f"a total of {least} is published, and totals up to {threshold} are suppressed")
     at = find_groups(t1.group, t2.group)
     if bare := int((at < 0).sum()):
         faults.append(f"{bare:,} groups have cells and no total")
