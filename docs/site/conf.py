@@ -38,6 +38,7 @@ PAGES = {
     ],
     "Systems": [
         "docs/top-down",
+        "docs/dhc",
         "docs/detailed-dhcb",
         "docs/census",
         "docs/s-dhc",

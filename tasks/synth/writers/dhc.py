@@ -18,7 +18,7 @@ TYPES |= {7: (701, 801, 802, 900, 901, 997)}
 CODES = [code for types in TYPES.values() for code in types]
 FIRST = dict(zip(TYPES, np.cumsum([18, *map(len, TYPES.values())]).tolist(), strict=False))
 RELATIONSHIPS = 18 + len(CODES)
-# Youngest and oldest age of relationships that have no other (docs/declarations.md); drawn ages are moved into these.
+# Youngest and oldest age of relationships that have no other (docs/dhc.md); drawn ages are moved into these.
 AGES_OF = {
     **dict.fromkeys((*range(6), 13, *range(18, 23)), (15, OLDEST)),
     **dict.fromkeys((6, 7, 8), (0, 89)),
