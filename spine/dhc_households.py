@@ -38,6 +38,7 @@ NO_RENT, UNITS = "norent", "hu"  # columns of blocks, copied: the second is of t
 VACANT = {status: f"vacs{status}" for status in VACANCIES}
 OTHER_UNITS = (NO_RENT, *VACANT.values())  # of the release of units
 FIRST_ANCHORS, LATER_ANCHORS = {"ten*hhsize": "1/10"}, {"elderly*ten": "1/100", "ten*under18": "1/100"}
+NAMES = {"State": "state_name", "County": "county_name"}  # columns of blocks with the names of geounits
 COLUMNS = {  # by level, top first
     "US": [],
     "State": ["state", "aian"],  # Puerto Rico's is the top
@@ -138,16 +139,17 @@ def household_types() -> tuple[HouseholdType, ...]:
     return tuple(own for own in (HouseholdType(*each) for each in parts) if can_be(own))
 
 
-def _recode(key: Callable[[HouseholdType], Any], words: Callable[[HouseholdType], str]) -> Raw:
-    """Return a recode of the types that puts those with one key into one part."""
+def _recode(key: Callable[[HouseholdType], Any], labels: Callable[[HouseholdType], str], words: str) -> Raw:
+    """Return a recode of the types that puts those with one key into one part. words: what the parts are."""
     parts: dict[Any, list[HouseholdType]] = {}
     for own in household_types():
         parts.setdefault(key(own), []).append(own)
     ordered = [parts[each] for each in sorted(parts)]
     return {
         "axis": "hhtype",
+        "words": words,
         "from": [[own.code for own in part] for part in ordered],
-        "labels": [words(part[0]) for part in ordered],
+        "labels": [labels(part[0]) for part in ordered],
     }
 
 
@@ -251,27 +253,42 @@ def household_axes() -> Raw:
 
 def _household_recodes() -> Raw:
     def partners(own: HouseholdType) -> str:
-        return "married" if own.married else "unmarried partner" if own.partner else "neither"
+        return "married couple" if own.married else "unmarried couple" if own.partner else "no couple"
 
     third, alone = "three or more generations", "up to two generations"
     return {
-        "ten2": {"axis": "ten", "from": [["1", "2"], ["3", "4"]], "labels": ["owned", "rented or without rent"]},
-        "generations": _recode(lambda own: own.generations, lambda own: third if own.generations == 2 else alone),
-        "couple": _recode(lambda own: own.couple, lambda own: COUPLES[own.couple]),
-        "partnerown": _recode(
-            lambda own: (own.partner + own.married, own.own), lambda own: f"{partners(own)}, {OWN[own.own]}"
+        "ten2": {
+            "axis": "ten",
+            "words": "tenure",
+            "from": [["1", "2"], ["3", "4"]],
+            "labels": ["owned", "rented or without rent"],
+        },
+        "generations": _recode(
+            lambda own: own.generations, lambda own: third if own.generations == 2 else alone, "generations"
         ),
-        "typegroup": _recode(lambda own: (own.couple, own.generations, own.own, own.size), lambda own: own.words),
-        "hhsize": _recode(lambda own: own.size, size_words),
+        "couple": _recode(lambda own: own.couple, lambda own: COUPLES[own.couple], "couple"),
+        "partnerown": _recode(
+            lambda own: (own.partner + own.married, own.own),
+            lambda own: f"{partners(own)}, {OWN[own.own]}",
+            "couple and own children under 18",
+        ),
+        "typegroup": _recode(
+            lambda own: (own.couple, own.generations, own.own, own.size),
+            lambda own: own.words,
+            "couple, generations, own children and size",
+        ),
+        "hhsize": _recode(lambda own: own.size, size_words, "household size"),
         "under18": _recode(
-            lambda own: own.under_18, lambda own: "somebody under 18" if own.under_18 else "nobody under 18"
+            lambda own: own.under_18,
+            lambda own: "somebody under 18" if own.under_18 else "nobody under 18",
+            "presence of persons under 18",
         ),
         **{name: _kind(*kind) for name, kind in KINDS.items()},
     }
 
 
 def _kind(is_of: Callable[[HouseholdType], object], words: str) -> Raw:
-    return _recode(lambda own: not is_of(own), lambda own: words if is_of(own) else "others")
+    return _recode(lambda own: not is_of(own), lambda own: words if is_of(own) else "others", "type of household")
 
 
 def _shares(jurisdiction: Jurisdiction, names: Mapping[str, str]) -> Raw:
@@ -286,13 +303,17 @@ def _shares(jurisdiction: Jurisdiction, names: Mapping[str, str]) -> Raw:
     return {
         "budget": str(budget),
         "levels": [
-            {"name": level, "columns": COLUMNS[level] if at else [], "share": str(share / budget)}
+            {"name": level, "share": str(share / budget), **(_columns(level) if at else {})}
             for at, (level, share) in enumerate(of_level.items())
         ],
         "queries": {
             level: {own: str(each / of_level[level]) for own, each in queries.items()} for level, queries in rho.items()
         },
     }
+
+
+def _columns(level: str) -> Raw:
+    return {"columns": COLUMNS[level]} | ({"names": NAMES[level]} if level in NAMES else {})
 
 
 def _declaration(name: str, jurisdiction: Jurisdiction, records: str, queries: Mapping[str, str], rest: Raw) -> Raw:
@@ -302,6 +323,7 @@ def _declaration(name: str, jurisdiction: Jurisdiction, records: str, queries: M
 
 def units_declaration(jurisdiction: Jurisdiction, release: str = "redistricting") -> Raw:
     """Return the declaration of housing units by tenure and vacancy; occupied and vacant are of a release."""
+    occupancy = {"axis": "ten", "words": "occupancy", "from": ["0", ["1-4"]], "labels": ["vacant", "occupied"]}
     h1 = {"partition": "h1", "release": release, "columns": {"h1": "HH_STATUS"}, "only": {"HH_STATUS": ["1-2"]}}
     rest = {
         "unit": "household",
@@ -309,7 +331,7 @@ def units_declaration(jurisdiction: Jurisdiction, release: str = "redistricting"
             "ten": _axis("tenure", "TEN", {"0": "vacant"} | TENURES),
             "vacs": _axis("vacancy status", "VACS", {"0": "occupied"} | VACANCIES),
         },
-        "recodes": {"h1": {"axis": "ten", "from": ["0", ["1-4"]], "labels": ["vacant", "occupied"]}},
+        "recodes": {"h1": occupancy},
         "zeros": [{"where": {"ten": ["0"], "vacs": ["0"]}}, {"where": {"ten": ["1-4"], "vacs": ["1-7"]}}],
         "counts": [{"partition": "total", "columns": [UNITS], "least": [1], "most": [1]}],
         "publish": {
@@ -347,7 +369,7 @@ def households_declaration(
         "zeros": [{"where": where} for where in ZEROS],
         "equal": [{"partition": "ten", "release": release, "only": {"ten": ["1-4"]}}],
         "publish": {
-            "recodes": {"family": _recode(_family, lambda own: FAMILIES[_family(own)])},
+            "recodes": {"family": _recode(_family, lambda own: FAMILIES[_family(own)], "type of household")},
             "tables": {
                 name: {"title": title, "universe": universe, "by": by} for name, (title, by) in OF_HOUSEHOLDS.items()
             },

@@ -57,12 +57,14 @@ class Recode:
     """Groups of an axis's coordinates, which a query may ask for in place of the axis.
 
     part: the group of each coordinate, numbered from 0; every coordinate is in one. labels: the words of each group.
+    words: what the groups are.
     """
 
     name: str
     axis: str
     part: tuple[int, ...]
     labels: tuple[str, ...] = ()
+    words: str = ""
 
     def __len__(self) -> int:
         return max(self.part) + 1
@@ -210,15 +212,18 @@ class Histogram:
         """
         return values.reshape([-1 if each == name else 1 for each in self.names])
 
+    @cached_property
+    def named(self) -> dict[str, Axis | Recode]:
+        """Return the axes and the recodes by their names."""
+        return {axis.name: axis for axis in self.axes} | {recode.name: recode for recode in self.recodes}
+
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the groups of cells by these axes and recodes, in this order. Raises ValueError for any other name."""
-        every: tuple[Axis | Recode, ...] = (*self.axes, *self.recodes)
-        known = {each.name: each for each in every}
         names, codes, parts = tuple(names), [], []
         for name in names:
-            if name not in known:
-                raise ValueError(f"there is no axis, level or recode {name!r}: choose from {', '.join(known)}")
-            each = known[name]
+            if name not in self.named:
+                raise ValueError(f"there is no axis, level or recode {name!r}: choose from {', '.join(self.named)}")
+            each = self.named[name]
             if isinstance(each, Recode):
                 codes.append(each.labels or tuple(map(str, range(len(each)))))
                 parts.append((each.axis, np.array(each.part, np.int64)))

@@ -131,6 +131,7 @@ class RecodeForm(_Section):
     width: int | None = Field(default=None, ge=2)
     starts: tuple[int, ...] | None = None
     labels: Texts = ()
+    words: str = ""
 
 
 class Zero(_Section):

@@ -80,9 +80,10 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
     if form.labels and len(form.labels) != number:
         raise ValueError(f"there are {len(form.labels)} labels for {number} parts")
     labels = form.labels or tuple(_part_label(axis, part, at) for at in range(number))
-    if not all(map(is_writable, labels)) or len({*labels}) < len(labels):
-        raise ValueError('labels are distinct, not empty, and without |, ", line ends and formulas')
-    return Recode(name, axis.name, tuple(part), labels)
+    words = form.words or f"{axis.words} in {number} groups"
+    if not all(map(is_writable, (*labels, words))) or len({*labels}) < len(labels):
+        raise ValueError('labels are distinct, not empty, and, as words, without |, ", line ends and formulas')
+    return Recode(name, axis.name, tuple(part), labels, words)
 
 
 def _part_label(axis: Axis, part: list[int], at: int) -> str:

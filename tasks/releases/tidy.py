@@ -187,7 +187,7 @@ def _texts(words: Mapping[str, str]) -> Words | Listing | None:
 def _plain(column: Column, **changes: Any) -> Column:
     """Return a column of a table under the name that users see, without what holds in its table alone."""
     name = column.frame or column.name
-    kept = {each: getattr(column, each) for each in ("type", "role", "of", "level", "whole", "optional")}
+    kept = {each: getattr(column, each) for each in ("type", "title", "role", "of", "level", "whole", "optional")}
     return Column(name, column.unit, column.meaning, **kept | changes)
 
 
@@ -208,7 +208,8 @@ def _keys(description: Description, column: Column, tidy: Tidy) -> Iterator[Tidy
     yield TidyColumn(code, (source,), _texts(recode) if column.name in tidy.recoded else None, column.name)
     if words is not None:
         label = (column.names or f"{code.name}_name") if column.region else stem
-        words_of = Column(label, "text", f"{column.meaning}: its name", optional=column.optional)
+        title = "" if column.region else code.title
+        words_of = Column(label, "text", f"{column.meaning}: its name", title=title, optional=column.optional)
         yield TidyColumn(words_of, sources, words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tasks.geography.names import names_of_2020
 from tasks.geography.regions import NATION, PUERTO_RICO, Region
+from tasks.releases.pages.words import capitalized
 
 __all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "number_within", "plain_name", "title"]
 TITLES = {  # in the order of search results
@@ -38,8 +39,3 @@ def plain_name(region: Region) -> str:
     if region.type == "USA":
         return "United States"
     return names_of_2020().get(region) or capitalized(f"{title(region.type)} {region.id}")
-
-
-def capitalized(text: str) -> str:
-    """Return a text with a capital first letter."""
-    return text[:1].upper() + text[1:]

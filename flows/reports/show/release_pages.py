@@ -42,13 +42,14 @@ from tasks.releases.check import file_fault
 from tasks.releases.datapackage import PACKAGE_FILE, Resource, read_package
 from tasks.releases.description import TIDY_FOLDER
 from tasks.releases.manifest import release_digest, shown_marks, spend_of
+from tasks.releases.pages.words import level_words
 from tasks.releases.tidy import WITH_NAMES
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have numbers
 REPORT = "report.html"
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau's tables use 90
 LISTED = 60  # regions listed by name within a region
-SHORT = 12  # rows of a table that a unit's page shows
+SHORT = 30  # rows of a table that a unit's page shows
 CONSTANT = ("table", "level", "unit")  # columns of a table of tables/ that have one text
 
 
@@ -163,8 +164,10 @@ class ReleasePages(TableViews):
         return self.find_regions()
 
     def find_regions(self) -> set[Region]:
-        """Return the regions of its tables of counts, or of the table that lists them."""
+        """Return the regions of its tables of counts, or of the table that lists them; none beside named units."""
         found: set[Region] = set()
+        if self.units:
+            return found
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
             if table.count and not table.summed:
@@ -198,7 +201,7 @@ class ReleasePages(TableViews):
                 above = [one.level for one in own if one.level != level]
                 for *codes, name in table.units():
                     parent = Code.nested(above[-1], codes[: len(above)]) if above else None
-                    unit = Unit(tuple(codes), name or f"{capitalized(level)} {codes[-1]}", parent)
+                    unit = Unit(tuple(codes), name or f"{capitalized(level_words(level))} {codes[-1]}", parent)
                     found.setdefault(Code.nested(level, codes), unit)
         return found
 
@@ -308,8 +311,10 @@ class ReleasePages(TableViews):
         """Return the tables whose titles and columns match a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
+        levels = self.manifest.get("geounits", {}) if self.units else {}
+        top = str(next(iter(levels), ""))
         items = [
-            _item(table, common if table.count else (), at)
+            _item(table, common if table.count else (), top, at)
             for table in self._tables_in_order()
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
@@ -553,9 +558,14 @@ def _as_shown(table: Resource, others: Mapping[str, Resource]) -> Resource:
     return replace(table, name=name, title=table.title.removesuffix(WITH_NAMES), columns=columns)
 
 
-def _item(table: ReleaseTable, common: Sequence[str], at: Confidence) -> TableItem:
+def _item(table: ReleaseTable, common: Sequence[str], top: str, at: Confidence) -> TableItem:
+    """Return the entry of a table in the list. top: the highest level, whose tables have no columns of units."""
     margin = table.sql(table.margin.name) if table.margin else "NULL"
     ((rows, *ends),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
     least, most = (table.margin_at(one, at) for one in ends)
-    keys = ", ".join(one.title for one in table.keys if one.title not in common)
-    return TableItem(table.resource.name, table.resource.title, keys, rows, least, most)
+    level = level_words(next((one.level for one in reversed(table.of_units)), top if table.count else ""))
+    own = [one.title for one in table.keys if one.title not in common and not one.level]
+    keys = [capitalized(level), *own] if table.of_units else own
+    title = table.resource.title
+    subject = title.replace(f" by {level}", "", 1) if level else ""
+    return TableItem(table.resource.name, title, ", ".join(keys), rows, least, most, capitalized(level), subject)

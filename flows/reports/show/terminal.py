@@ -31,13 +31,27 @@ def table(read: Reading) -> TextTable:
             made = TextTable(view.title, ["status"], [[view.nothing]], notes)
         case AcrossView():
             rows = [words for one in view.tables for words in _about_rows(one)]
-            shown = replace(view, tables=[replace(one, missing=None) for one in view.tables])
-            made = _plain(replace(read, view=shown), [*rows, *notes])
+            made = _across(view, [*rows, *notes])
         case TableView():
             made = _plain(replace(read, view=replace(view, missing=None)), [*_about_rows(view), *notes])
         case _:
             made = _plain(read, notes)
     return made.without_empty(made.columns) if made.rows else made
+
+
+def _across(view: AcrossView, notes: Sequence[str]) -> TextTable:
+    """Return the rows of several tables: what each counts in words, without the codes that were chosen."""
+    numbers = dict.fromkeys(column.title for one in view.tables for column in one.columns if column.role)
+    rows = []
+    for one in view.tables:
+        for row in one.page.rows:
+            cells = list(zip(one.columns, map(text, row), strict=True))
+            keys = [(own, cell) for own, cell in cells if not (own.role or own.chosen)]
+            words = [one.words.get(own.name, {}).get(cell, cell) for own, cell in keys]
+            values = {own.title: cell for own, cell in cells if own.role}
+            rows.append([one.title, ", ".join(words), *(values.get(title, "") for title in numbers)])
+    title = f"{view.title} ({view.kind})" if view.kind else view.title
+    return TextTable(title, ["table", "row", *(title.lower() for title in numbers)], rows, notes, words=2)
 
 
 def text(value: Any) -> str:

@@ -32,6 +32,16 @@ TRUTH = {  # what errors are against, by the mark of the data
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 
 
+def capitalized(text: str) -> str:
+    """Return a text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def level_words(level: str) -> str:
+    """Return the name of a declaration's level in a sentence: `Block Group` for `Block_Group`."""
+    return level.replace("_", " ")
+
+
 def level_title(level: str, *, several: bool = False) -> str:
     """Return a level of a spine, or a family of areas, in words: `Block group`, `County subdivisions (MCDs)`."""
     words = LEVELS.get(level, level.replace("_", " ").capitalize())

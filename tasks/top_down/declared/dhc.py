@@ -13,18 +13,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.build import optimized
 from spine.declaration.declaration import read_declaration
 from spine.declaration.figures import whole_numbers
-from spine.dhc_households import households_declaration, units_declaration
+from spine.dhc_households import NAMES, households_declaration, units_declaration
 from spine.entities import in_aian
-from spine.geography import IntArray, gq_pattern
+from spine.geography import BoolArray, IntArray, gq_pattern
 from spine.hierarchy import Spine
 from spine.settings import Jurisdiction, settings_for
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import read_geography
+from tasks.geography.names import names_of_2020
+from tasks.geography.regions import Region
 from tasks.lifecycle.staging import PIPES
 from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
 from tasks.records.declarations import SHIPPED, read_columns, read_raw
@@ -105,15 +108,27 @@ def _block_table(data: Path, jurisdiction: Jurisdiction) -> pa.Table:
     blocks = replace(geography, gq=gq, universe=universe).take(universe)
     part = in_aian(blocks, settings) if settings.aian_split else np.zeros(len(blocks), bool)
     spine, own = optimized(blocks, settings), block_columns(blocks.geocode)
+    states, counties = (own[name] for name in BLOCK_COLUMNS[:2])
     return pa.table(
         {
             **{name: own[name] for name in BLOCK_COLUMNS},
-            "state": own[BLOCK_COLUMNS[0]],
+            "state": states,
             "aian": pa.array(part.astype(int)),
+            NAMES["State"]: _names("STATE", states, part),
+            NAMES["County"]: _names("COUNTY", pc.binary_join_element_wise(states, counties, ""), part),
             **{column: pa.array(_numbers(spine, level)) for level, column in NUMBERED.items()},
             **{column: pa.array(facilities[universe, at]) for at, column in enumerate(["hu", *columns])},
         }
     )
+
+
+def _names(kind: str, codes: pa.Array, part: BoolArray) -> pa.Array:
+    """Return by block the name of its state or county, or of the part that is in AIAN areas."""
+    known, of_block = names_of_2020(), codes.dictionary_encode()
+    of_kind = (Region.named(kind, code) for code in of_block.dictionary.to_pylist())
+    names = [known.get(region, f"{kind.capitalize()} {region.id}") for region in of_kind]
+    both = pa.array([*names, *(f"{name}, AIAN areas" for name in names)])
+    return both.take(pa.array(of_block.indices.to_numpy() + len(names) * part))
 
 
 def _read_facilities(path: Path, columns: list[str]) -> tuple[IntArray, IntArray]:

@@ -5,22 +5,26 @@ All figures are of public files: the hierarchy, the laws of the noise, and measu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from privacy.noise.margins import margin_of_error
+from privacy.tables.histogram import Axis
 from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration
+from spine.declaration.form import expanded
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from spine.gls.grid import grid
 from spine.top_down.queries import TOTAL
 from tasks.records.files import file_name
+from tasks.releases.pages.words import level_words
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, published_names
+from tasks.top_down.declared.tables import query_title
 from tasks.top_down.run_plan import law
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
@@ -86,7 +90,7 @@ class Explanation:
 
 def declared_unchanged(declaration: Declaration) -> list[str]:
     """Return what is declared and published unchanged, a sentence each; the last is the list of places."""
-    form, records = declaration.form, declaration.records
+    form, records, leaf = declaration.form, declaration.records, level_words(declaration.levels[-1].name)
     said = [
         f"the number of {records} of every {' and '.join(total.of)} ({file_name(total.file)})" for total in form.totals
     ]
@@ -108,17 +112,31 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
     names = published_names(form.model_dump())
     for equal in form.equal:
         said.append(
-            f"the counts of {equal.partition} in every {declaration.levels[-1].name} that {names[equal.release]} has "
-            "published: the estimates have them, whatever the records have"
+            f"the counts by {query_title(declaration, equal.partition)} in every {leaf} that {names[equal.release]} "
+            "has published: the estimates have them, whatever the records have"
         )
     if form.copied:
-        said.append(f"the columns {', '.join(form.copied)} of every {declaration.levels[-1].name}, in the microdata")
+        said.append(
+            f"{len(form.copied)} columns of every {leaf}, {form.copied[0]} to {form.copied[-1]}, in the microdata"
+        )
     for zero in form.zeros:
-        where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
-        where = where.replace(NEGATED, "other than ")
+        where = " and ".join(_condition(declaration, *each) for each in zero.where.items())
         said.append(f"no {form.records} has {where}")
     said.append(f"the list of {declaration.levels[-1].name} units, and of those on the levels above them")
     return said
+
+
+def _condition(declaration: Declaration, name: str, texts: Sequence[str]) -> str:
+    """Return a condition in words: `age of the householder: 65 to 74, 75 to 84`."""
+    known = declaration.product.named[name]
+    labels = dict(zip(known.codes, known.labels, strict=True)) if isinstance(known, Axis) else {}
+    said = []
+    for text in texts:
+        values = expanded(text.removeprefix(NEGATED))
+        own = [labels[value] for value in values] if all(value in labels for value in values) else []
+        words = own if own and tuple(own) != tuple(values) else [text.removeprefix(NEGATED)]
+        said.append("other than " * text.startswith(NEGATED) + ", ".join(words))
+    return f"{known.words}: {', '.join(said)}"
 
 
 def explain(declared: Declared) -> Explanation:

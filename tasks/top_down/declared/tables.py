@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from privacy.tables.histogram import DETAILED, TOTAL, Histogram
+from privacy.tables.histogram import DETAILED, TOTAL, Histogram, Recode
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.top_down.queries import query_group
 from tasks.releases.description import Column, Description, Reference, Table, Tidy, integer, number
+from tasks.releases.pages.words import capitalized, level_words
 from tasks.releases.received import NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
@@ -42,10 +43,12 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     """Return the columns that name the geounits of a level: those of its own and of the levels above."""
     columns = []
     for each in declaration.levels:
+        words, title = level_words(each.name), capitalized(level_words(each.name))
         for name in each.columns:
-            meaning = f"the {name}" if name == each.name else f"{name} of the {each.name}"
-            columns.append(Column(name, "code", meaning, level=each.name))
-        made = Column(each.name, "number", f"the {each.name} within the level above", level=each.name)
+            meaning = f"the {words}" if name == each.name else f"{name} of the {words}"
+            last = name == each.columns[-1]
+            columns.append(Column(name, "code", meaning, level=each.name, title=title if last else f"{title}: {name}"))
+        made = Column(each.name, "number", f"the {words} within the level above", level=each.name, title=title)
         columns += [made] if each.made else []
         if each.name == level:
             break
@@ -72,7 +75,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     count = integer(COUNT, records, words, role="count", frame="count")
     tables, released, gls = [], released_levels(declaration), manifest.get("estimator") == "gls"
     for level in released:
-        geounit, title = geounit_columns(declaration, level), f"{records.capitalize()} by {level}"
+        geounit, title = geounit_columns(declaration, level), f"{records.capitalize()} by {level_words(level)}"
         tables.append(
             Table(
                 title,
@@ -168,17 +171,17 @@ def _asked(product: Histogram, query: str, only: Mapping[str, Collection[str]] |
     only: the codes that occur, by axis, if not all. Cells outside a recode have labels as values, since they have no
         codes.
     """
-    recodes = {each.name: each for each in product.recodes}
     names = () if query == TOTAL else [axis.name for axis in product.axes] if query == DETAILED else query.split("*")
     found = {}
     for name in (each.strip() for each in names):
-        recode = recodes.get(name)
+        own = product.named[name]
+        recode = own if isinstance(own, Recode) else None
         axis = product.axis(recode.axis if recode else name)
         values = [recode.labels[part] for part in recode.part] if recode else axis.codes
         there = (only or {}).get(axis.name, axis.codes)
         texts = {} if recode or axis.codes == axis.labels else dict(zip(axis.codes, axis.labels, strict=True))
         texts = {code: text for code, text in texts.items() if code in there}
-        column = Column(name, "code", f"{axis.words}, in groups" if recode else axis.words, texts)
+        column = Column(name, "code", own.words, texts, title="" if own.words == name else capitalized(own.words))
         of_codes = zip(axis.codes, values, strict=True)
         found[name] = column, axis.name, {code: value for code, value in of_codes if code in there}
     return found
@@ -240,21 +243,22 @@ def _published(declaration: Declaration, level: str, count: Column) -> Iterator[
             name: tuple(table.histogram.axis(name).codes[at] for at in sorted(inside))
             for name, inside in table.inside.items()
         }
-        title, unit = f"{table.title} by {level}; universe: {table.universe}", table.universe
+        title, unit = f"{table.title} by {level_words(level)}; universe: {table.universe}", table.universe
         tidy = Tidy(f"{table.name}/{level}", table.title, unit, level=level, title=title, only=only, summed=True)
         yield _keyed(tidy, geounit, _asked(table.histogram, table.by, only), [count])
 
 
 def _of_query(declaration: Declaration, level: str, query: str) -> Tidy:
     """Return the table of a query's sums, yet without columns."""
-    title = f"{declaration.records.capitalize()} by {level}: {query_title(declaration, query)}"
+    title = f"{declaration.records.capitalize()} by {level_words(level)}: {query_title(declaration, query)}"
     return Tidy(f"{query_slug(query)}/{level}", query, declaration.records, level=level, title=title)
 
 
 def query_title(declaration: Declaration, query: str) -> str:
     """Return a query group in the words of its axes: `sex × age in 3 groups`."""
-    words = {axis.name: axis.words for axis in declaration.product.axes} | {TOTAL: "total", DETAILED: "every cell"}
-    return " × ".join(words.get(name.strip(), name.strip()) for name in query.split("*"))
+    words = {name: each.words for name, each in declaration.product.named.items()}
+    words |= {TOTAL: "total", DETAILED: "every cell"}
+    return " × ".join(words[name.strip()] for name in query.split("*"))
 
 
 def query_slug(query: str) -> str:

@@ -671,7 +671,7 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group_and_table(t
         for age in "1234"
     ]
     assert (all_sizes["mae"]["zone", "women"], all_sizes["n"]["zone", "women"]) == (np.mean(women), len(women))
-    assert (words["dwelling*young"], words["women"]) == ("dwelling × young", "Women by age")
+    assert (words["dwelling*young"], words["women"]) == ("dwelling × age in 2 groups", "Women by age")
     report, _ = write_report(tmp_path, errors, words, {"truth": "of a test"})
     (row,) = (dict(zip(report.columns, row, strict=True)) for row in report.rows if row[0] == "Women by age")
     assert row["zone"].startswith(f"{np.mean(women):.2f} (")
@@ -844,6 +844,7 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
     assert district == ("Within it", [("Other", "code/district/2/9")])
     rows = pages.view(pages.address("1/9", None, "total-zone"))
     assert (rows.title, rows.page.total) == ("Nine", 2)
+    assert pages.view({"view": "code/district/2/9"}).tables[0].title == "Persons by district: total"
     listed = [one.name for one in pages.view({"view": "tables"}).tables]
     assert listed[:5] == ["total-nation", "total-region", "total-district", "total-zone", "dwelling-young-nation"]
     assert {"cells-zone", "dwelling-young-zone", "names-district"} <= set(listed)

@@ -14,8 +14,12 @@ import pytest
 from declared_runs import declare, measured, released, share_read_of_all_noise
 from dhca_inputs import HERE
 
+from flows.commands.show import open_release
+from flows.reports.show import terminal
+from flows.reports.show.tables import views
+from flows.reports.show.view import Reading
 from privacy.accounting.ledger import Ledger
-from spine.dhc_households import TENURES, units_declaration
+from spine.dhc_households import COLUMNS, TENURES, units_declaration
 from tasks.errors import Refused
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.check import Check
@@ -138,6 +142,31 @@ def test_without_noise_both_histograms_are_the_truth(tmp_path: Path) -> None:
     names = [*block.values(), "ten", "vacs"]
     assert counts(own.units, names).to_dict() == units.groupby(names).size().to_dict()
     assert [each for each in checks(own.release, read_manifest(own.release)) if getattr(each, "faults", ())] == []
+
+
+def test_pages_have_the_tables_of_a_named_county_in_words(noisy: Chain) -> None:
+    """Its microdata are a table of the release, and make no regions beside the named units."""
+    pages = open_release(noisy.release)
+    counties = {unit.name for code, unit in pages.units.items() if code.column == "County"}
+    assert counties
+    assert all(name.endswith((" County", " County, AIAN areas")) for name in counties)
+    assert (pages.regions, pages.finds) == (set(), "Place")
+    page = pages.view(pages.address(min(counties), None, None))
+    shown = {one.title: one for one in page.tables}
+    size = shown["Tenure by household size by County; universe: occupied housing units"]
+    asked = [
+        (one.title, bool(one.chosen)) for one in size.columns if one.title in ("Tenure", "Household size", "County")
+    ]
+    assert asked == [("County", True), ("County", True), ("Tenure", False), ("Household size", False)]
+    text = terminal.table(Reading(page, pages.about(pages.confidence)))
+    assert text.columns == ["table", "row", "count"]
+    assert any(row[1].startswith("owned with a mortgage or loan, ") for row in text.rows)
+    listed = pages.view({"view": "tables"}).by_subject
+    levels = [one.level for one in listed["Tenure by household size; universe: occupied housing units"]]
+    assert levels == [name.replace("_", " ") for name in COLUMNS]
+    said = views.without_noise(read_manifest(noisy.release))
+    assert "the counts by tenure in every Block that declared has published" in said
+    assert "no household has age of the householder: 60 to 64 and the oldest of 60 and over: nobody" in said
 
 
 @pytest.mark.parametrize("anchored", [False, pytest.param(True, marks=pytest.mark.ci)])

@@ -42,7 +42,10 @@ def picture_of(table: ReleaseTable, at: Confidence) -> Picture:
     def words(columns: Sequence[Column], codes: Mapping[str, Any]) -> list[str]:
         named = [(one, str(codes[one.name]), codes.get(one.names)) for one in columns]
         found = [(one, code, name or table.words_of_code(one.name, code)) for one, code, name in named]
-        return [f"{one.title} {code}" if word == code and one != place else word for one, code, word in found]
+        return [
+            f"{one.title} {code}" if word == code and " " not in code and one != place else word
+            for one, code, word in found
+        ]
 
     def row(codes: Mapping[str, Any]) -> dict[str, str]:
         name = shorten(", ".join(words(apart, codes)), LONGEST, placeholder=" …")

@@ -20,7 +20,8 @@ from tasks.releases.pages import number
 
 MOST_ROWS = 1_000_000  # rows of a file to download
 MOST_COPIED = 100_000  # rows of a table in a copy; longer tables are only in the release
-FEW = 8  # regions without a row, or sentences, on a page
+FEW = 8  # regions without a row, on a page
+LISTED = 3  # sentences on what is declared, on a page
 LONGEST = 300  # letters of a sentence in a manifest
 CONTAINERS = {2: "STATE", 5: "COUNTY", 11: "TRACT"}  # by the digits of their codes
 CAVEATS = {
@@ -34,7 +35,10 @@ CAVEATS = {
 
 @dataclass(frozen=True)
 class TableItem:
-    """A table in the list: its name, title, columns in words, rows, and the margins of its counts."""
+    """A table in the list: its name, title, columns in words, rows, and the margins of its counts.
+
+    level, subject: the level of a declaration that it is by, and its title without it.
+    """
 
     name: str
     title: str
@@ -42,6 +46,8 @@ class TableItem:
     rows: int
     least_margin: float | None
     most_margin: float | None
+    level: str = ""
+    subject: str = ""
 
     @property
     def is_copied(self) -> bool:
@@ -66,10 +72,19 @@ class TableList(View):
     picture: Picture | None = None
     view: str = "tables"
 
+    @property
+    def by_subject(self) -> Mapping[str, Sequence[TableItem]]:
+        """The tables of each subject, one a level; empty unless counts without margins are by the levels of units."""
+        found: dict[str, list[TableItem]] = {}
+        for one in self.tables:
+            found.setdefault(one.subject or one.title, []).append(one)
+        listed = any(one.level for one in self.tables) and all(one.least_margin is None for one in self.tables)
+        return found if listed else {}
+
     def table(self) -> Table:
         """Return the tables."""
         columns = ["TABLE", "TITLE", "COLUMNS", "ROWS", "LEAST_MOE", "MOST_MOE"]
-        return columns, [list(astuple(one)) for one in self.tables]
+        return columns, [list(astuple(one)[: len(columns)]) for one in self.tables]
 
 
 @dataclass(frozen=True)
@@ -221,7 +236,8 @@ def without_noise(manifest: Mapping[str, Any]) -> str:
     *figures, places = (str(each)[:LONGEST] for each in declared)
     if not figures:
         return f"Public: {places}. Every count has noise."
-    counts = "; ".join(figures[:FEW])
+    more = [f"{len(figures) - LISTED} more, which report.html lists"] if len(figures) > LISTED else []
+    counts = "; ".join([*figures[:LISTED], *more])
     return f"Without noise, because declared: {counts}. Public: {places}. Every other count has noise."
 
 
@@ -273,6 +289,8 @@ def _column_view(
     about = column.name, column.title, column.unit, meaning, column.role
     code, _, other = by.get(column.name, "").partition(",") if choices else (by.get(column.name, ""), "", "")
     next_to = other if column == table.place and len(choices) > 1 else None
+    if plain:  # a unit's name is chosen as its code is
+        code = next((by.get(one.name, "") for one in table.of_units if one.names == column.name), code)
     return ColumnView(*about, numeric, filtered, choices, code, next_to)
 
 
