@@ -12,6 +12,7 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating[Any]]
+Integers = npt.NDArray[np.integer[Any]]
 
 NO_PLACE = NO_COUSUB = 99999
 NO_AIANNH = 9999
@@ -30,6 +31,11 @@ AIAN_CLASSES: tuple[tuple[int, int, str], ...] = (
     (9000, 9499, "state-recognized legal"),
     (9500, 9998, "SDTSA"),
 )
+
+
+def narrowed(numbers: Integers) -> Integers:
+    """Return whole numbers, none negative, in the narrowest type that holds them all."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))), copy=False)
 
 
 class BadGeography(ValueError):

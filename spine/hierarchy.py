@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import lcm
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import IntArray, Integers
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,21 @@ class Spine:
         """Return the fan-out of each geounit of a level (not the lowest)."""
         return np.diff(self.first_child[level])
 
+    def pieces(self, level: int, *limits: tuple[int, int]) -> list[tuple[int, int]]:
+        """Cut a level into ranges of geounits (first, last + 1), each of one at the least.
+
+        limits: a lower level, and the number of its geounits that a range of several has at most.
+        """
+        begins = [
+            np.append(np.searchsorted(self.starts[lowest], self.starts[level]), len(self.starts[lowest])).tolist()
+            for lowest, _ in limits
+        ]
+        cuts, number = [0], len(self.starts[level])
+        for geounit in range(1, number):
+            if any(own[geounit + 1] - own[cuts[-1]] > size for own, (_, size) in zip(begins, limits, strict=True)):
+                cuts.append(geounit)
+        return [*pairwise([*cuts, number])]
+
     def geounit_of_block(self, level: int) -> IntArray:
         """Return the geounit of `level` that contains each block, in spine order."""
         return np.repeat(np.arange(len(self.starts[level])), self.ends(level) - self.starts[level])
@@ -85,7 +101,7 @@ def common_denominator(shares: list[Fraction]) -> tuple[list[int], int]:
     return [share.numerator * (denominator // share.denominator) for share in shares], denominator
 
 
-def changes(*keys: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def changes(*keys: Integers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return where runs of equal keys begin: True at 0 and wherever some key differs from the one before."""
     begins = np.ones(len(keys[0]), bool)
     begins[1:] = False

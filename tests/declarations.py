@@ -97,7 +97,7 @@ def figures_of(hierarchy: Hierarchy, leaves: dict[str, list[str]] = LEAVES, tota
         )
         for count in form.counts
     ]
-    names, group = np.unique(hierarchy.columns["region"], return_inverse=True)
+    names, group = np.unique(hierarchy.column("region").texts(), return_inverse=True)
     known = np.array([totals[name] for name in names.tolist()])
     return Figures(counts, [(group, names.tolist(), known)] * len(form.totals))
 

@@ -253,7 +253,7 @@ class DeclaredSettings(EstimateSettings):
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""
         files = ", ".join(self.directory.design.public.digests)
-        return f"{len(self.directory.declared.hierarchy.keys):,} leaves of {self.declaration} ({files})"
+        return f"{self.directory.declared.hierarchy.spine.blocks:,} leaves of {self.declaration} ({files})"
 
     def published(self) -> str:
         """Return which noisy answers of a wide table are published."""

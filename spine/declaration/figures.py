@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from privacy.tables.histogram import TOTAL
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
-from spine.geography import BoolArray, FloatArray, IntArray
+from spine.declaration.texts import Texts
+from spine.geography import BoolArray, FloatArray, IntArray, Integers
 from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import Product
 from spine.top_down.plan import MOST_PARTS
@@ -39,9 +40,9 @@ class Figures(NamedTuple):
     leaf, from 0, the names of the groups and their values.
     """
 
-    counts: Sequence[IntArray]
-    totals: Sequence[tuple[IntArray, Sequence[str], IntArray]]
-    equal: Sequence[IntArray] = ()
+    counts: tuple[Integers, ...]
+    totals: tuple[tuple[IntArray, tuple[str, ...], IntArray], ...] = ()
+    equal: tuple[IntArray, ...] = ()
 
 
 def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, list[Fault]]:
@@ -115,7 +116,7 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
     declaration, product = hierarchy.declaration, hierarchy.declaration.product
     form, parts = declaration.form, int(product.types.max()) + 1
     has_cells = np.bincount(product.types, product.possible, parts) > 0
-    counts = np.ones((len(hierarchy.keys), parts), np.int64) & has_cells
+    counts = np.ones((hierarchy.spine.blocks, parts), np.int64) & has_cells
     bounded: dict[bytes, tuple[BoolArray, IntArray, IntArray]] = {}  # a set, its fewest and its most records
     numbers: dict[str, IntArray] = {}
     equal = [
@@ -159,10 +160,10 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
 
 def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray, bool]:
     """Return the (leaves, parts) counts, the (parts,) least, and whether each leaf's records are as many as counted."""
-    form, leaves = hierarchy.declaration.form, len(hierarchy.keys)
+    form, leaves = hierarchy.declaration.form, hierarchy.spine.blocks
     if not form.counts or not form.one_partition:
         return np.ones((leaves, 1), np.int64), np.zeros(1, np.int64), False
-    (declared, *_), counts = form.counts, figures.counts[0].copy()
+    (declared, *_), counts = form.counts, figures.counts[0].astype(np.int64)
     least = np.array(declared.least or [0] * len(declared.columns), np.int64)
     for part, column in enumerate(declared.columns):
         if not column:  # nothing is declared of it: records may be anywhere
@@ -220,7 +221,7 @@ def _without_cells(hierarchy: Hierarchy, counts: IntArray, least: IntArray) -> I
     cells = np.bincount(product.types, product.possible, len(least))
     wrong = ((counts * least) > 0) & (cells == 0)
     for leaf, part in np.argwhere(wrong)[:1].tolist():
-        text = f"the leaf {hierarchy.keys[leaf]} needs records in part {part} of {named(product)}: all are zeros"
+        text = f"the leaf {hierarchy.key(leaf)} needs records in part {part} of {named(product)}: all are zeros"
         yield Fault("counts.0.least", text)
 
 
@@ -232,7 +233,7 @@ def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -
         of_fine = of_leaf[spine.starts[low][np.searchsorted(fine.group, np.arange(len(fine.values)))]]
         sums = np.bincount(of_fine, fine.values, len(coarse.values))
         if (wrong := np.flatnonzero(sums != coarse.values)).size:
-            name, at = hierarchy.names(high)[int(np.searchsorted(coarse.group, wrong[0]))], wrong[0]
+            name, at = hierarchy.name(high, int(np.searchsorted(coarse.group, wrong[0]))), wrong[0]
             text = f"{name} has {coarse.values[at]}, but the totals declared below it sum to {int(sums[at])}"
             yield Fault("totals", text)
 
@@ -356,7 +357,7 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
         figures = level_figures(hierarchy, bound, level)
         own = _borders(figures)
         if (none := np.flatnonzero(own[0][:, 0] > own[1][:, 0])).size:
-            return f"{hierarchy.names(level)[int(none[0])]} {CONTRADICTION}"
+            return f"{hierarchy.name(level, int(none[0]))} {CONTRADICTION}"
         if found is not None:
             less, more = found[1] < own[1], found[0] > own[0]
             if (wrong := np.argwhere(less | more)).size:
@@ -364,7 +365,7 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
                 inside = [str(part) for part in np.flatnonzero(subsets(len(bound.least))[chosen]).tolist()]
                 end = int(less[at, chosen])
                 return (
-                    f"{hierarchy.names(level)[at]} may have {own[end][at, chosen]:.0f} records in parts "
+                    f"{hierarchy.name(level, at)} may have {own[end][at, chosen]:.0f} records in parts "
                     f"{', '.join(inside)} of {named(product)}, but the geounits below it, with their declared figures, "
                     f"only {'from ' * (1 - end)}{found[end][at, chosen]:.0f}: "
                     f"{_remedy(hierarchy, bound)}"
@@ -404,7 +405,7 @@ def _without_division(hierarchy: Hierarchy, bound: Bounds) -> str:
             most = np.where(free.any(axis=1), np.inf, figures.high.sum(axis=1))
             bad |= (figures.total < figures.low.sum(axis=1)) | (figures.total > most)
         if bad.any():
-            return f"{hierarchy.names(level)[int(np.flatnonzero(bad)[0])]} {CONTRADICTION}"
+            return f"{hierarchy.name(level, int(np.flatnonzero(bad)[0]))} {CONTRADICTION}"
     return ""
 
 
@@ -420,13 +421,10 @@ def named(product: Product) -> str:
     return product.bounded if isinstance(product.bounded, str) else " and ".join(product.bounded)
 
 
-def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
+def whole_numbers(texts: Sequence[str] | Texts) -> tuple[IntArray, list[int]]:
     """Parse texts as whole numbers, `5.0` as 5. Invalid ones become 0; their positions are returned."""
-    numbers, wrong = np.zeros(len(texts), np.int64), []
-    for at, text in enumerate(texts):
-        found = WHOLE.fullmatch(text)
-        if found and int(found[1]) <= LARGEST_COUNT:
-            numbers[at] = int(found[1])
-        else:
-            wrong.append(at)
-    return numbers, wrong
+    column = Texts.of(texts)
+    found = [WHOLE.fullmatch(text) for text in column.distinct.tolist()]
+    numbers = [int(each[1]) if each and int(each[1]) <= LARGEST_COUNT else -1 for each in found]
+    of_rows = np.array(numbers, np.int64)[column.number]
+    return np.maximum(of_rows, 0), np.flatnonzero(of_rows < 0).tolist()

@@ -79,7 +79,7 @@ def _is_limited(form: Form, at: int) -> bool:
 def _tree(hierarchy: Hierarchy, figures: Figures) -> list[Node]:
     """Return the bounded sets as a tree, children first; the last is the whole leaf."""
     product, form = hierarchy.declaration.product, hierarchy.declaration.form
-    parts, leaves = int(product.types.max()) + 1, len(hierarchy.keys)
+    parts, leaves = int(product.types.max()) + 1, hierarchy.spine.blocks
     has_cells = np.bincount(product.types, product.possible, parts) > 0
     allowed = np.repeat(has_cells[None], leaves, axis=0)
     found: dict[bytes, Node] = {}

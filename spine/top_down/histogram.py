@@ -135,11 +135,22 @@ def joined(parts: list[H]) -> H:
     return type(parts[0])(parts[0].level, parts[0].first, np.append(np.concatenate(starts), len(cell)), cell, count)
 
 
+def summed_above(children: H, spine: Spine) -> H:
+    """Sum the histograms of neighbouring geounits, all the children of some parents, to the level above."""
+    level, own = children.level - 1, spine.starts[children.level][children.first : children.last]
+    parents = np.searchsorted(spine.starts[level], own, side="right") - 1
+    first = int(parents[0])
+    if first == parents[-1]:  # it may have millions of cells: they are not sorted
+        sums = np.bincount(children.cell, children.count).astype(np.int64)
+        cell = np.flatnonzero(sums)
+        return type(children)(level, first, np.array([0, len(cell)]), cell, sums[cell])
+    row, n = (parents - first)[children.row], int(parents[-1]) - first + 1
+    return from_entries(type(children), level, first, row, children.cell, children.count, n)
+
+
 def summed(blocks: H, spine: Spine) -> tuple[H, ...]:
     """Sum the histograms of all blocks, in spine order, to every level of the spine, top first."""
     levels = [blocks]
-    for level in range(len(spine.levels) - 2, -1, -1):
-        below = levels[0]
-        row, n = spine.parents[level + 1][below.row], len(spine.starts[level])
-        levels.insert(0, from_entries(type(blocks), level, 0, row, below.cell, below.count, n))
+    while levels[0].level:
+        levels.insert(0, summed_above(levels[0], spine))
     return tuple(levels)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
@@ -28,6 +29,7 @@ T = TypeVar("T")
 # numpy reads the header of a .npy file with `ast`, which before Python 3.11.8 raises SystemError ("recursion depth
 # mismatch") if two threads use it at once, as stages of a flow do. Reentrant, because a finalizer may read too.
 HEADERS = threading.RLock()
+ALIGNED, MAPPED = 64, 1 << 16  # bytes: where arrays begin in an object's file, and from which size on they are mapped
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 
@@ -159,13 +161,14 @@ def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
 
 
 def save_object(path: Path, value: Any) -> None:
-    """Write a value for later stages: a line of JSON, then its arrays in .npy format."""
+    """Write a value for later stages: a line of JSON, then its arrays in .npy format, each at a multiple of ALIGNED."""
     arrays: Arrays = []
-    text = json.dumps(encode(value, arrays), separators=(",", ":"))
+    text = json.dumps(encode(value, arrays), separators=(",", ":")).encode()
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        file.write(text.encode() + b"\n")
+        file.write(text + b" " * (-(len(text) + 1) % ALIGNED) + b"\n")
         for array in arrays:
             np.lib.format.write_array(file, array, allow_pickle=False)
+            file.write(b"\0" * (-file.tell() % ALIGNED))
 
 
 def load_object(path: Path, kind: type[T]) -> T:
@@ -190,14 +193,34 @@ def _load(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
 
 
 def read_object(path: Path, kind: type[T]) -> T:
-    """Read what `save_object` wrote without caching, for large or rarely read values. Raises BadValue."""
+    """Read what `save_object` wrote without caching, for large or rarely read values. Raises BadValue.
+
+    Large arrays are mapped into memory, so that a process holds what it reads of them.
+    """
     arrays: Arrays = []
     with HEADERS, open(path, "rb") as file:
         text = file.readline()
         while file.peek(1):
-            arrays.append(np.lib.format.read_array(file, allow_pickle=False))
+            arrays.append(_next_array(file))
+            file.seek(-file.tell() % ALIGNED, os.SEEK_CUR)
     value: T = decode(kind, json.loads(text), arrays)
     return value
+
+
+def _next_array(file: BufferedReader) -> NDArray[Any]:
+    """Return the array that begins here, and go to its end. A large one is a view of the file, which stays as it is."""
+    begin = file.tell()
+    np.lib.format.read_magic(file)
+    shape, is_fortran, kind = np.lib.format.read_array_header_1_0(file)
+    size = math.prod(shape) * kind.itemsize
+    if size < MAPPED:
+        file.seek(begin)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+    start = file.tell()
+    file.seek(size, os.SEEK_CUR)
+    # copied on write: kernels are compiled for arrays that may be written
+    return np.asarray(np.memmap(file, kind, "c", start, shape, "F" if is_fortran else "C"))
 
 
 def unless_done(path: Path, make: Callable[[], None]) -> None:

@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 import spine.declaration
+from spine.declaration.texts import Texts
 from tasks.errors import Refused
 from tasks.records.files import read_text
 from tasks.records.findings import Finding
 from tasks.records.public_table import find_faults
+from tasks.records.tables import EncodedColumn
 
 SHIPPED = Path(spine.declaration.__file__).parent / "shipped"
 OF_DATA = {  # beginnings of the names of declarations that a command writes with the tables of your blocks
@@ -79,5 +84,16 @@ def read_columns(
     path: str, names: Sequence[str], delimiter: str
 ) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
     """Return columns of a public table, text or Parquet, as text."""
+    found, findings = read_coded(path, names, delimiter)
+    return (None if found is None else {name: tuple(own.texts().tolist()) for name, own in found.items()}), findings
+
+
+def read_coded(path: str, names: Sequence[str], delimiter: str) -> tuple[dict[str, Texts] | None, list[Finding]]:
+    """Return columns of a public table, which may have millions of rows, as numbers of their texts."""
     rows, findings = find_faults(path, names, delimiter=delimiter, more=True)
-    return (None if rows is None else {name: tuple(rows.table[name].to_pylist()) for name in names}), findings
+    return (None if rows is None else {name: _coded(rows.table[name]) for name in names}), findings
+
+
+def _coded(column: pa.ChunkedArray) -> Texts:
+    encoded = EncodedColumn(column)
+    return Texts.numbered(np.array(encoded.values, np.str_), encoded.numbers)

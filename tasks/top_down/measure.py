@@ -23,13 +23,13 @@ from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_gr
 from spine.top_down.queries import QueryGroup
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import NoiseSource, read_drawing
-from tasks.lifecycle.files import load_object
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Charging, Claim
 from tasks.lifecycle.workers import Workers
 from tasks.records.findings import Finding
 from tasks.records.records import RecordFile
 from tasks.top_down.run_plan import US, Tables, law, undrawable
-from tasks.top_down.source import Source, load_histograms
+from tasks.top_down.source import PLANNED, Source, load_range
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -148,13 +148,14 @@ class Leaves(NamedTuple):
     """Leaves of a part.
 
     first: the number of the first among those of the run. number: how many there are. keys: each leaf's in the counted
-        records; the histogram counts the first `cells` of them.
+        records; the histogram counts the first `cells` of them. level: theirs in the spine, if they are in its order.
     """
 
     first: int
     number: int
     keys: int
     cells: int
+    level: int = -1
 
 
 @dataclass(frozen=True)
@@ -165,14 +166,16 @@ class MeasuredRun(Source):
     prepared/tables              the paths of the input
     prepared/PRODUCT             the file of a histogram's records
     persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * keys + cell       confidential
-    counts/PRODUCT/SS.leaves     exact histograms of a part's leaves, as they are read   confidential
-    counts/PRODUCT/SS.findings   declared figures that these contradict                  confidential
-    counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order             confidential
+    counts/PRODUCT/SS.leaves/FIRST     exact histograms of a part's leaves, as they are read   confidential
+    counts/PRODUCT/SS.findings/FIRST   declared figures that these contradict                  confidential
+    counts/PRODUCT/SS/LEVEL/FIRST      exact histograms of a level, in spine order             confidential
     ```
-    record_kind: the kind of a histogram's records in their digests.
+    record_kind: the kind of a histogram's records in their digests. in_order: whether leaves are counted in the order
+    of the spine, whose lowest level they then are.
     """
 
     record_kind: ClassVar[str]
+    in_order: ClassVar[bool] = False
 
     def asked(self) -> Asked:
         """Return what the run asks to be charged."""
@@ -186,6 +189,10 @@ class MeasuredRun(Source):
     def tables(self) -> Tables:
         """Load the paths of the run's input."""
         return self._load(TABLES, Tables)
+
+    def keep_design(self, design: Any) -> None:
+        """Write the design into the run directory."""
+        save_object(self / PLANNED, design)
 
     def read_public(self, charging: Charging | None) -> list[Finding]:
         """Read the public files into the run directory; return their faults. charging: the account, to refuse early."""
@@ -203,15 +210,18 @@ class MeasuredRun(Source):
         """Return which leaves a part has, and how their records are numbered."""
         raise NotImplementedError
 
-    def contradictions(
-        self, product: Any, part: str, leaf: IntArray, cell: IntArray, count: IntArray
-    ) -> Iterable[Finding]:
-        """Return the declared figures that are not true of the records of a part, counted by leaf and cell."""
-        raise NotImplementedError
+    def pieces(self, product: Any, part: str) -> list[tuple[int, int]]:
+        """Return the ranges of a part's leaves (first, last + 1) whose records are compared at once: here all."""
+        return [(0, self.leaves(product, part).number)]
 
-    def places(self, product: Any, part: str) -> IntArray | None:
-        """Return the place in the spine of each leaf of a part; None where they are in its order."""
-        return np.argsort(self.spine(product, part).order)
+    def contradictions(
+        self, product: Any, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
+    ) -> Iterable[Finding]:
+        """Return the declared figures that are not true of the records of the leaves first ... last - 1 of a part.
+
+        leaf: counted from `first`, with cell and count.
+        """
+        raise NotImplementedError
 
     def records(self, product: str) -> RecordFile:
         """Load what was opened as the records of a histogram."""
@@ -222,21 +232,25 @@ class MeasuredRun(Source):
         return self / f"persons/{product}"
 
     def leaves_folder(self, product: str, part: str) -> Path:
-        """Return the folder of the exact histograms of a part's leaves."""
+        """Return the folder of the exact histograms of a part's leaves, in batches by their first."""
         return self / f"counts/{product}/{part}.leaves"
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:
-        """Return the folder of the exact histograms of a level."""
+        """Return the folder of the exact histograms of a level, in batches by their first geounit."""
         return self / f"counts/{product}/{state}/{level}"
+
+    def exact(self, product: Any, state: str, level: str, first: int = 0, last: int | None = None) -> TrueHistograms:
+        """Return the exact histograms of the geounits first ... last - 1 of a level, or of all: confidential."""
+        spine = self.spine(product, state)
+        number = len(spine.starts[spine.levels.index(level)])
+        return load_range(self.counts_folder(product, state, level), TrueHistograms, number, first, last)
 
     def answers(self, product: Any, state: str) -> Measuring:
         """Return the noisy answers of a part or of the nation. Raises Failed where the run may not draw."""
         drawing, plan = read_drawing(self), self.plan(product, state)
 
         def exact(level: int, first: int, last: int) -> TrueHistograms:
-            return load_histograms(
-                self.counts_folder(product, state, plan.spine.levels[level]), TrueHistograms, first, last
-            )
+            return self.exact(product, state, plan.spine.levels[level], first, last)
 
         return Measuring(plan, product, exact, self.offsets(product, state), drawing)
 

@@ -12,8 +12,10 @@ All of it is public. SS is a part, or US for the nation and the states' parts be
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -23,9 +25,9 @@ import pyarrow as pa
 
 from spine.geography import IntArray
 from spine.hierarchy import Spine
-from spine.top_down.histogram import Histograms
+from spine.top_down.histogram import Histograms, joined
 from tasks.errors import Failed
-from tasks.lifecycle.files import load_object, narrowest, open_array, save_arrays
+from tasks.lifecycle.files import complete, load_object, narrowest, open_array, save_arrays, stamp
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Estimator
@@ -137,6 +139,11 @@ class Source(RunDirectory):
         """Return the stages of an estimate; the first is that of the top level and the one below it."""
         raise NotImplementedError
 
+    @property
+    def limits(self) -> Sequence[tuple[int, int]]:
+        """Return further limits of a batch: the geounits of a level, by its number, that it has at most, about."""
+        return ()
+
     def plan(self, product: Any, state: str) -> Plan:
         """Return the plan of estimating a part of a hierarchy, or (US) the states' parts below the nation."""
         raise NotImplementedError
@@ -193,13 +200,8 @@ class Source(RunDirectory):
         found = []
         for product, state in self.product_states:
             spine = self.spine(product, state)
-            first, below = (spine.starts[spine.levels.index(name)] for name in (descent.level, descent.lowest))
-            begins = np.append(np.searchsorted(below, first), len(below))
-            cuts = [0]
-            for geounit in range(1, len(first)):
-                if begins[geounit + 1] - begins[cuts[-1]] > descent.size:
-                    cuts.append(geounit)
-            found += [(product, state, *ends) for ends in pairwise([*cuts, len(first)])]
+            level, lowest = map(spine.levels.index, (descent.level, descent.lowest))
+            found += [(product, state, *ends) for ends in spine.pieces(level, (lowest, descent.size), *self.limits)]
         return found
 
 
@@ -229,3 +231,20 @@ def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | Non
         cell[within].astype(np.int64),
         count[within].astype(np.int64),
     )
+
+
+def load_range(folder: Path, kind: type[H], number: int, first: int = 0, last: int | None = None) -> H:
+    """Read the geounits first ... last - 1 of a level, or all `number`, from the folder of its batches."""
+    last, starts = number if last is None else last, _starts_of_batches(folder, stamp(folder))
+    begin = bisect_right(starts, first) - 1
+    own = starts[begin : max(bisect_left(starts, last), begin + 1)]
+    parts = [
+        load_histograms(folder / f"{start:07d}", kind, max(first - start, 0), min(last, end) - start)
+        for start, end in pairwise([*own, last])
+    ]
+    return joined(parts) if len(parts) > 1 else parts[0]
+
+
+@lru_cache(maxsize=64)  # levels are read in many small ranges
+def _starts_of_batches(folder: Path, _stamp: tuple[int, int]) -> tuple[int, ...]:
+    return tuple(int(path.name) for path in complete(folder))

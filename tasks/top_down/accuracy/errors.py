@@ -34,7 +34,7 @@ from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
-from tasks.top_down.source import PLANNED, load_histograms
+from tasks.top_down.source import FIRST, PLANNED, load_histograms
 from tasks.top_down.spines import make_spine
 
 R = TypeVar("R", bound=MeasuredRun)
@@ -184,7 +184,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     """
     schema = SCHEMAS[product]
     counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
-    exact = load_histograms(run.leaves_folder(product, state), TrueHistograms)
+    exact = load_histograms(run.leaves_folder(product, state) / FIRST, TrueHistograms)
     released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
     truth, estimated = exact.sums(counted), released.sums(counted)
     groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]

@@ -22,14 +22,12 @@ from spine.geography import FloatArray
 from spine.hierarchy import Spine
 from spine.production import allocation_for
 from spine.redistricting import PERSONS
-from spine.top_down.histogram import TrueHistograms
 from spine.top_down.queries import TOTAL
 from spine.variance import Root, cell_variance, downward, marginal_parts, upward
 from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked, size_words
 from tasks.top_down.areas import areas
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import Design, ProductName
-from tasks.top_down.source import load_histograms
 
 OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # levels of the spine whose geounits are in no family of areas
 BASE = 16  # base of a number whose digits are the levels' shares
@@ -186,7 +184,7 @@ class RunForecast:
 def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
     """Return the stand-in and spine of a state, from the counts of a run on marked data."""
     blocks, design, spine = run.state(state), run.design, run.spine(product, state)
-    histograms = load_histograms(run.counts_folder(product, state, spine.levels[-1]), TrueHistograms)
+    histograms = run.exact(product, state, spine.levels[-1])
     families = [
         AreaFamily(family.family, family.of_block, len(family.codes))
         for family in areas(blocks.geography, design.settings[product])

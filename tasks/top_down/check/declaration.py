@@ -191,7 +191,7 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
     if not unknown:
         leaf, *at = (place.to_numpy().astype(np.int64) for place in places)
         cell, count = np.ravel_multi_index(tuple(at), product.shape), table[COUNT].to_numpy()
-        faults = [finding.rule for finding in contradictions(declared, leaf, cell, count)]
+        faults = [finding.rule for finding in contradictions(declared, 0, geounits, leaf, cell, count)]
         faults += _other_counts(declared, leaf, cell, count)
         if microdata_of(declaration):
             blocks = from_entries(Estimates, len(declaration.levels) - 1, 0, leaf, cell, count, geounits)
@@ -202,7 +202,7 @@ def _check_figures(release: Path, declared: Declared) -> Iterator[Check | NotChe
 def _check_microdata(release: Path, declared: Declared, blocks: Estimates) -> Check:
     """Check that the microdata are those of the counts of the leaves."""
     file = microdata_table(declared.declaration).parquet
-    stated, own = pq.read_table(path_in(release, file)), pa.concat_tables(microdata(declared, blocks))
+    stated, own = pq.read_table(path_in(release, file)), pa.concat_tables(microdata(declared, [blocks]))
     faults = () if stated.equals(own) else ("they are not those of the counts",)
     return Check(file, f"{len(stated):,} rows", faults)
 

@@ -12,7 +12,6 @@ from privacy.analyses.error_measures import Closeness, ErrorSums
 from privacy.tables.histogram import mask
 from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray
-from spine.top_down.histogram import TrueHistograms
 from spine.top_down.queries import QueryGroup, group_sums, query_group
 from tasks.lifecycle.workers import Workers
 from tasks.releases.pages import render
@@ -25,7 +24,6 @@ from tasks.top_down.declared.source import ALL, check_estimator
 from tasks.top_down.declared.tables import query_title
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.source import load_histograms
 
 KEYS = ["product", "level", "quantity", "size"]
 COUNTS_AT_ONCE = 1 << 23
@@ -98,7 +96,7 @@ def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
         step = max(COUNTS_AT_ONCE // group.width, 1)
         for first in range(0, number, step):
             last = min(first + step, number)
-            exact = load_histograms(run.counts_folder(run.name, ALL, level), TrueHistograms, first, last)
+            exact = run.exact(run.name, ALL, level, first, last)
             estimates = load_estimates(run, run.name, ALL, level, first, last)
             true, released = (
                 group_sums(group, last - first, each.row, each.cell, each.count)[:, possible].ravel()

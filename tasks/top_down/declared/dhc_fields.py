@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
+import numpy as np
+
 from spine.declaration.declaration import Declaration
+from spine.declaration.hierarchy import Hierarchy
 from spine.declaration.product import cell_values
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.description import Column, Table
@@ -21,7 +24,6 @@ VALUES = {  # by column of the records those of each cell
     "CENHISP": ["1", "2"],
     "CENRACE": [f"{race:02d}" for race in range(1, 64)],
 }
-BLOCK_CODE = re.compile(r"[0-9]{1,2}\|[0-9]{1,3}\|[0-9]{1,6}\|[0-9]{1,4}")
 HOUSEHOLD = 18  # relationships in households, then types of group quarters
 TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
 INSTITUTIONAL = 15  # types of quarters that are institutional
@@ -45,10 +47,14 @@ def microdata_of(declaration: Declaration) -> Literal["persons", "units"] | None
     return "persons" if are_persons else "units" if is_households(declaration) else None
 
 
-def unwritable_blocks(declaration: Declaration, keys: Iterable[str]) -> Iterator[str]:
+def unwritable_blocks(hierarchy: Hierarchy) -> Iterator[str]:
     """Yield the keys of leaves, joined by `|`, that the microdata's geocodes cannot hold."""
-    if microdata_of(declaration):
-        yield from (key for key in keys if not BLOCK_CODE.fullmatch(key))
+    if microdata_of(hierarchy.declaration):
+        wrong = np.zeros(hierarchy.spine.blocks, bool)
+        for name, digits in zip(BLOCK_COLUMNS, (2, 3, 6, 4), strict=True):
+            code, own = re.compile(f"[0-9]{{1,{digits}}}"), hierarchy.leaves[name]
+            wrong |= np.array([not code.fullmatch(text) for text in own.distinct.tolist()], bool)[own.number]
+        yield from (hierarchy.key(leaf) for leaf in np.flatnonzero(wrong[hierarchy.spine.order]).tolist())
 
 
 def microdata_table(declaration: Declaration) -> Table:

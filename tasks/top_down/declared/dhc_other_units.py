@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spine.declaration.declaration import read_declaration
+from spine.declaration.released import Counts
 from spine.dhc_households import NO_RENT, VACANT, units_declaration
 from spine.geography import IntArray
 from spine.settings import Jurisdiction
@@ -21,9 +22,13 @@ def other_units(folder: str, jurisdiction: Jurisdiction, leaves: Columns) -> tup
     declaration, _ = read_declaration(raw)
     assert declaration is not None
     counts, digest = read_equal(declaration, 0, folder, leaves)
-    row, cell, number = np.array(counts, np.int64).reshape(-1, 3).T
-    tenures, statuses = declaration.product.shape
-    by_cell = np.zeros((len(next(iter(leaves.values()))), tenures, statuses), np.int64)
-    by_cell[row, cell // statuses, cell % statuses] = number
-    vacant = {column: by_cell[:, 0, int(status)] for status, column in VACANT.items()}
-    return {NO_RENT: by_cell[:, -1, 0], **vacant}, digest
+    _, statuses = declaration.product.shape
+    cells = {NO_RENT: declaration.product.cells - statuses}  # the last tenure, of no vacant unit
+    cells |= {column: int(status) for status, column in VACANT.items()}
+    return {column: _of_cell(counts, cell, len(next(iter(leaves.values())))) for column, cell in cells.items()}, digest
+
+
+def _of_cell(counts: Counts, cell: int, leaves: int) -> IntArray:
+    own, found = counts.part == cell, np.zeros(leaves, np.int64)
+    found[counts.row[own]] = counts.number[own]
+    return found

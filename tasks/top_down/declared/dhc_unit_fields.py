@@ -31,7 +31,7 @@ from spine.dhc_households import (
     household_axes,
     household_types,
 )
-from spine.geography import IntArray
+from spine.geography import IntArray, Integers
 from spine.top_down import Estimates
 from tasks.releases.description import Column, Table
 from tasks.top_down.input.records import words
@@ -134,7 +134,7 @@ def _cells() -> list[tuple[str, list[tuple[str, ...]]]]:
     return [(axis.column, cell_values(axis)) for axis in axes]
 
 
-def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[str, IntArray]) -> Units:
+def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[str, Integers]) -> Units:
     """Return the households of blocks by TEN, vacant units and group quarters, by block and in this order.
 
     copied: units without payment of rent, which are the last renters of a block as in the production program's files
@@ -156,12 +156,12 @@ def with_other_units(blocks: Estimates, shape: tuple[int, ...], copied: Mapping[
     return Units(*(each[order[units.number[order] > 0]] for each in units))
 
 
-def contradicting_blocks(declaration: Declaration, copied: Mapping[str, IntArray], released: ReleasedSums) -> IntArray:
+def contradicting_blocks(declaration: Declaration, copied: Mapping[str, Integers], released: ReleasedSums) -> IntArray:
     """Return the leaves with more units without rent than renters, or other units than households and vacant ones."""
     if not is_households(declaration):
         return np.zeros(0, np.int64)
     households = released.of(-1, 0, len(copied[UNITS]))[0]
-    units = households.sum(axis=1) + sum(copied[column] for column in VACANT.values())
+    units = households.sum(axis=1) + sum(copied[column].astype(np.int64) for column in VACANT.values())
     return np.flatnonzero((copied[NO_RENT] > households[:, RENTED]) | (units != copied[UNITS]))
 
 

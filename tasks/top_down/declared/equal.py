@@ -5,7 +5,7 @@ Nothing here reads records. A release of exact counts (`das truth`) is refused: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,19 @@ import pyarrow.parquet as pq
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import EqualForm, expanded
 from spine.declaration.product import coordinates
+from spine.declaration.released import Counts
+from spine.declaration.texts import RowIndex, Texts
 from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.records.files import unchanged
+from tasks.records.tables import EncodedColumn
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.description import Column
 from tasks.releases.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
 from tasks.releases.received import path_in
-from tasks.top_down.published.answer_file import joined_codes
 
-Columns = Mapping[str, Sequence[str]]
-Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records
+Columns = Mapping[str, Texts]
 
 
 def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) -> tuple[Counts, str]:
@@ -56,27 +57,43 @@ def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> 
     if not is_whole(release):
         raise Refused(f"{equal.release} is not whole: a file is missing or changed")
     table, codes, axes, count = _find_table(declaration, equal, release, [*manifest["files"], MANIFEST])
-    names = dict.fromkeys([*codes, *(column.name for column in axes.values()), count, *equal.only])
-    read = pa.concat_tables(pq.read_table(path_in(release, path), columns=[*names]) for path in table.paths)
-    valid = not read[count].null_count and pa.types.is_integer(read[count].type)
-    records = read[count].to_numpy() if valid else np.array([-1])
-    if (records < 0).any() or (records > LARGEST_COUNT).any() or records.sum() > LARGEST_COUNT:
-        raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
+    files = [pq.ParquetFile(path_in(release, path)) for path in table.paths]
+    total = 0
+    for rows in _batches(files, [count]):
+        valid = not rows[count].null_count and pa.types.is_integer(rows[count].type)
+        records = rows[count].to_numpy() if valid else np.array([-1])
+        total += int(records.sum())
+        if (records < 0).any() or (records > LARGEST_COUNT).any() or total > LARGEST_COUNT:
+            limits = f"counts other than whole numbers from 0 to {LARGEST_COUNT:,}"
+            raise Refused(f"{equal.release}: {table.name} has {limits}")
     stated, number = _number_of_leaves(manifest), len(next(iter(leaves.values())))
     if stated not in (None, number):
         raise Refused(f"{equal.release} is of {stated:,} leaves, and the table of leaves has {number:,}: give its own")
     asked = product.asked(equal.partition)
     ordered = {axis: asked[axis] for axis in product.names if axis in asked}  # as coordinates are
-    row, width = _rows(read, codes, leaves), product.width(equal.partition)
-    for name, texts in equal.only.items():
-        values = pa.array([value for text in texts for value in expanded(text)])
-        chosen = pc.is_in(pc.cast(read[name], pa.string()), values)
-        read, row, records = read.filter(chosen), row[chosen.to_numpy()], records[chosen.to_numpy()]
-    parts = tuple(_parts(declaration, name, axes[axis], read) for axis, name in ordered.items())
-    coordinate = np.ravel_multi_index(parts, tuple(map(product.width, ordered.values()))) if parts else 0
-    pairs, inverse = np.unique(row * width + coordinate, return_inverse=True)
-    sums = np.bincount(inverse, records, len(pairs)).astype(np.int64)
-    return tuple(zip(*(each.tolist() for each in (*np.divmod(pairs, width), sums)), strict=True))
+    index, shape = RowIndex.of([leaves[name] for name in codes])[0], tuple(map(product.width, ordered.values()))
+    chosen = {
+        name: pa.array([value for text in texts for value in expanded(text)]) for name, texts in equal.only.items()
+    }
+    names = dict.fromkeys([*codes, *(column.name for column in axes.values()), count, *chosen])
+    found = []
+    for read in _batches(files, [*names]):
+        row, own = _rows(read, codes, leaves, index), read
+        for name, values in chosen.items():
+            kept = pc.is_in(pc.cast(own[name], pa.string()), values)
+            own, row = own.filter(kept), row[kept.to_numpy()]
+        parts = tuple(_parts(declaration, name, axes[axis], own) for axis, name in ordered.items())
+        part = np.ravel_multi_index(parts, shape) if parts else np.zeros(len(row), np.int64)
+        found.append(Counts.of(row, part, own[count].to_numpy().astype(np.int64)))
+    none = np.zeros(0, np.int64)
+    return Counts.of(*(np.concatenate([none, *(each[at] for each in found)]) for at in range(3)))
+
+
+def _batches(files: Sequence[pq.ParquetFile], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the columns of files, a group of rows at a time."""
+    for file in files:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, columns=[*columns]).select([*columns])
 
 
 def _find_table(
@@ -134,13 +151,13 @@ def _parts(declaration: Declaration, name: str, column: Column, read: pa.Table) 
     return part_of_row
 
 
-def _rows(read: pa.Table, codes: Sequence[str], leaves: Columns) -> IntArray:
+def _rows(read: pa.Table, codes: Sequence[str], leaves: Columns, index: RowIndex) -> IntArray:
     """Return the row of the table of leaves of each row of a release. Raises Refused for an unknown leaf."""
-    own = joined_codes([pc.cast(read[name], pa.string()) for name in codes], len(read))
-    place = pc.index_in(own, joined_codes([pa.array(leaves[name]) for name in codes], len(leaves[codes[0]])))
-    if place.null_count:
-        first = pc.index(pc.is_null(place), True).as_py()
+    columns = [EncodedColumn(pc.fill_null(pc.cast(read[name], pa.string()), "")) for name in codes]
+    numbers = [leaves[name].find(own.values)[own.numbers] for name, own in zip(codes, columns, strict=True)]
+    row = index.find(numbers)
+    if (row < 0).any():
+        first = int((row < 0).argmax())
         name = "/".join(str(read[each][first].as_py()) for each in codes)
         raise Refused(f"{name} has counts there, and is not in the table of leaves")
-    row: IntArray = place.to_numpy().astype(np.int64)
     return row

@@ -104,7 +104,9 @@ def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, .
     if checks.findings:
         raise Refused("the records do not fit the declaration: " + "; ".join(each.rule for each in checks.findings))
     leaf, cell = np.divmod(keys, declared.declaration.product.cells)
-    if wrong := [found.rule for found in contradictions(declared, leaf, cell, counts)]:
+    if wrong := [
+        found.rule for found in contradictions(declared, 0, declared.hierarchy.spine.blocks, leaf, cell, counts)
+    ]:
         raise Refused("the records contradict declared figures: " + "; ".join(wrong))
     spine = declared.hierarchy.spine
     return summed(from_entries(TrueHistograms, len(spine.levels) - 1, 0, leaf, cell, counts, spine.blocks), spine)

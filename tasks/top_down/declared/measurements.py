@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
+from spine.declaration.released import Counts
+from spine.declaration.texts import Texts
+from spine.geography import Integers
 from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
@@ -30,14 +33,20 @@ from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import mark_facts, mark_in
 from tasks.releases.received import path_in, read_json
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables, assemble, without_folders
+from tasks.top_down.declared.public_tables import (
+    DeclaredDesign,
+    PublicTables,
+    assemble,
+    keep_design,
+    without_folders,
+)
 from tasks.top_down.declared.run import DeclaredRun
-from tasks.top_down.declared.source import ALL, DeclarationSource, check_estimator, names_of
+from tasks.top_down.declared.source import ALL, DeclarationSource, check_estimator
 from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
     LEAVES_FILE,
+    geounit_columns,
     is_full,
 )
 from tasks.top_down.declared.wide import ReadAnswers, load_answers
@@ -46,7 +55,7 @@ from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import DECLARED_FILE, MEASUREMENTS, UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.source import PLANNED, Origin, Validated
+from tasks.top_down.source import Origin, Validated
 
 KEYS: dict[str, Any] = {  # keys of declared.json, and what they hold
     "run": str,
@@ -80,7 +89,7 @@ class Measurements(NamedTuple):
             raise Refused("a release with the answers that were read is not estimated again: das check checks it")
         check_estimator(declared, self.estimator)
         source = DeclaredEstimate(path)
-        save_object(source / PLANNED, DeclaredDesign(self.public, self.estimator))
+        keep_design(source, DeclaredDesign(self.public, self.estimator))
         save_object(source / RELEASE, path_in(self.folder, DECLARED_FILE).parent)
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
@@ -92,16 +101,21 @@ def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> N
     """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
     full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
     workers.map("measure", run, write_level, [(*each, staged) for each in full])
-    content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.design.public.published())}
+    public = run.design.public.published()
+    content = {"run": run.id, **mark_facts(run.validated.mark)}
+    content |= {name: getattr(public, name) for name in ("text", "totals", "digests")}
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
-    leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, DECLARED_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n", "utf-8")
-    write_table(staged, LEAVES_FILE, pa.table({name: pa.array(values) for name, values in leaves.items()}))
-    if equal:
-        rows = [(at, *row) for at, counts in enumerate(equal) for row in counts]
-        columns = zip(EQUAL_COLUMNS, np.array(rows, np.int64).reshape(-1, len(EQUAL_COLUMNS)).T, strict=True)
-        write_table(staged, EQUAL_FILE, pa.table(dict(columns)))
+    leaves = {name: pa.array(own.distinct).take(pa.array(own.number)) for name, own in public.leaves.items()}
+    write_table(staged, LEAVES_FILE, pa.table(leaves))
+    if public.equal:
+        numbers = (
+            [np.full(len(counts.row), at) for at, counts in enumerate(public.equal)],
+            *zip(*public.equal, strict=True),
+        )
+        columns = (np.concatenate(each).astype(np.int64) for each in numbers)
+        write_table(staged, EQUAL_FILE, pa.table(dict(zip(EQUAL_COLUMNS, columns, strict=True))))
 
 
 def write_read(run: DeclaredRun, product: str, _state: str, level: str, staged: Path) -> None:
@@ -113,8 +127,10 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
     """Yield the answers that were read with geounit, query, coordinate and law, by geounit; a table at the least."""
     declared, spine = run.declared, run.declared.hierarchy.spine
     number, allocation = spine.levels.index(level), declared.declaration.allocation
-    geounits, queries = np.arange(len(spine.starts[number])), declared.declaration.queries(level)
-    names = {name: column.dictionary_encode() for name, column in names_of(declared, level)(0, 0, geounits).items()}
+    queries = declared.declaration.queries(level)
+    codes = declared.hierarchy.codes(number)
+    named = [(column.name, codes[column.name]) for column in geounit_columns(declared.declaration, level)]
+    names = {name: _in_order_of_rows(own) for name, own in named}
     distinct, law_of = np.unique(spine.shares[number], return_inverse=True)
     shares = [Fraction(share, spine.denominator) for share in distinct.tolist()]
     alphas = allocation.queries[level].values()
@@ -135,7 +151,10 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
             "value": own.answer.astype(np.int64),
         }
         of_law = {name: column.take(pa.array(at)) for name, column in words.items()}
-        geounit = {name: column.take(pa.array(own.geounit)) for name, column in names.items()}
+        geounit = {
+            name: pa.DictionaryArray.from_arrays(pa.array(index[own.geounit].astype(np.int32)), texts)
+            for name, (texts, index) in names.items()
+        }
         return pa.table(geounit | asked | of_law | {"variance": sigma[at]})
 
     none = np.zeros(0, np.int64)
@@ -145,6 +164,15 @@ def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Tabl
         yield from (
             table(ReadAnswers(*(each[order[at : at + ROWS]] for each in own))) for at in range(0, len(order), ROWS)
         )
+
+
+def _in_order_of_rows(column: Texts) -> tuple[pa.Array, Integers]:
+    """Return the texts that occur in a column, the first ones first, and the number of each row's."""
+    occurring, first = np.unique(column.number, return_index=True)
+    rank = np.zeros(len(column.distinct), column.number.dtype)
+    order = occurring[np.argsort(first)]
+    rank[order] = np.arange(len(order))
+    return pa.array(column.distinct[order]), rank[column.number]
 
 
 def read_measurements(folder: Path, declaration: str | None = None, estimator: Estimator | None = None) -> Measurements:
@@ -157,7 +185,7 @@ def read_measurements(folder: Path, declaration: str | None = None, estimator: E
     try:
         content = {"estimator": "topdown", **read_json(folder, DECLARED_FILE)}
         leaves = pq.read_table(path_in(folder, LEAVES_FILE))
-        columns = {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names}
+        columns = {name: Texts.of([*map(str, leaves[name].to_pylist())]) for name in leaves.column_names}
     except UNREADABLE as error:
         raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
 
@@ -192,12 +220,12 @@ def _read_equal(folder: Path, number: int) -> tuple[Counts, ...]:
     if not number:
         return ()
     table = pq.read_table(path_in(folder, EQUAL_FILE), columns=[*EQUAL_COLUMNS])
-    found: list[list[tuple[int, int, int]]] = [[] for _ in range(number)]
-    for at, *row in zip(*(table[name].to_pylist() for name in EQUAL_COLUMNS), strict=True):
-        if min(map(int, row)) < 0:
-            raise ValueError("a negative number")
-        found[at].append((row[0], row[1], row[2]))
-    return tuple(map(tuple, found))
+    at, *rows = (table[name].cast(pa.int64()).to_numpy() for name in EQUAL_COLUMNS)
+    if any(each.min(initial=0) < 0 or each.max(initial=0) > LARGEST_COUNT for each in (at, *rows)):
+        raise ValueError("a negative number, or one that nothing has")
+    if at.max(initial=0) >= number:
+        raise ValueError("counts of another equality")
+    return tuple(Counts.of(*(each[at == own] for each in rows)) for own in range(number))
 
 
 def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) -> PublicTables:

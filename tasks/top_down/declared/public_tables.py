@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,21 +22,31 @@ from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.fixed import fixed_groups
 from spine.declaration.form import Fault, Form, is_writable
-from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
-from spine.declaration.released import ReleasedSums, released_bounds, released_faults, sum_released
+from spine.declaration.hierarchy import Hierarchy, leaf_key, make_hierarchy
+from spine.declaration.released import Counts, ReleasedSums, released_bounds, released_faults, sum_released
+from spine.declaration.texts import RowIndex, Texts
 from spine.dhc_households import OTHER_UNITS
-from spine.geography import IntArray
+from spine.geography import IntArray, Integers, narrowed
 from spine.gls.grid import hindrance
+from spine.hierarchy import Spine
 from spine.noise import distinct_shares
 from spine.settings import Jurisdiction
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.errors import Refused
-from tasks.lifecycle.files import load_object, stamp
+from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
-from tasks.records.declarations import SHIPPED, beside, check_has_tables, find_declaration, read_columns, read_raw
+from tasks.records.declarations import (
+    SHIPPED,
+    beside,
+    check_has_tables,
+    find_declaration,
+    read_coded,
+    read_columns,
+    read_raw,
+)
 from tasks.records.files import digest_file, exists, file_name, unchanged
 from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
@@ -44,7 +54,7 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import unwritable_blocks
 from tasks.top_down.declared.dhc_other_units import other_units
 from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks, is_households
-from tasks.top_down.declared.equal import Counts, read_equal
+from tasks.top_down.declared.equal import read_equal
 from tasks.top_down.published.answer_file import JOIN
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import PLANNED
@@ -56,9 +66,10 @@ if TYPE_CHECKING:
 TOTAL_COLUMN = "total"  # in a file of declared totals
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 AT_ONCE = 1 << 26  # answers that are held
+ASSEMBLED = "prepared/declared"  # what a run's processes keep of a declaration besides its design
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PublicTables:
     """What the public files hold, as a run keeps it.
 
@@ -68,7 +79,7 @@ class PublicTables:
     """
 
     text: str
-    leaves: dict[str, tuple[str, ...]]
+    leaves: dict[str, Texts]
     totals: tuple[dict[str, int], ...]
     digests: dict[str, str]
     equal: tuple[Counts, ...] = ()
@@ -84,6 +95,18 @@ class PublicTables:
         publish = raw.pop("publish", None)
         return (self.text, "") if publish is None else (json.dumps(raw), json.dumps(publish))
 
+    def same(self, other: PublicTables) -> bool:
+        """Return whether both hold the same."""
+        texts, arrays = (self.text, self.totals, self.digests), [each for own in self.equal for each in own]
+        others = [each for own in other.equal for each in own]
+        return (
+            texts == (other.text, other.totals, other.digests)
+            and self.leaves.keys() == other.leaves.keys()
+            and all(own.same(other.leaves[name]) for name, own in self.leaves.items())
+            and len(arrays) == len(others)
+            and all(map(np.array_equal, arrays, others))
+        )
+
     def published(self) -> PublicTables:
         """Return the public files' names, without folders, for a release."""
         raw = json.loads(self.text)
@@ -92,7 +115,7 @@ class PublicTables:
         return replace(self, text=json.dumps(without_folders(raw)), digests=digests)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeclaredDesign:
     """The design of a run of a declaration: what its public files hold, and by what histograms are estimated."""
 
@@ -119,16 +142,17 @@ class Declared:
     """A declaration with its tables, all without faults.
 
     figures: as declared, in spine order. names: those of the geounits, for levels with names. released: for a wide
-        declaration, its geounits' counts in the release. copied: columns of the leaves that microdata repeat.
+        declaration, its geounits' counts in the release, and no `figures`. copied: columns of the leaves that microdata
+        repeat, in spine order.
     """
 
     declaration: Declaration
     hierarchy: Hierarchy
     figures: Figures
     bounds: Bounds
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, Texts] = field(default_factory=dict)
     released: ReleasedSums | None = None
-    copied: Mapping[str, IntArray] = field(default_factory=dict)
+    copied: Mapping[str, Integers] = field(default_factory=dict)
 
     @property
     def is_wide(self) -> bool:
@@ -266,12 +290,12 @@ def _outside(path: str, form: Form) -> Iterator[Fault]:
             yield Fault(key, str(error))
 
 
-def _read_files(path: str, declaration: Declaration) -> tuple[dict[str, tuple[str, ...]], list[dict[str, int]]]:
+def _read_files(path: str, declaration: Declaration) -> tuple[dict[str, Texts], list[dict[str, int]]]:
     """Return the columns of the table of leaves, except those of a release, and the declared totals. Raises Faulty."""
     form = declaration.form
     names = dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)])
     own = [name for name in names if name not in _columns_of_release(declaration)]
-    leaves, findings = read_columns(beside(path, form.leaves.file), own, form.delimiter)
+    leaves, findings = read_coded(beside(path, form.leaves.file), own, form.delimiter)
     totals, faults = [], list[Fault]()
     for at, total in enumerate(form.totals):
         columns = group_columns(declaration, total.of)
@@ -309,7 +333,7 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
         found, digest = other_units(beside(path, release), jurisdiction, leaves)
         if digest != digests[release]:
             raise faulty(path, [Fault("equal.0.release", f"{release} was changed while it was read")])
-        leaves |= {column: tuple(map(str, found[column].tolist())) for column in columns}
+        leaves |= {column: Texts.of_numbers(found[column]) for column in columns}
     digests |= {file: digest_file(beside(path, file)) for file in named}
     return PublicTables(json.dumps(raw), leaves, tuple(totals), digests, tuple(equal))
 
@@ -354,7 +378,7 @@ def _lacking(public: PublicTables, declaration: Declaration) -> Iterator[Fault]:
             yield Fault(key, f"the declaration has {len(declared)} of them, and its tables {len(there)}")
 
 
-_LAST: list[tuple[PublicTables, Declared]] = []  # a process reads one declaration several times
+_LAST: list[tuple[PublicTables, Declared]] = []  # the flow reads a declaration several times before its run begins
 
 
 def assemble(public: PublicTables, path: str = "") -> Declared:
@@ -362,12 +386,36 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
 
     Nobody may change it. path: for findings. Raises Faulty.
     """
-    last, declared = _LAST[0] if _LAST else (None, None)
-    if declared is None or last != public:
+    return _assembled(public, path)[1]
+
+
+def _assembled(public: PublicTables, path: str) -> tuple[PublicTables, Declared]:
+    if not _LAST or not _LAST[0][0].same(public):
         _LAST.clear()
-        declared = _assemble(public, path)
-        _LAST[:] = [(public, declared)]
-    return declared
+        _LAST.append((public, _assemble(public, path)))
+    return _LAST[0]
+
+
+class Assembled(NamedTuple):
+    """What is made of the tables of a declaration, as its run's processes map it into memory."""
+
+    spine: Spine
+    by_key: RowIndex
+    figures: Figures
+    bounds: Bounds
+    names: dict[str, Texts]
+    released: ReleasedSums | None
+    copied: dict[str, Integers]
+
+
+def keep_design(run: RunDirectory, design: DeclaredDesign) -> None:
+    """Write the design of a run and what is made of its tables; every process maps both, and reads what it needs."""
+    own = assemble(design.public)
+    hierarchy, released = own.hierarchy, own.released
+    kept = hierarchy.spine, hierarchy.by_key, own.figures, own.bounds, dict(own.names), released, dict(own.copied)
+    save_object(run / ASSEMBLED, Assembled(*kept))
+    save_object(run / PLANNED, design)
+    _LAST.clear()
 
 
 def _assemble(public: PublicTables, path: str) -> Declared:
@@ -381,15 +429,17 @@ def _assemble(public: PublicTables, path: str) -> Declared:
     hierarchy, faults = make_hierarchy(declaration, public.leaves)
     if hierarchy is None:
         raise faulty(path, faults)
-    order, names = hierarchy.spine.order, _names(declaration, hierarchy, public.leaves, faults)
+    names = _names(declaration, hierarchy, faults)
 
-    def whole(column: str, key: str) -> IntArray:
-        numbers, wrong = whole_numbers(public.leaves[column]) if column else (np.zeros(len(order), np.int64), [])
+    def whole(column: str, key: str) -> Integers:
+        if not column:
+            return np.zeros(hierarchy.spine.blocks, np.uint8)
+        numbers, wrong = whole_numbers(public.leaves[column])
         if wrong:
-            leaf = leaf_keys(declaration.form, public.leaves)[wrong[0]]
+            leaf = leaf_key(declaration.form, public.leaves, wrong[0])
             text = f"{column} is {public.leaves[column][wrong[0]]!r} in the leaf {leaf}: no whole number"
             faults.append(Fault(key, text))
-        return numbers[order]
+        return narrowed(numbers)[hierarchy.spine.order]
 
     form = declaration.form
     if form.copied and not is_households(declaration):
@@ -402,20 +452,19 @@ def _assemble(public: PublicTables, path: str) -> Declared:
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
         raise faulty(path, faults)
-    if wrong_block := next(unwritable_blocks(declaration, hierarchy.keys.tolist()), None):
+    if wrong_block := next(unwritable_blocks(hierarchy), None):
         text = f"{wrong_block} is not a block: 2 digits of the state, 3 of the county, 6 of the tract, 4 of the block"
         raise faulty(path, [Fault("leaves.key", text)])
     if declaration.form.is_wide:
-        return _wide(declaration, hierarchy, counts, public.equal[0], names, copied, path)
+        return _wide(hierarchy, counts, public.equal[0], names, copied, path)
     equal = []
     for at, (each, found) in enumerate(zip(declaration.form.equal, public.equal, strict=True)):
-        own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
-        rows, parts, numbers = np.array(found, np.int64).reshape(-1, 3).T
-        if len(rows) and not (max(rows) < own.shape[0] and max(parts) < own.shape[1]):
-            raise faulty(path, [Fault(f"equal.{at}.release", "a count is of no leaf or part")])
-        own[rows, parts] = numbers
-        equal.append(own[order])
-    figures = Figures(tuple(counts), tuple(totals), tuple(equal))
+        width = query_group(declaration.product, each.partition).width
+        own = np.zeros((hierarchy.spine.blocks, width), np.int64)
+        _check_counts(found, own.shape, f"equal.{at}.release", path)
+        own[found.row, found.part] = found.number
+        equal.append(own[hierarchy.spine.order])
+    figures = Figures(tuple(each.astype(np.int64) for each in counts), tuple(totals), tuple(equal))
     bounds, faults = read_bounds(hierarchy, figures)
     faults += _undrawable(hierarchy)
     if bounds is None or faults:
@@ -437,31 +486,33 @@ def _undrawable(hierarchy: Hierarchy) -> Iterator[Fault]:
         yield Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {why}")
 
 
+def _check_counts(counts: Counts, shape: tuple[int, int], key: str, path: str) -> None:
+    """Refuse counts of no leaf or part: they may be received."""
+    if len(counts.row) and not (counts.row.max() < shape[0] and counts.part.max() < shape[1]):
+        raise faulty(path, [Fault(key, "a count is of no leaf or part")])
+
+
 def _wide(
-    declaration: Declaration,
     hierarchy: Hierarchy,
-    counts: Sequence[IntArray],
+    counts: Sequence[Integers],
     equal: Counts,
-    names: Mapping[str, Sequence[str]],
-    copied: Mapping[str, IntArray],
+    names: Mapping[str, Texts],
+    copied: Mapping[str, Integers],
     path: str,
 ) -> Declared:
     """Return a wide declaration with its hierarchy; the release's counts stay sparse. Raises Faulty."""
-    rows, parts, numbers = np.array(equal, np.int64).reshape(-1, 3).T
-    leaves, place = len(hierarchy.keys), np.argsort(hierarchy.spine.order)
+    declaration, leaves = hierarchy.declaration, hierarchy.spine.blocks
     width = declaration.product.width(declaration.form.equal[0].partition)
-    if len(rows) and not (max(rows) < leaves and max(parts) < width):
-        raise faulty(path, [Fault("equal.0.release", "a count is of no leaf or part")])
-    own = counts[0] if counts else np.zeros((leaves, 1), np.int64)
-    released = sum_released(hierarchy, own, place[rows], parts, numbers)
+    _check_counts(equal, (leaves, width), "equal.0.release", path)
+    released = sum_released(hierarchy, counts[0] if counts else np.zeros((leaves, 1), np.uint8), equal)
     faults = [*released_faults(hierarchy, released), *_undrawable(hierarchy)]
     if len(wrong := contradicting_blocks(declaration, copied, released)):
-        text = f"{hierarchy.keys[wrong[0]]} has other units, or more without payment of rent, than the release allows"
-        faults.append(Fault("copied", text))
+        units = "has other units, or more without payment of rent, than the release allows"
+        faults.append(Fault("copied", f"{hierarchy.key(wrong[0])} {units}"))
     if faults:
         raise faulty(path, faults)
     bounds = released_bounds(hierarchy.spine, released)
-    declared = Declared(declaration, hierarchy, Figures(tuple(counts), ()), bounds, names, released, copied)
+    declared = Declared(declaration, hierarchy, Figures(()), bounds, names, released, copied)
     try:
         declared.prepare_wide()
     except ValueError as error:
@@ -469,43 +520,43 @@ def _wide(
     return declared
 
 
-def _names(
-    declaration: Declaration, hierarchy: Hierarchy, leaves: Mapping[str, Sequence[str]], faults: list[Fault]
-) -> dict[str, list[str]]:
+def _names(declaration: Declaration, hierarchy: Hierarchy, faults: list[Fault]) -> dict[str, Texts]:
     """Return the names of the geounits of each level that has some; each has one, that of all of its leaves."""
-    found, spine = dict[str, list[str]](), hierarchy.spine
+    found, spine = dict[str, Texts](), hierarchy.spine
     for at, level in enumerate(declaration.levels):
         if level.names is None:
             continue
         key = f"levels.{at}.names"
         if not level.columns:
             faults.append(Fault(key, "a level without columns has one unit, which the level names"))
-        of_leaf = np.array(leaves[level.names], np.str_)[spine.order]
-        names = of_leaf[spine.starts[at]]
-        others = np.flatnonzero(of_leaf != np.repeat(names, spine.ends(at) - spine.starts[at]))
+        of_leaf = hierarchy.column(level.names)
+        names = of_leaf.at(spine.starts[at])
+        others = np.flatnonzero(of_leaf.number != np.repeat(names.number, spine.ends(at) - spine.starts[at]))
         if len(others):
-            own = names[spine.geounit_of_block(at)[others[0]]]
-            faults.append(Fault(key, f"a unit has the names {str(own)!r:.50} and {str(of_leaf[others[0]])!r:.50}"))
-        if wrong := [name for name in names.tolist() if not is_writable(name)]:
+            own = names[int(spine.geounit_of_block(at)[others[0]])]
+            faults.append(Fault(key, f"a unit has the names {own!r:.50} and {of_leaf[int(others[0])]!r:.50}"))
+        unwritable = np.array([not is_writable(name) for name in names.distinct.tolist()], bool)[names.number]
+        if unwritable.any():
             text = "is empty, has | or \" or a line's end, or is a formula: write it otherwise"
-            faults.append(Fault(key, f"the name {wrong[0]!r:.50} {text}"))
-        found[level.name] = names.tolist()
+            faults.append(Fault(key, f"the name {names[int(unwritable.argmax())]!r:.50} {text}"))
+        found[level.name] = names
     return found
 
 
 def _grouped(
     declaration: Declaration, hierarchy: Hierarchy, at: int, total: Mapping[str, int], faults: list[Fault]
-) -> tuple[IntArray, Sequence[str], IntArray]:
+) -> tuple[IntArray, tuple[str, ...], IntArray]:
     """Return the group of each leaf, the groups' names, and their declared totals."""
     key, columns = f"totals.{at}.file", group_columns(declaration, declaration.form.totals[at].of)
-    of_leaf = [JOIN.join(codes) for codes in zip(*(hierarchy.columns[name].tolist() for name in columns), strict=True)]
-    names, group = np.unique(np.array(of_leaf or [""] * len(hierarchy.keys), np.str_), return_inverse=True)
+    texts = [hierarchy.column(name).texts().tolist() for name in columns]
+    of_leaf = [JOIN.join(codes) for codes in zip(*texts, strict=True)]
+    names, group = np.unique(np.array(of_leaf or [""] * hierarchy.spine.blocks, np.str_), return_inverse=True)
     if missing := [name for name in names.tolist() if name not in total]:
         faults.append(Fault(key, f"it has no total of {missing[0].replace(JOIN, '/') or 'the whole'}"))
     known = set(names.tolist())
     if unknown := [name for name, value in total.items() if value and name not in known]:
         faults.append(Fault(key, f"{unknown[0].replace(JOIN, '/')} has a total and no leaf"))
-    shown = [name.replace(JOIN, "/") or "the whole" for name in names.tolist()]
+    shown = tuple(name.replace(JOIN, "/") or "the whole" for name in names.tolist())
     return group, shown, np.array([total.get(name, 0) for name in names.tolist()], np.int64)
 
 
@@ -517,8 +568,7 @@ def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTab
     path = find_declaration(name)
     if run is not None and (kept := _kept(run, path)):
         return kept, declared_of(run)
-    public = read_public(path)
-    return public, assemble(public, path)
+    return _assembled(read_public(path), path)
 
 
 def _kept(run: RunDirectory, path: str) -> PublicTables | None:
@@ -552,4 +602,9 @@ def declared_of(run: RunDirectory) -> Declared:
 @lru_cache(maxsize=2)
 def _declared(_stamp: tuple[int, int], run: RunDirectory) -> Declared:
     use_kernels(run.runs_folder)
-    return assemble(public_of(run))
+    _LAST.clear()  # a resumed run's process has assembled it to compare
+    public, own = public_of(run), load_object(run / ASSEMBLED, Assembled)
+    declaration, _ = read_declaration(json.loads(public.text))
+    assert declaration is not None
+    hierarchy = Hierarchy(declaration, own.spine, public.leaves, own.by_key)
+    return Declared(declaration, hierarchy, own.figures, own.bounds, own.names, own.released, own.copied)

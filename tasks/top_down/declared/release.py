@@ -218,7 +218,7 @@ def names_text(declared: Declared, level: str) -> str:
     """Return the file with the names of the geounits of a level: their codes, NAME."""
     names = declared.names[level]
     codes = names_of(declared, level)(0, len(names), np.arange(len(names)))
-    rows = zip(*(column.to_pylist() for column in codes.values()), names, strict=True)
+    rows = zip(*(column.to_pylist() for column in codes.values()), names.texts().tolist(), strict=True)
     return "".join("|".join(row) + "\n" for row in ((*codes, "NAME"), *rows))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +17,6 @@ import numpy as np
 from privacy.accounting.states import EVERYWHERE, STATES_PR, STATES_US
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import Form
-from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
 from tasks.records.block_codes import BLOCK_COLUMNS
@@ -25,9 +25,10 @@ from tasks.records.findings import Finding, kept
 from tasks.records.parquet import words_of
 from tasks.records.record_digests import TABLE
 from tasks.records.records import RecordFile, RowChecks, open_records
-from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, keep_design
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.input.declared_counts import broken_counts
+from tasks.top_down.level_sums import LEAVES_EACH
 from tasks.top_down.measure import Asked, Leaves, MeasuredRun
 
 RECORDS = "records"  # in place of a product
@@ -38,6 +39,11 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
     """A run of a declaration."""
 
     record_kind: ClassVar[str] = TABLE
+    in_order: ClassVar[bool] = True
+
+    def keep_design(self, design: DeclaredDesign) -> None:
+        """Write the design, and what is made of its tables."""
+        keep_design(self, design)
 
     def asked(self) -> Asked:
         """Return what the run asks to be charged."""
@@ -66,17 +72,24 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
 
     def leaves(self, _product: str, _part: str) -> Leaves:
         """Return that all leaves are of the only part; each has a key for each cell."""
-        cells = self.declared.declaration.product.cells
-        return Leaves(0, len(self.declared.hierarchy.keys), cells, cells)
+        cells, spine = self.declared.declaration.product.cells, self.declared.hierarchy.spine
+        return Leaves(0, spine.blocks, cells, cells, len(spine.levels) - 1)
+
+    def pieces(self, product: str, part: str) -> list[tuple[int, int]]:
+        """Return ranges of leaves; all of them where groups of leaves have declared totals."""
+        blocks = self.declared.hierarchy.spine.blocks
+        each = LEAVES_EACH if self.declared.is_wide else blocks
+        return [*pairwise([*range(0, blocks, each), blocks])]
+
+    def leaves_folder(self, product: str, part: str) -> Path:
+        """Return the folder of the exact histograms of the leaves: the lowest level."""
+        return self.counts_folder(product, part, self.declared.hierarchy.spine.levels[-1])
 
     def contradictions(
-        self, _product: str, _part: str, leaf: IntArray, cell: IntArray, count: IntArray
+        self, _product: str, _part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterator[Finding]:
         """Yield the declared figures that are not true of the records."""
-        return contradictions(self.declared, leaf, cell, count)
-
-    def places(self, _product: str, _part: str) -> None:
-        """Return None: leaves are counted in the order of the spine."""
+        return contradictions(self.declared, first, last, leaf, cell, count)
 
 
 def record_columns(form: Form) -> list[str]:
@@ -96,7 +109,7 @@ def states_read(declared: Declared) -> Collection[str] | None:
     if (declared.declaration.form.leaves.key, declared.declaration.form.record_key) != (BLOCK_COLUMNS, BLOCK_COLUMNS):
         return None
     every, pr = {f"{code:02d}" for code in range(100)}, {*STATES_PR}  # unknown codes are read: they are faults
-    states = {*np.unique(declared.hierarchy.keys.astype("<U2")).tolist()}
+    states = {code[:2] for code in declared.hierarchy.leaves[BLOCK_COLUMNS[0]].distinct.tolist()}
     return every - {*STATES_US} if states == pr else None if states & pr else every - pr
 
 
@@ -105,36 +118,36 @@ def encode(declared: Declared, checks: RowChecks) -> tuple[IntArray, None]:
     form, product = declared.declaration.form, declared.declaration.product
     cell = checks.cells(product, {name: coordinates(axis) for name, axis in form.axes.items()})
     leaf = _leaf_of_records(declared, checks)
-    last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
+    last = declared.hierarchy.leaves[form.leaves.key[-1]].distinct.tolist()
     checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
     return (leaf * product.cells + cell)[checks.good], None
 
 
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
     """Return the place of each record's leaf in spine order, -1 for an unknown one."""
-    form, by_key = declared.declaration.form, declared.hierarchy.by_key
-    first, *others = [checks.columns[name] for name in form.record_key]
-    texts, number = first.values, first.numbers.astype(np.int64)
-    for column in others:  # only the pairs that occur are joined
-        pairs, number = np.unique(number * len(column.values) + column.numbers, return_inverse=True)
-        heads, tails = np.divmod(pairs, len(column.values))
-        ends = zip(heads.tolist(), tails.tolist(), strict=True)
-        texts = [texts[head] + JOIN + column.values[tail] for head, tail in ends]
-    return np.array([by_key.get(text, -1) for text in texts], np.int64)[number]
+    hierarchy, form = declared.hierarchy, declared.declaration.form
+    columns = zip(form.leaves.key, (checks.columns[name] for name in form.record_key), strict=True)
+    return hierarchy.by_key.find([hierarchy.leaves[name].find(own.values)[own.numbers] for name, own in columns])
 
 
-def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[Finding]:
-    """Yield the declared figures that are not true of the records."""
+def contradictions(
+    declared: Declared, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
+) -> Iterator[Finding]:
+    """Yield the declared figures that are not true of the records of the leaves first ... last - 1, of all with totals.
+
+    leaf: counted from `first`.
+    """
     hierarchy, form, figures = declared.hierarchy, declared.declaration.form, declared.figures
-    file, keys = "declared figures", hierarchy.keys
-    by_leaf = np.bincount(leaf, count, len(keys)).astype(np.int64)
+    file, by_leaf = "declared figures", np.bincount(leaf, count, last - first).astype(np.int64)
     for at, (group, names, values) in enumerate(figures.totals):
         wrong = np.flatnonzero(np.bincount(group, by_leaf, len(values)) != values)
         if len(wrong):
             text = f"totals of {file_name(form.totals[at].file)} that are not the numbers of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
-    for at, counted in enumerate(form.counts):
-        counts = figures.counts[at]
-        for rule, bad in broken_counts(declared.declaration.product, counted, counts, leaf, cell, count):
+    counts = figures.counts if declared.released is None else declared.released.counts[-1:]
+    for at, (counted, own) in enumerate(zip(form.counts, counts, strict=False)):
+        numbers = own[first:last].astype(np.int64)
+        for rule, bad in broken_counts(declared.declaration.product, counted, numbers, leaf, cell, count):
             if len(rows := np.flatnonzero(bad)):
-                yield Finding(file, f"leaves with {rule}", f"counts.{at}", len(rows), (), kept(keys[rows].tolist()))
+                keys = kept(hierarchy.key(first + row) for row in rows.tolist())
+                yield Finding(file, f"leaves with {rule}", f"counts.{at}", len(rows), (), keys)

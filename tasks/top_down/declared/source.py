@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spine.geography import IntArray
@@ -21,7 +22,7 @@ from tasks.top_down.declared.tables import geounit_columns
 from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 ALL = "all"  # the only part
-CHILDREN = 4096  # geounits that one piece estimates, about
+CHILDREN, LEAVES = 4096, 1 << 16  # geounits that one piece estimates, about, and the leaves below these
 
 
 class DeclarationSource(Source):
@@ -58,6 +59,11 @@ class DeclarationSource(Source):
         levels = self.declared.plan.spine.levels
         return tuple(Descent(f"estimate {lower}", upper, lower, CHILDREN) for upper, lower in pairwise(levels))
 
+    @property
+    def limits(self) -> Sequence[tuple[int, int]]:
+        """Return that a batch has so many leaves at most: its cells are nearly as many as its records."""
+        return [(len(self.declared.hierarchy.spine.levels) - 1, LEAVES)]
+
     def plan(self, _product: Any, _state: str) -> Plan:
         """Return the plan of the estimation."""
         return self.declared.plan
@@ -73,9 +79,15 @@ class DeclarationSource(Source):
 
 def names_of(declared: Declared, level: str) -> Names:
     """Return what names the geounits of a level: the codes of its columns and of those above."""
-    codes = declared.hierarchy.codes(declared.hierarchy.spine.levels.index(level))
+    number = declared.hierarchy.spine.levels.index(level)
     columns = [column.name for column in geounit_columns(declared.declaration, level)]
-    return lambda first, _last, rows: {name: pa.array(codes[name]).take(pa.array(rows + first)) for name in columns}
+
+    def names(first: int, _last: int, rows: IntArray) -> dict[str, pa.Array]:
+        geounits, place = np.unique(rows + first, return_inverse=True)
+        codes = declared.hierarchy.codes(number, geounits)
+        return {name: pa.array(codes[name].distinct).take(pa.array(codes[name].number[place])) for name in columns}
+
+    return names
 
 
 def check_estimator(declared: Declared, estimator: Estimator) -> None:

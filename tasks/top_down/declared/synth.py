@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from privacy.noise.exact import exact_number
 from spine.declaration.figures import named
-from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
 from tasks.errors import Refused
@@ -49,7 +48,7 @@ def synthesize_records(
     mark_table(
         path, generator=f"das synth --declaration {declared.declaration.form.name}", version=version("das-flows")
     )
-    return {"records": len(table), "leaves": len(declared.hierarchy.keys), "data": path}
+    return {"records": len(table), "leaves": declared.hierarchy.spine.blocks, "data": path}
 
 
 def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) -> IntArray:
@@ -123,9 +122,9 @@ def _draw_cells(
 
 def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
     """Return the columns that name the leaf of each record."""
-    names, keys = declared.declaration.form.record_key, declared.hierarchy.keys.tolist()
-    parts = zip(*(key.split(JOIN) if len(names) > 1 else [key] for key in keys), strict=True)
-    return {name: pa.array(part).take(pa.array(leaf)) for name, part in zip(names, parts, strict=True)}
+    form, hierarchy = declared.declaration.form, declared.hierarchy
+    columns = {name: hierarchy.column(key) for name, key in zip(form.record_key, form.leaves.key, strict=True)}
+    return {name: pa.array(own.distinct).take(pa.array(own.number[leaf])) for name, own in columns.items()}
 
 
 def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:

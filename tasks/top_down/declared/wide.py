@@ -1,7 +1,7 @@
 """Estimate a wide declaration from the top down, reading few answers; then sum its leaves to every level.
 
 ```
-noisy/NAME/steps/LEVEL/FIRST    what a level is divided from: its leaves are the estimates' own
+noisy/NAME/steps/LEVEL/FIRST    what a level above the leaves is divided from
 noisy/NAME/read/LEVEL/FIRST     the addresses of the answers that were read for a batch, with the answers
 ```
 Below a parent, records may switch between parts of a repaired count, so estimates are the leaves and their sums. All of
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.geography import IntArray
-from spine.top_down.histogram import Estimates, joined, summed
+from spine.top_down.histogram import Estimates, joined
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import (
     complete,
@@ -33,7 +33,8 @@ from tasks.top_down.declared.run import DeclaredRun
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
-from tasks.top_down.source import FIRST, Source, save_histograms
+from tasks.top_down.level_sums import sum_levels
+from tasks.top_down.source import Source, save_histograms
 
 if TYPE_CHECKING:
     from spine.wide.estimate import WideEstimation
@@ -78,7 +79,7 @@ def estimate(run: DeclaredRun, workers: Workers) -> None:
 def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
     """Estimate the histograms of all geounits."""
     estimate_by_topdown(source, workers, estimate_batch)
-    workers.map("sum leaves", source, sum_leaves, [()])
+    sum_levels("sum leaves", source, workers, source.name, ALL, exact=False)
 
 
 def estimate_batch(
@@ -131,17 +132,9 @@ def _divided(
 
 
 def _save(source: DeclarationSource, steps: Estimates) -> None:
-    folder = source.estimates_folder(source.name, STEPS, source.declared.hierarchy.spine.levels[steps.level])
-    save_histograms(folder / f"{steps.first:07d}", steps)
-
-
-def sum_leaves(source: DeclarationSource) -> None:
-    """Save the estimates of every level: the leaves, and their sums."""
-    return_memory()  # of estimating
-    spine = source.declared.hierarchy.spine
-    leaves = load_estimates(source, source.name, STEPS, spine.levels[-1])
-    for level, own in zip(spine.levels, summed(leaves, spine), strict=True):
-        save_histograms(source.estimates_folder(source.name, ALL, level) / FIRST, own)
+    levels = source.declared.hierarchy.spine.levels
+    part = ALL if steps.level == len(levels) - 1 else STEPS
+    save_histograms(source.estimates_folder(source.name, part, levels[steps.level]) / f"{steps.first:07d}", steps)
 
 
 def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswers]:

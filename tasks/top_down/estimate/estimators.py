@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spine.top_down import Estimates, TrueHistograms
 from tasks.errors import Failed
 from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.files import complete
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import find_margins
@@ -16,7 +17,7 @@ from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import estimate_batch, estimate_by_topdown
 from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US
-from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
+from tasks.top_down.source import Source, StateAnswers, load_histograms, save_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import OwnAnswers
@@ -50,9 +51,10 @@ def take_exact(run: MeasuredRun, product: str, state: str, level: str) -> None:
     """
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")
-    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
+    for path in complete(run.counts_folder(product, state, level)):
+        exact = load_histograms(path, TrueHistograms)
+        estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+        save_histograms(run.estimates_folder(product, state, level) / path.name, estimates)
 
 
 def tree_answers(

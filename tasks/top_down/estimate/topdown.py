@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import spine.top_down as engine  # its compiled functions, and numba, are imported at first use
-from spine.top_down import Estimates, joined
+from spine.top_down import Estimates
 from tasks.lifecycle.files import complete, load_object, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.run_plan import US
-from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
+from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, load_range, save_histograms
 
 if TYPE_CHECKING:
     Answers = Callable[[Source, str, str, StateAnswers, Estimates | None], engine.OwnAnswers]
@@ -110,13 +110,6 @@ def load_estimates(
     source: Source, product: str, state: str, level: str, first: int = 0, last: int | None = None
 ) -> Estimates:
     """Read the estimates of the geounits first ... last - 1 of a level, or of all its geounits."""
-    paths = complete(source.estimates_folder(product, state, level))
     spine = source.spine(product, state)
     number = len(spine.starts[spine.levels.index(level)])
-    starts = [int(path.name) for path in paths]
-    parts = []
-    for path, start, end in zip(paths, starts, [*starts[1:], number], strict=True):
-        low, high = max(first, start), min(number if last is None else last, end)
-        if low < high:
-            parts.append(load_histograms(path, Estimates, low - start, high - start))
-    return joined(parts)
+    return load_range(source.estimates_folder(product, state, level), Estimates, number, first, last)

@@ -79,7 +79,7 @@ class TopDownRun(BlockSource, MeasuredRun):
         return Leaves(blocks.first, len(blocks.geography), CELLS[product], SCHEMAS[product].cells)
 
     def contradictions(
-        self, product: ProductName, part: str, leaf: IntArray, cell: IntArray, count: IntArray
+        self, product: ProductName, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterator[Finding]:
         """Yield how the records of a state contradict the living quarters of its blocks, or its population."""
         blocks, file, schema = self.state(part), self.records(product), SCHEMAS[product]

@@ -29,7 +29,7 @@ from tasks.records.record_digests import digests as state_digests
 from tasks.records.records import STATE, digest_by_workers, join_reports
 from tasks.top_down.measure import RECORDS, TABLES, MeasuredRun
 from tasks.top_down.run_plan import Tables
-from tasks.top_down.source import PLANNED, Validated, save_histograms
+from tasks.top_down.source import Validated, save_histograms
 
 
 def check_input(
@@ -61,7 +61,7 @@ def validate(
         return _validated_before(run, workers, tables, design)
     # left by an unfinished try: files may have been corrected since
     remove(run / "prepared", run / "persons", run / "counts")
-    save_object(run / PLANNED, design)
+    run.keep_design(design)
     save_object(run / TABLES, tables)
     with unchanged([*tables.figures, *mark_files(tables.marks), *tables.records.values()]):
         mark = read_mark(tables.marks)
@@ -92,8 +92,9 @@ def _validate_records(run: MeasuredRun, workers: Workers, findings: list[Finding
             rule = "records of other states, left out" if some else "all records are of other states"
             findings.append(Finding(file.name, rule, STATE, read.left_out, warning=some))
     if not has_errors(findings):
-        workers.map("invariants", run, compare_part, run.product_states)
-        paths = [findings_path(run, *each) for each in run.product_states]
+        calls = [(*each, *ends) for each in run.product_states for ends in run.pieces(*each)]
+        workers.map("invariants", run, compare_piece, calls)
+        paths = [findings_path(run, *each[:3]) for each in calls]
         findings += [finding for path in paths for finding in load_object(path, list[Finding])]
     if has_errors(findings):
         remove(run / "persons", run / "counts")
@@ -135,23 +136,25 @@ def count_chunk(run: MeasuredRun, product: str, number: int) -> None:
     counted_records.count_chunk(run.counted_folder(product), run.records(product), number, *run.counting(product))
 
 
-def findings_path(run: MeasuredRun, product: str, part: str) -> Path:
-    """Return the file of the declared figures that the records of a part contradict."""
-    return run / f"counts/{product}/{part}.findings"
+def findings_path(run: MeasuredRun, product: str, part: str, first: int) -> Path:
+    """Return the file of the declared figures that the records of a piece of a part's leaves contradict."""
+    return run / f"counts/{product}/{part}.findings/{first:07d}"
 
 
-def compare_part(run: MeasuredRun, product: str, part: str) -> None:
-    """Save the histograms of a part's leaves, added up from the chunks, and what they contradict."""
-    path = findings_path(run, product, part)
+def compare_piece(run: MeasuredRun, product: str, part: str, first: int, last: int) -> None:
+    """Save the histograms of the leaves first ... last - 1, added up from the chunks, and what they contradict."""
+    path = findings_path(run, product, part, first)
     if path.exists():
         return
     leaves, none = run.leaves(product, part), np.zeros(0, np.int64)
-    begin, end = leaves.first * leaves.keys, (leaves.first + leaves.number) * leaves.keys
+    begin, end = ((leaves.first + each) * leaves.keys for each in (first, last))
     chunks = counted_records.load_counted(run.counted_folder(product), begin, end)
     key, count = (np.concatenate(each) for each in zip((none, none), *chunks, strict=True))
     leaf, cell = np.divmod(key - begin, leaves.keys)
-    findings = [*run.contradictions(product, part, leaf, cell, count)]
+    findings = [*run.contradictions(product, part, first, last, leaf, cell, count)]
     inside = cell < leaves.cells  # other keys are of records that are not counted
-    histograms = from_entries(TrueHistograms, -1, 0, leaf[inside], cell[inside], count[inside], leaves.number)
-    save_histograms(run.leaves_folder(product, part), histograms)
+    histograms = from_entries(
+        TrueHistograms, leaves.level, first, leaf[inside], cell[inside], count[inside], last - first
+    )
+    save_histograms(run.leaves_folder(product, part) / f"{first:07d}", histograms)
     save_object(path, findings)

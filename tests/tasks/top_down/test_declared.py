@@ -1289,14 +1289,15 @@ def test_a_release_names_two_releases_apart_without_their_folders_and_is_estimat
 
 def test_a_release_that_changes_while_it_is_read_is_refused(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declaration, _ = write_second(first.parent.parent, {"dwelling": "x/declared"})
-    read = pq.read_table
+    opened = pq.ParquetFile
 
-    def replaced(path: Path, **options: Any) -> pa.Table:
-        table = read(path, **options)
-        pq.write_table(read(path).slice(1), path)
-        return table
+    def replaced(path: Path) -> pq.ParquetFile:
+        file = opened(path)
+        pq.write_table(file.read().slice(1), path.with_suffix(".other"))
+        path.with_suffix(".other").replace(path)
+        return file
 
-    monkeypatch.setattr(pq, "read_table", replaced)
+    monkeypatch.setattr(pq, "ParquetFile", replaced)
     assert "changed while it was read" in find_faults(declaration)[0].rule
 
 

@@ -22,9 +22,11 @@ import das_flows
 import tasks.top_down.declared.source
 from privacy.accounting.ledger import Ledger
 from spine.build import optimized
-from spine.declaration.declaration import read_declaration
-from spine.declaration.hierarchy import make_hierarchy
+from spine.declaration.declaration import Declaration, read_declaration
+from spine.declaration.hierarchy import Hierarchy, make_hierarchy
+from spine.declaration.texts import RowIndex, Texts
 from spine.geography import gq_pattern
+from spine.hierarchy import Spine
 from spine.settings import settings_for
 from spine.top_down import Estimates
 from spine.top_down.queries import query_group
@@ -127,7 +129,7 @@ def test_batches_and_a_restart_give_the_same_bytes(
     run: DeclaredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = again(run, tmp_path / "whole")
-    for path in ("all/solves/block-0000000", "all/block", "steps/block"):
+    for path in ("all/solves/block-0000000", "all/block", "all/tract"):
         folder = other.path / f"noisy/{run.name}/{path}"
         shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
     estimate(other, HERE)
@@ -186,7 +188,7 @@ def test_what_was_read_is_released_and_more_on_request(
     assert (stated["measurements"], stated["answers"]["tract"]) == ("read", {"defined": defined, "read": len(table)})
     spine = run.declared.hierarchy.spine
     codes = run.declared.hierarchy.codes(spine.levels.index("tract"))
-    place = {own: at for at, own in enumerate(zip(*(each.tolist() for each in codes.values()), strict=True))}
+    place = {own: at for at, own in enumerate(zip(*(each.texts().tolist() for each in codes.values()), strict=True))}
     columns = [table[name].tolist() for name in ("county", "tract", "query", "coordinate", "value")]
     for county, tract, query, coordinate, value in zip(*columns, strict=True):
         assert answers["tract", query][place[county, tract], coordinate] == value
@@ -288,7 +290,8 @@ def test_errors_of_a_wide_table_are_those_of_its_tables_and_of_few_sums(
     found = np.zeros(shape, int)
     np.add.at(found, (own.row[inside], sex[inside], race[inside]), own.count[inside])
     true, records = np.zeros(shape, int), records[records["RELGQ"] < 3]
-    place = run.declared.hierarchy.by_key
+    spine, own = run.declared.hierarchy.spine, run.declared.hierarchy.column("block")
+    place = {own[leaf]: leaf for leaf in range(spine.blocks)}
     np.add.at(true, (records["block"].astype(str).map(place), records["SEX"] - 1, records["RACE"] - 1), 1)
     of_all = errors[errors["size"] == "all"].set_index(["level", "quantity"])
     assert of_all["mae"]["block", "races"] == pytest.approx(np.abs(found - true).mean())
@@ -353,9 +356,8 @@ def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction(
 ) -> None:
     """A block of another state of the same one, and what is no state, is a finding."""
     form = SimpleNamespace(leaves=SimpleNamespace(key=key), record_key=key)
-    declared = SimpleNamespace(
-        declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(keys=np.array(keys, np.str_))
-    )
+    leaves = {key[0]: Texts.of([own.partition("|")[0] for own in keys])}
+    declared = SimpleNamespace(declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(leaves=leaves))
     states = states_read(declared)  # type: ignore[arg-type]
     assert {state for state in read | left_out if states is None or is_checked(states, state)} == read
 
@@ -369,21 +371,27 @@ def test_other_cells_than_the_dhcs_have_no_microdata(axis: str, values: list[Any
     assert not microdata_of(declaration)
 
 
+def blocks_of(declaration: Declaration, keys: list[str]) -> Hierarchy:
+    """The hierarchy of blocks as far as their microdata go, in this order."""
+    columns = zip(*(key.split("|") for key in keys), strict=True)
+    leaves = {name: Texts.of(own) for name, own in zip(BLOCK_COLUMNS, columns, strict=True)}
+    spine = Spine(("Block",), np.arange(len(keys)), (np.arange(len(keys)),), (), 1)
+    return Hierarchy(declaration, spine, leaves, RowIndex.of([*leaves.values()])[0])
+
+
 def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declaration, _ = read_declaration(read_raw(find_declaration("dhc-persons-us")))
     assert declaration is not None
     assert microdata_of(declaration)
-    assert [*unwritable_blocks(declaration, ["44|001|030100|1000", "RI|1|1|1", "44|001|0301.00|1"])] == [
-        "RI|1|1|1",
-        "44|001|0301.00|1",
-    ]
+    wrong = blocks_of(declaration, ["44|001|030100|1000", "RI|1|1|1", "44|001|0301.00|1"])
+    assert [*unwritable_blocks(wrong)] == ["RI|1|1|1", "44|001|0301.00|1"]
     shape = declaration.product.shape
     cells = np.ravel_multi_index(([0, 2, 18, 41], [0, 1, 1, 0], [30, 31, 40, 115], [0, 1, 0, 0], [0, 1, 62, 5]), shape)
     blocks = Estimates(7, 0, np.array([0, 2, 4]), cells, np.array([1, 2, 3, 4]))
-    keys = np.array(["44|001|030100|1000", "44|001|030100|2001"])
-    spine = SimpleNamespace(levels=["Block"])
-    declared = SimpleNamespace(declaration=declaration, hierarchy=SimpleNamespace(keys=keys, spine=spine))
-    monkeypatch.setattr(dhc_microdata, "load_estimates", lambda *_: blocks)
+    hierarchy = blocks_of(declaration, ["44|001|030100|1000", "44|001|030100|2001"])
+    declared = SimpleNamespace(declaration=declaration, hierarchy=hierarchy, copied={})
+    monkeypatch.setattr(dhc_microdata, "load_estimates", lambda *of: blocks.only(*of[-2:]))
+    monkeypatch.setattr(dhc_microdata, "BLOCKS_EACH", 1)
     dhc_microdata.write_microdata(SimpleNamespace(declared=declared, name="dhc-persons"), tmp_path)  # type: ignore[arg-type]
     table = pd.read_parquet(tmp_path / "mdf/persons.parquet")
     described = microdata_table(declaration).columns

@@ -22,7 +22,7 @@ from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.redistricting import PERSONS
 from spine.settings import Jurisdiction
-from spine.top_down import TrueHistograms, exact_answers, query_group
+from spine.top_down import exact_answers, query_group
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.commit import mark_truth
 from tasks.releases.release_database import ReleaseDatabase
@@ -32,7 +32,6 @@ from tasks.top_down.check.counts import check_figures, check_margins
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
-from tasks.top_down.source import load_histograms
 from tasks.top_down.spend import planned_spends
 
 PURE = {"definition": "puredp", "budget": Fraction(20)}
@@ -233,7 +232,7 @@ def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_
     plan, scaled = measuring.plan, []
     for level, name in enumerate(plan.spine.levels):
         number = len(plan.spine.starts[level])
-        exact = load_histograms(run.counts_folder("persons", "23", name), TrueHistograms)
+        exact = TopDownRun(run.path).exact("persons", "23", name)
         for query, noisy in measuring(level, 0, number).answers.items():
             difference = noisy - exact_answers(exact, query_group(PERSONS, query), 0, number)
             for row in np.flatnonzero(plan.spine.shares[level]).tolist():
