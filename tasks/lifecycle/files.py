@@ -218,9 +218,10 @@ def _next_array(file: BufferedReader) -> NDArray[Any]:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         return array
     start = file.tell()
-    file.seek(size, os.SEEK_CUR)
-    # copied on write: kernels are compiled for arrays that may be written
-    return np.asarray(np.memmap(file, kind, "c", start, shape, "F" if is_fortran else "C"))
+    # Copied on write, since kernels are compiled for arrays that may be written. numpy leaves the file at its end.
+    mapped = np.memmap(file, kind, "c", start, shape, "F" if is_fortran else "C")
+    file.seek(start + size)
+    return np.asarray(mapped)
 
 
 def unless_done(path: Path, make: Callable[[], None]) -> None:

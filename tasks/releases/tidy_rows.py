@@ -37,10 +37,25 @@ def write_tidy(release: Path, made: TidyFile, parquet: Path, text: Path) -> None
 def tidy_rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
     """Yield the rows of a table of tables/, some at a time."""
     rows = _rows(release, made)
-    if made.summed:
-        parts = [_summed(each) for each in rows]
-        rows = iter([_summed(pa.concat_tables(parts))] if parts else [])
-    yield from rows
+    yield from _sums_by_geounit(rows, made) if made.summed else rows
+
+
+def _sums_by_geounit(rows: Iterator[pa.Table], made: TidyFile) -> Iterator[pa.Table]:
+    """Add up the numbers of rows with the same texts, some geounits at a time: the rows of each are neighbours."""
+    geounit, waiting = [each.column.name for each in made.columns if each.column.level], None
+    for each in rows:
+        own = _summed(pa.concat_tables([waiting, each]) if waiting else each)
+        others = np.zeros(len(own), bool)  # than those of the last geounit, which may go on
+        for name in geounit:
+            texts = by_dictionary(own[name].combine_chunks())
+            number = texts.indices.to_numpy(zero_copy_only=False)
+            others |= number != number[-1:]
+        first = int(np.flatnonzero(others).max(initial=-1)) + 1
+        if first:
+            yield own.slice(0, first)
+        waiting = own.slice(first)
+    if waiting:
+        yield waiting
 
 
 def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
