@@ -25,6 +25,7 @@ from tasks.releases.tidy import STATISTIC, Listing, TidyColumn, TidyFile, Words,
 ROWS = 1 << 17  # that are made at once
 MOST_COMBINATIONS = 1 << 24  # of values whose words are looked up together
 MOST_CELLS = 1 << 24  # cells of a histogram
+MOST_NUMBERED = 1 << 62  # combinations of texts that have a number each
 Held = Mapping[str, pa.Array]  # by name the columns of a table, texts by their dictionaries
 
 
@@ -47,8 +48,7 @@ def _sums_by_geounit(rows: Iterator[pa.Table], made: TidyFile) -> Iterator[pa.Ta
         own = _summed(pa.concat_tables([waiting, each]) if waiting else each)
         others = np.zeros(len(own), bool)  # than those of the last geounit, which may go on
         for name in geounit:
-            texts = by_dictionary(own[name].combine_chunks())
-            number = texts.indices.to_numpy(zero_copy_only=False)
+            number = own[name].combine_chunks().indices.to_numpy(zero_copy_only=False)
             others |= number != number[-1:]
         first = int(np.flatnonzero(others).max(initial=-1)) + 1
         if first:
@@ -69,13 +69,31 @@ def _rows(release: Path, made: TidyFile) -> Iterator[pa.Table]:
 
 
 def _summed(rows: pa.Table) -> pa.Table:
-    """Add up the numbers of rows with the same texts; each sum has the place of its first row."""
-    texts = [pa.field(field.name, pa.string()) if field.type == CODED else field for field in rows.schema]
-    numbers = [field.name for field in rows.schema if field.type != CODED]
-    keys = [name for name in rows.column_names if name not in numbers]
-    added = rows.cast(pa.schema(texts)).group_by(keys, use_threads=False).aggregate([(name, "sum") for name in numbers])
-    sums_of = added.rename_columns([*keys, *numbers])  # in this order
-    return sums_of.select(rows.column_names).cast(rows.schema)
+    """Add up the numbers of rows with the same texts; each sum has the place of its first row.
+
+    Arrow's groups come in an order of its own.
+    """
+    key, combinations = np.zeros(len(rows), np.int64), 1
+    texts = {name: rows[name].combine_chunks() for name in rows.column_names if rows.schema.field(name).type == CODED}
+    for own in texts.values():
+        if combinations * len(own.dictionary) > MOST_NUMBERED:
+            distinct, key = np.unique(key, return_inverse=True)
+            combinations = len(distinct)
+        key = key * len(own.dictionary) + own.indices.to_numpy(zero_copy_only=False)
+        combinations *= len(own.dictionary)
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    taken = pa.array(first[order])
+
+    def column(name: str) -> pa.Array:
+        if name in texts:
+            return texts[name].take(taken)
+        sums_of = np.bincount(rank[place], rows[name].to_numpy(), len(order))  # whole numbers below 2^53
+        return pa.array(sums_of).cast(rows.schema.field(name).type)
+
+    return pa.table({name: column(name) for name in rows.column_names})
 
 
 def check_tidy(release: Path, description: Description) -> Iterator[Check]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +16,9 @@ from tasks.releases.datapackage import resources_of
 from tasks.releases.description import Column, Description, Table, Tidy, count_and_margin
 from tasks.releases.manifest import file_names
 from tasks.releases.received import NotOfRelease
-from tasks.releases.text_twin import differing_rows
+from tasks.releases.text_twin import CODED, differing_rows
 from tasks.releases.tidy import tidy_files, with_tidy
-from tasks.releases.tidy_rows import _in_words, check_tidy, write_tidy
+from tasks.releases.tidy_rows import _in_words, _sums_by_geounit, check_tidy, write_tidy
 
 SEX = Column("SEX", "code", "the sex", {"1": "male", "2": "female"}, frame="sex")
 PLACE = Column("PLACE", "code", "the place", frame="place_id", region="PLACE", names="place")
@@ -107,6 +109,22 @@ def test_sums_of_more_rows_than_arrow_groups_at_once_are_all_written(tmp_path: P
     assert made.summed
     write_tidy(tmp_path, made, tmp_path / "t.parquet", tmp_path / "t.csv")
     assert len(pd.read_csv(tmp_path / "t.csv")) == pq.read_metadata(tmp_path / "t.parquet").num_rows == rows
+
+
+def test_sums_have_the_place_of_their_first_rows_wherever_batches_end() -> None:
+    """Arrow's own groups of such rows have another order."""
+    random, own = np.random.default_rng(1), Column("PLACE", "code", "the place", level="place")
+    place, group = np.sort(random.integers(0, 300, 5000)), random.integers(0, 9, 5000)
+    rows = pd.DataFrame({"PLACE": place.astype(str), "group": group.astype(str), "COUNT": random.integers(0, 9, 5000)})
+    coded = pa.schema({"PLACE": CODED, "group": CODED, "COUNT": pa.int64()})
+    table = pa.table({name: rows[name].tolist() for name in coded.names})
+    made = SimpleNamespace(columns=[SimpleNamespace(column=each) for each in (own, COUNTS.columns[-2])])
+    batches = (table.slice(at, 7).cast(coded).combine_chunks() for at in range(0, 5000, 7))
+    found = pa.concat_tables(_sums_by_geounit(batches, made)).to_pandas()  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(
+        found.astype({"PLACE": str, "group": str}).astype(object),
+        rows.groupby(["PLACE", "group"], sort=False, as_index=False)["COUNT"].sum().astype(object),
+    )
 
 
 def test_many_values_that_have_words_together_are_refused_or_looked_up_alone() -> None:

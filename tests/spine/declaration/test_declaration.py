@@ -280,6 +280,13 @@ def test_a_bad_table_of_leaves_is_refused(wrong: str) -> None:
     assert keys(faults) == {key}
 
 
+def test_the_rows_of_a_key_that_comes_twice_are_named() -> None:
+    raw = changed(lambda raw: raw["leaves"].update(key=["region", "zcode"]))
+    rows = {"region": ["2", "1", "2", "1", "1"], "zcode": ["2", "1", "1", "1", "1"]}
+    _, faults = make_hierarchy(declared(raw), LEAVES | rows)
+    assert [fault.text for fault in faults] == ["rows 2 and 4 of zones.csv have the key 1|1: a leaf has one row"]
+
+
 def test_codes_of_a_key_of_several_columns_do_not_hold_what_joins_them() -> None:
     raw = changed(lambda raw: raw["leaves"].update(key=["region", "zone"]))
     _, faults = make_hierarchy(declared(raw), LEAVES | {"zone": ["a|1", "a2", "a3", "b1", "b2"]})

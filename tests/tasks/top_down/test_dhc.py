@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +21,16 @@ from dhca_inputs import HERE
 from wide import WIDE
 
 import das_flows
+import tasks.top_down.declared.public_tables
+import tasks.top_down.declared.run
 import tasks.top_down.declared.source
+import tasks.top_down.level_sums
+import tasks.top_down.source
 from privacy.accounting.ledger import Ledger
 from spine.build import optimized
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
+from spine.declaration.released import Counts
 from spine.declaration.texts import RowIndex, Texts
 from spine.geography import gq_pattern
 from spine.hierarchy import Spine
@@ -47,7 +54,7 @@ from tasks.top_down.declared import accuracy, dhc_microdata
 from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
-from tasks.top_down.declared.public_tables import Faulty, read_declared
+from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
 from tasks.top_down.declared.run import DeclaredRun, states_read
 from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
@@ -136,6 +143,69 @@ def test_batches_and_a_restart_give_the_same_bytes(
     assert histograms(other) == histograms(run)
     monkeypatch.setattr(tasks.top_down.declared.source, "CHILDREN", 1)
     assert histograms(again(run, tmp_path / "batches")) == histograms(run)
+
+
+def test_pieces_of_leaves_give_the_counts_of_all(
+    run: DeclaredRun, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker reads the leaves of its piece alone, whether it compares, sums, estimates or writes."""
+    for module, name in ((tasks.top_down.declared.run, "LEAVES_EACH"), (tasks.top_down.level_sums, "LEAVES_EACH")):
+        monkeypatch.setattr(module, name, 2)
+    monkeypatch.setattr(tasks.top_down.declared.source, "LEAVES", 2)
+    read = list[int]()
+    load = tasks.top_down.source.load_histograms
+
+    def loaded(*where: Any) -> Any:
+        found = load(*where)
+        read.append(len(found) if found.level == 3 else 0)
+        return found
+
+    other = measured(inputs, "pieces", declare(inputs, "wide", wide()), "wide.csv")
+    monkeypatch.setattr(tasks.top_down.source, "load_histograms", loaded)
+    for level in run.declared.hierarchy.spine.levels:
+        own, parts = run.exact(run.name, ALL, level), other.exact(other.name, ALL, level)
+        assert all(map(np.array_equal, (own.starts, own.cell, own.count), (parts.starts, parts.cell, parts.count)))
+    read.clear()
+    estimate(other, HERE)
+    assert len(list((other / "noisy/wide/all/tract").iterdir())) == 6  # of two blocks each
+    assert max(read) == 2
+
+
+def test_what_contradicts_the_counts_is_one_finding_of_all_pieces(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drop(leaves: pd.DataFrame, _: pd.DataFrame) -> None:
+        leaves.loc[[0, 8], "gq1"] += 99
+
+    shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
+    write(tmp_path, drop)
+    monkeypatch.setattr(tasks.top_down.declared.run, "LEAVES_EACH", 5)
+    monkeypatch.setattr(tasks.top_down.declared.public_tables, "released_faults", lambda *_: [])
+    with pytest.raises(Refused):
+        measured(tmp_path, "wide", declare(tmp_path, "wide", wide()), "wide.csv")
+    (found,) = load_findings(DeclaredRun(tmp_path / "runs/wide"))
+    assert (found.rule, found.rows, found.values) == ("leaves with fewer records than gq1 needs", 2, ("0", "8"))
+
+
+def test_a_process_holds_few_bytes_of_a_leaf(tmp_path: Path) -> None:
+    """What it reads of the others lies in files."""
+    held = []
+    for number, leaves in enumerate((10_000, 30_000)):
+        at = np.arange(leaves)
+        columns = {"block": at, "county": at // 3000, "tract": at // 100, "code": at % 100}
+        texts = {name: Texts.of_numbers(own) for name, own in (columns | dict.fromkeys(QUARTERS, at * 0)).items()}
+        equal = Counts.of(np.repeat(at, 3), np.tile(np.arange(3), leaves), np.ones(3 * leaves, np.int64))
+        run = DeclaredRun(tmp_path / f"runs/{number}")
+        run.create()
+        run.keep_design(DeclaredDesign(PublicTables(json.dumps(wide()), texts, (), {}, (equal,))))
+        tracemalloc.start()
+        declared = run.declared
+        assert declared.released is not None
+        declared.released.of(3, 100, 200)
+        declared.hierarchy.codes(3, np.arange(100))
+        held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert (held[1] - held[0]) / 20_000 < 10
 
 
 def has_the_other_counts(own: pd.DataFrame, inputs: Path) -> None:
