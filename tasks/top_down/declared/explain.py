@@ -180,11 +180,11 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
     In a wide declaration only levels whose answers are all published hold such answers. `gls` adds the information of a
     whole level above the leaves.
     """
-    plan, widest = declared.plan, max(declared.widths.values())
+    plan, widest, possible = declared.plan, max(declared.widths.values()), int(declared.plan.product.possible.sum())
     if declared.is_wide:  # a cell of a parent has a record or more
         records = [plan.bounds.totals[level] for level in range(len(plan.spine.levels) - 1)]
         unknowns = [
-            int((plan.spine.children(level) * np.minimum(own.values, plan.product.cells)).max())
+            int((plan.spine.children(level) * np.minimum(own.values, possible)).max())
             for level, own in enumerate(records)
             if own is not None
         ]
@@ -192,7 +192,7 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
         answers = [min(plan.rows, number[name]) * declared.widths[name] for name in form.full_levels]
         return WIDE_BYTES + BYTES // 2 * max(unknowns) + FULL_COPIES * 8 * max(answers, default=0)
     largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
-    needed = BYTES * largest * int(plan.product.possible.sum()) + 8 * max(plan.rows, largest) * widest
+    needed = BYTES * largest * possible + 8 * max(plan.rows, largest) * widest
     if estimator == "topdown" or plan.closed_form:
         return needed
     sizes, geounits = grid(plan), max(plan.rows, *(len(starts) for starts in plan.spine.starts[:-1]))

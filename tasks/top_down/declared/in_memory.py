@@ -19,7 +19,7 @@ from tasks.lifecycle.authorization import Authorization, NoiseSource
 from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
-from tasks.top_down.declared.release import level_table
+from tasks.top_down.declared.release import level_tables
 from tasks.top_down.declared.run import contradictions, encode, record_columns, states_read
 from tasks.top_down.declared.source import check_estimator
 from tasks.top_down.declared.tables import released_levels
@@ -85,7 +85,7 @@ def top_down(
         if number:
             estimates, _ = engine.estimate_children(plan, estimates, answers)
         if level in released:
-            levels[level] = level_table(declared, level, estimates).to_pandas()
+            levels[level] = pa.concat_tables(level_tables(declared, level, estimates)).to_pandas()
     return TopDownTables(levels, declared.spend)
 
 

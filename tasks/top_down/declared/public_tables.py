@@ -36,7 +36,7 @@ from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
-from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.process import return_memory, use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.records.declarations import (
     SHIPPED,
@@ -415,7 +415,9 @@ def keep_design(run: RunDirectory, design: DeclaredDesign) -> None:
     kept = hierarchy.spine, hierarchy.by_key, own.figures, own.bounds, dict(own.names), released, dict(own.copied)
     save_object(run / ASSEMBLED, Assembled(*kept))
     save_object(run / PLANNED, design)
+    del own, hierarchy, released, kept
     _LAST.clear()
+    return_memory()  # of assembling: the flow's process lives as long as the run
 
 
 def _assemble(public: PublicTables, path: str) -> Declared:

@@ -56,7 +56,7 @@ from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.manifest import LATER, describe_solves, manifest_of, measured
 from tasks.top_down.release.report import describe_section, parts_of_levels
 
-ROWS = 1 << 12  # geounits that are written at once
+LEAVES, ROWS = 1 << 12, 1 << 17  # whose geounits are read at once, unless one has more; rows that are written at once
 TITLE = "Tables of a declaration by the TopDown Algorithm"  # `release` in manifests
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -99,28 +99,29 @@ def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> Non
     workers.map("release", own, describe, [(staged,)])
 
 
-def level_table(declared: Declared, level: str, histograms: Estimates, first: int = 0) -> pa.Table:
-    """Return a row for each cell that is not 0 of geounits of a level, numbered from `first`."""
-    product = declared.declaration.product
-    at = np.unravel_index(histograms.cell, product.shape)
-    return pa.table(
-        names_of(declared, level)(first, first + len(histograms), histograms.row)
-        | {axis.name: pa.array(axis.codes).take(pa.array(own)) for axis, own in zip(product.axes, at, strict=True)}
-        | {COUNT: histograms.count.astype(np.int64)}
-    )
+def level_tables(declared: Declared, level: str, histograms: Estimates) -> Iterator[pa.Table]:
+    """Yield a row for each cell that is not 0 of geounits of a level, ROWS at a time; a table at the least."""
+    product, row = declared.declaration.product, histograms.row
+    for begin in range(0, max(len(row), 1), ROWS):
+        own = slice(begin, begin + ROWS)
+        at = np.unravel_index(histograms.cell[own], product.shape)
+        yield pa.table(
+            names_of(declared, level)(histograms.first, histograms.last, row[own])
+            | {
+                axis.name: pa.array(axis.codes).take(pa.array(each))
+                for axis, each in zip(product.axes, at, strict=True)
+            }
+            | {COUNT: histograms.count[own].astype(np.int64)}
+        )
 
 
 def write_level(own: DeclarationSource, staged: Path, level: str) -> None:
     """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
-    declared = own.declared
-    geounits = len(declared.hierarchy.spine.starts[declared.hierarchy.spine.levels.index(level)])
-
-    def tables() -> Iterator[pa.Table]:
-        for first in range(0, geounits, ROWS):
-            part = load_estimates(own, own.name, ALL, level, first, min(first + ROWS, geounits))
-            yield level_table(declared, level, part, first)
-
-    write_tables(staged, tables(), f"parquet/{level}.parquet", f"{level}.csv")
+    spine = own.declared.hierarchy.spine
+    pieces = spine.pieces(spine.levels.index(level), (len(spine.levels) - 1, LEAVES))
+    parts = (load_estimates(own, own.name, ALL, level, *each) for each in pieces)
+    tables = (table for part in parts for table in level_tables(own.declared, level, part))
+    write_tables(staged, tables, f"parquet/{level}.parquet", f"{level}.csv")
 
 
 def write_margins(own: DeclarationSource, staged: Path) -> None:
