@@ -159,6 +159,7 @@ RUN = (
     "areas",
     "source",
     "measure",
+    "level_sums",
     "blocks",
     "spines",
     "input",
