@@ -63,9 +63,9 @@ def stages(run: Runner[TopDownSettings] | Runner[DeclaredSettings]) -> Path:
     The measurements are written while parents are estimated, from the root down: both draw the same noise.
     """
     settings, workers, out = run.settings, run.workers, run.out
-    given = {"tables": settings.tables, "design": settings.design()}
     charging = settings.charging if settings.account else None
-    validated = run.do("validate", validate, workers=workers, **given, charging=charging)
+    given = {"workers": workers, "tables": settings.tables, "charging": charging}
+    validated = run.do("validate", validate, **given, design=settings.design())  # from then on it lies in files
     if isinstance(settings, TopDownSettings):  # the leaves of a declaration are in the order of its spine
         run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)

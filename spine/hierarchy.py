@@ -68,15 +68,18 @@ class Spine:
 
         limits: a lower level, and the number of its geounits that a range of several has at most.
         """
+        number, cuts = len(self.starts[level]), [0]
         begins = [
-            np.append(np.searchsorted(self.starts[lowest], self.starts[level]), len(self.starts[lowest])).tolist()
+            np.append(np.searchsorted(self.starts[lowest], self.starts[level]), len(self.starts[lowest]))
             for lowest, _ in limits
         ]
-        cuts, number = [0], len(self.starts[level])
-        for geounit in range(1, number):
-            if any(own[geounit + 1] - own[cuts[-1]] > size for own, (_, size) in zip(begins, limits, strict=True)):
-                cuts.append(geounit)
-        return [*pairwise([*cuts, number])]
+        while cuts[-1] < number:
+            ends = [
+                int(np.searchsorted(own, own[cuts[-1]] + size, side="right")) - 1
+                for own, (_, size) in zip(begins, limits, strict=True)
+            ]
+            cuts.append(max(min(ends), cuts[-1] + 1))
+        return [*pairwise(cuts)]
 
     def geounit_of_block(self, level: int) -> IntArray:
         """Return the geounit of `level` that contains each block, in spine order."""

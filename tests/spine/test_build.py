@@ -222,3 +222,23 @@ def test_a_split_spine_of_puerto_rico_has_no_level_of_the_us(folder: Path) -> No
     spine = aian(geography(folder, settings, states=(72,)), settings)
     assert spine.levels == CONVENTIONAL[1:]
     check_partitions(spine)
+
+
+def test_pieces_are_the_largest_within_their_limits() -> None:
+    random = np.random.default_rng(1)
+    blocks = np.arange(200)
+    groups = np.flatnonzero((random.random(200) < 0.3) | (blocks == 0))
+    tracts = groups[(random.random(len(groups)) < 0.3) | (groups == 0)]
+    spine = Spine(("Tract", "Block_Group", "Block"), blocks, (tracts, groups, blocks), (), 1)
+    begins = [np.append(np.searchsorted(starts, tracts), len(starts)) for starts in spine.starts[1:]]
+    for sizes in ((1, 1), (4, 10), (100, 12), (3, 200), (999, 999)):
+        pieces = spine.pieces(0, (1, sizes[0]), (2, sizes[1]))
+        assert [first for first, _ in pieces[1:]] == [last for _, last in pieces[:-1]]
+        assert (pieces[0][0], pieces[-1][1]) == (0, len(tracts))
+        for first, last in pieces:
+            small, larger = (
+                all(own[min(end, len(tracts))] - own[first] <= size for own, size in zip(begins, sizes, strict=True))
+                for end in (last, last + 1)
+            )
+            assert small or last == first + 1
+            assert last == len(tracts) or not larger

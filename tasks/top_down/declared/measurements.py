@@ -8,7 +8,7 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +26,7 @@ from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.run_directory import VALIDATED
-from tasks.lifecycle.staging import release_file, write_table, write_tables
+from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.typed_json import decode
 from tasks.lifecycle.workers import Workers
 from tasks.records.declarations import find_declaration, read_raw
@@ -107,15 +107,25 @@ def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> N
     content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     with release_file(staged, DECLARED_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n", "utf-8")
-    leaves = {name: pa.array(own.distinct).take(pa.array(own.number)) for name, own in public.leaves.items()}
-    write_table(staged, LEAVES_FILE, pa.table(leaves))
+    write_tables(staged, _leaf_tables(public.leaves), LEAVES_FILE)
     if public.equal:
-        numbers = (
-            [np.full(len(counts.row), at) for at, counts in enumerate(public.equal)],
-            *zip(*public.equal, strict=True),
-        )
-        columns = (np.concatenate(each).astype(np.int64) for each in numbers)
-        write_table(staged, EQUAL_FILE, pa.table(dict(zip(EQUAL_COLUMNS, columns, strict=True))))
+        write_tables(staged, _equal_tables(public.equal), EQUAL_FILE)
+
+
+def _leaf_tables(leaves: Mapping[str, Texts]) -> Iterator[pa.Table]:
+    """Yield the columns of leaves, some rows at a time."""
+    for first in range(0, len(next(iter(leaves.values()))), ROWS):
+        parts = {name: own.at(slice(first, first + ROWS)) for name, own in leaves.items()}
+        yield pa.table({name: pa.array(own.distinct).take(pa.array(own.number)) for name, own in parts.items()})
+
+
+def _equal_tables(equal: Sequence[Counts]) -> Iterator[pa.Table]:
+    """Yield the counts of releases, some rows at a time; a table at the least."""
+    for at, counts in enumerate(equal):
+        for first in range(0, max(len(counts.row), 1), ROWS):
+            row, part, number = (each[first : first + ROWS].astype(np.int64) for each in counts)
+            columns = np.full(len(row), at), row, part, number
+            yield pa.table(dict(zip(EQUAL_COLUMNS, columns, strict=True)))
 
 
 def write_read(run: DeclaredRun, product: str, _state: str, level: str, staged: Path) -> None:

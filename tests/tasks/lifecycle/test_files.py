@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +39,21 @@ def restless() -> Iterator[None]:
     yield
     gc.set_threshold(*thresholds)
     sys.setswitchinterval(interval)
+
+
+def test_large_arrays_of_an_object_are_mapped_and_stay_as_they_are(tmp_path: Path) -> None:
+    kinds, sizes = ("u1", "<U7", "i8"), (3, 99_999, 0, 70_001)
+    arrays = {f"{size}{kind}": np.arange(size).astype(kind) for size in sizes for kind in kinds}
+    save_object(tmp_path / "object", arrays)
+    tracemalloc.start()
+    read = read_object(tmp_path / "object", dict[str, NDArray[Any]])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1 << 16 < sum(own.nbytes for own in arrays.values())
+    for name, own in arrays.items():
+        assert (read[name].dtype, read[name].tolist()) == (own.dtype, own.tolist())
+    read["99999i8"] += 1  # a kernel may be compiled for arrays that it could change
+    assert (read_object(tmp_path / "object", dict[str, NDArray[Any]])["99999i8"] == arrays["99999i8"]).all()
 
 
 @pytest.mark.ci
