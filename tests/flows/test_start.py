@@ -1,4 +1,4 @@
-"""What a command starts ahead and shares: Prefect's temporary server, the fork server, one cluster for its runs."""
+"""What a command starts ahead and shares: the fork server, one cluster for its runs."""
 
 from __future__ import annotations
 
@@ -37,25 +37,6 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own()
     assert {*sum(DETAILED_DHCA.modules.values(), ()), "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
     assert int(threads) == 1, "a process with threads must not be forked"
-
-
-@pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow), "nothing"])
-def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, tmp_path: Path) -> None:
-    url = "http://127.0.0.1:1/api"
-    (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= {"environment": {"PREFECT_API_URL": url}, "profile": {"PREFECT_HOME": str(tmp_path)}}.get(by, {})
-    program = (
-        "import threading\n"
-        "from flows.execution import prefect_server\n"
-        "prefect_server.TemporaryServer = lambda *_, **__: threading.active_count()\n"
-        "prefect_server.start_server(None)\n"
-        "print(prefect_server._server)\n"
-    )
-    facts = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
-    ).stdout
-    assert facts.strip() == ("1" if by == "nothing" else "None")  # and with one thread: it is to be forked
 
 
 def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
