@@ -2,8 +2,8 @@
 
     python benchmarks/small_run.py [--times 5]
 
-Runs `das run` over the bundled example (8,000 persons, US and Puerto Rico) with a temporary Prefect server, and before
-it, each time, `python -c "import prefect, distributed, pyarrow, scipy.sparse, pandas"`. Prints the seconds of both, and
+Runs `das run` over the bundled example (8,000 persons, US and Puerto Rico) without a Prefect server, and before it,
+each time, `python -c "import prefect, distributed, pyarrow, scipy.sparse, pandas"`. Prints the seconds of both, and
 the processor-seconds of all their processes, and the ratios: other work of the machine slows both. The last line is
 JSON, with the medians.
 """
@@ -45,7 +45,7 @@ def main() -> None:
             imports, imports_work = seconds_of(IMPORTS, env=environment)
             total, work = seconds_of(run, env=environment)
             shutil.rmtree(out)
-            if number:  # the first makes the template of Prefect's database and Python's caches
+            if number:  # the first makes Python's caches
                 ratios.append((total / imports, work / imports_work))
             print(
                 f"{total:.1f} s, imports {imports:.1f} s, ratio {total / imports:.1f}; "

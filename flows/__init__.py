@@ -16,5 +16,5 @@ for _name, _value in (
 ):
     os.environ.setdefault(_name, _value)
 
-# A run needs no folder in HOME: its server has one of its own (flows/execution/prefect_server.py).
+# A run without a Prefect server needs no folder in HOME.
 warnings.filterwarnings("ignore", "Failed to create the Prefect home directory")

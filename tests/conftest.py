@@ -7,16 +7,19 @@ import gc
 import os
 import re
 import shutil
+import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import NoReturn
 
+import httpx
 import pytest
 import typer.main
 import typer.testing
@@ -182,47 +185,69 @@ def stages_here(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_flows(monkeypatch)
 
 
-FORKS_A_SERVER = """
-import sys
-from pathlib import Path
-from flows.execution import prefect_server
-prefect_server.start_server(Path(sys.argv[1]))
-server = prefect_server._server
-server.wait()
-print(server.url, server.password, server.home, flush=True)
-sys.stdin.read()
+SERVES = """
+import signal, socket, sys, uvicorn
+from functools import partial
+from prefect.server.api.server import create_app
+from tasks.lifecycle.process import end_with_parent
+end_with_parent(signal.SIGTERM)
+config = uvicorn.Config(partial(create_app, ephemeral=True), factory=True, log_level="error")
+uvicorn.Server(config).run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 """
+SERVER = {  # no automations, no blocks, no record of tasks
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
+    "PREFECT_API_EVENTS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
+}
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A real Prefect server on a database of its own, shared by the session: a temporary one, which flows tell all."""
+def prefect_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
+    """A real Prefect server on a database of its own, shared by the session.
+
+    pytest's cache keeps an empty database of this version of Prefect, since migrations take some ten seconds.
+    """
+    from prefect import __version__
     from prefect.context import refresh_global_settings_context
     from prefect.settings import temporary_settings
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
     from flows.execution import run
     from flows.execution.fork_server import variables
-    from flows.execution.prefect_server import DATABASE
 
-    words = [sys.executable, "-c", FORKS_A_SERVER, str(tmp_path_factory.mktemp("prefect"))]
-    process = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )  # its end is the server's
-    assert process.stdout
-    url, password, home = process.stdout.readline().split()
-    result = {
-        "api.url": url,
-        "api.auth_string": password,
-        "server.database.connection_url": f"sqlite+aiosqlite:///{home}/{DATABASE}",  # for tests that read it
-        "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
-        "logging.to_api.enabled": False,
-    }
-    address = {"PREFECT_API_URL": url, "PREFECT_API_AUTH_STRING": password}
-    with variables(address | {"PREFECT_LOGGING_TO_API_ENABLED": "false"}):
-        refresh_global_settings_context()  # for Prefect's threads, which have no other settings
-    with pytest.MonkeyPatch.context() as environment, temporary_settings(result):
-        environment.setenv("PREFECT_API_AUTH_STRING", password)  # of processes that tests give its address
-        environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
-        yield
-    process.communicate()  # its end is the server's
+    home = tmp_path_factory.mktemp("prefect")
+    database, empty = home / "prefect.db", pytestconfig.cache.mkdir("prefect") / f"{__version__}.db"
+    if empty.exists():
+        shutil.copyfile(empty, database)
+    own = {"PREFECT_HOME": str(home), "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": str(not empty.exists())}
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:  # else answers wait 40 ms
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(128)
+        words, file = [sys.executable, "-c", SERVES], listening.fileno()
+        server = subprocess.Popen([*words, str(file)], pass_fds=[file], env=os.environ | SERVER | own, cwd=home)
+        port = listening.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        httpx.get(f"{url}/health", timeout=300).raise_for_status()
+        if not empty.exists():
+            part = empty.with_suffix(f".{os.getpid()}")
+            with closing(sqlite3.connect(database)) as migrated, closing(sqlite3.connect(part)) as copy:
+                migrated.backup(copy)
+            part.rename(empty)
+        result = {
+            "api.url": url,
+            "server.database.connection_url": f"sqlite+aiosqlite:///{database}",  # for tests that read it
+            "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
+            "logging.to_api.enabled": False,
+        }
+        with variables({"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "false"}):
+            refresh_global_settings_context()  # for Prefect's threads, which have no other settings
+        with pytest.MonkeyPatch.context() as environment, temporary_settings(result):
+            environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
+            yield
+    finally:
+        server.terminate()
+        server.wait()

@@ -17,7 +17,6 @@ from flows.commands.systems import COMMANDS
 from flows.execution.census_page import Charges, check_page, described, overview
 from flows.execution.census_plan import PAGE, Census, CensusSettings, check_accounts, read_books, read_census
 from flows.execution.crash_report import report_crash
-from flows.execution.prefect_server import temporary_server
 from flows.execution.progress import bars
 from flows.execution.run_status import released_place
 from flows.execution.settings import ClusterSettings
@@ -112,6 +111,7 @@ def _run_flow(settings: CensusSettings, census: Census, options: CensusOptions) 
     """Run the flow with its bars. Raises Refused, Failed; the command that continues is named."""
     from flows.census import census as flow
     from flows.execution.cluster import OneCluster
+    from flows.execution.no_server import without_server
     from flows.execution.second_charge import answered_by
 
     make_private(options.home, may_be_link=True)
@@ -126,7 +126,7 @@ def _run_flow(settings: CensusSettings, census: Census, options: CensusOptions) 
             OneCluster(options.home / "dask"),
             bars(f"Census {census.name}") as shown,
             answered_by(partial(answer_at_terminal, shown) if ask else go_on),
-            temporary_server(),
+            without_server(),
         ):
             flow(settings)
     except Refused:

@@ -14,7 +14,6 @@ import typer
 
 from flows.commands.fields import Settings, Values, option_of
 from flows.execution.fork_server import start_fork_server
-from flows.execution.prefect_server import start_server
 from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
@@ -128,14 +127,13 @@ class RunOptions(LedgerOptions):
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def start_ahead(self, *stages: str) -> None:
-        """Start the fork server and Prefect's server, for which a run waits, before this process imports heavy modules.
+        """Start the fork server, for which a run waits, before this process imports heavy modules.
 
         `stages` are the modules of the run's stages, which its workers import.
         """
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars take the place of its log
         if not self.cluster.scheduler:
             start_fork_server(*stages)
-        start_server(self.home)
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings from these options."""

@@ -18,7 +18,6 @@ from flows.commands.fields import Values, check_needed, given, options_of, refus
 from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
-from flows.execution.prefect_server import temporary_server
 from flows.execution.progress import bars
 from flows.execution.settings import RUN_ID, ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
@@ -67,12 +66,13 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
 def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
     """Do what a run does before its charge, leave nothing, and show what it would spend and where. Raises Refused."""
     from flows.dry_run import dry_run
+    from flows.execution.no_server import without_server
 
     carry_out: Any = dry_run
     check_needed(kind, chosen)
     settings = planned_run(options, kind, kind.new_id(), chosen).model_copy(update={"run_id": None})
     try:
-        with interruptible("interrupted; nothing was charged"), bars("Dry run"), temporary_server():
+        with interruptible("interrupted; nothing was charged"), bars("Dry run"), without_server():
             found = carry_out(settings)
     except Refused as error:
         runs = re.findall(f"{IN_REPORT}({RUN_ID})", str(error))
@@ -201,7 +201,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
         else print that it is.
     """
     from flows.execution.cluster import OneCluster
-    from flows.execution.run import start_workers
+    from flows.execution.no_server import without_server
     from flows.execution.second_charge import answered_by
 
     parts, outcomes = settings.parts, list[Outcome]()
@@ -213,8 +213,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
                 title = "" if brief else f"Run {', '.join(part.directory.id for part in parts)}"
                 with bars(title) as shown, answered_by(partial(answer_at_terminal, shown) if ask else go_on):
                     flow = settings.system.part("flow")
-                    start_workers(parts[-1])
-                    with temporary_server():
+                    with without_server():
                         result = flow(settings)
                         releases = [result] if isinstance(result, str) else result or []
             except Refused as refused:

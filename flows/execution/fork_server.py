@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing import forkserver, get_context
+from importlib import import_module
+from multiprocessing import forkserver, get_context, resource_tracker, util
 from multiprocessing.util import get_temp_dir
+from typing import Any
 
+from das_flows import LIBRARIES
 from flows.reports.terminal import removed_when_stopped
 from tasks.errors import Refused
 
 METHOD = "forkserver"  # for multiprocessing, and Dask's setting distributed.worker.multiprocessing-method
+# Modules of all workers; pyarrow imports pandas for its first array from Python values.
+COMMON = ("distributed.nanny", "pandas", "pyarrow.parquet", "tasks.lifecycle.workers")
+TASKS = "/proc/self/task"  # a folder for each thread, native ones too
 SHORT_FOLDERS = ("/tmp", "/var/tmp")  # for sockets, whose addresses have 107 bytes at most (unix(7))
 LONGEST_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
-# These are read when a process starts or imports, so the fork server sets them and its workers inherit them.
+# Dask makes workers return freed memory at once (64 KiB); arrays of a few MiB then cost more in page faults than in
+# arithmetic. On the spine of Wisconsin a pass takes 1.2 to 1.7 s with Dask's value and 0.5 s with this one. A thread's
+# own arena (glibc) holds 64 MiB at most and maps larger arrays anew each time, so there must be a single arena.
+# The names are those that glibc reads when a process starts; the numbers are those of mallopt(3).
+MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": (-1, 256 * 2**20),
+    "MALLOC_MMAP_THRESHOLD_": (-3, 256 * 2**20),
+    "MALLOC_ARENA_MAX": (-8, 1),
+}
 ENVIRONMENT = {
-    # Dask makes workers return freed memory at once (64 KiB); arrays of a few MiB then cost more in page faults than in
-    # arithmetic. On the spine of Wisconsin a pass takes 1.2 to 1.7 s with Dask's value and 0.5 s with this one. A
-    # thread's own arena (glibc) holds 64 MiB at most and maps larger arrays anew each time, so there must be a single
-    # arena.
-    "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
-    "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
-    "MALLOC_ARENA_MAX": "1",
-    # A worker has one thread for the run. A process with threads must not be forked, and numpy and Arrow start some
-    # when they are imported, unless this forbids it.
-    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-    "MIMALLOC_PURGE_DELAY": "10000",  # ms: Arrow keeps the memory of a chunk of records for the next one
+    **LIBRARIES,
+    **{name: str(value) for name, (_, value) in MALLOC.items()},
     "PYTHONSAFEPATH": "1",  # import das-flows' packages, not others in the folder where `das` is called
 }
 
@@ -40,14 +45,41 @@ ENVIRONMENT = {
 def start_fork_server(*modules: str) -> None:
     """Start the process, unless it is running; it imports these modules besides the workers' common ones.
 
-    Started early, it imports while this process imports modules that only a flow needs. It ends with this process.
+    It is forked from this process, after its imports, if no thread is running and the libraries have read LIBRARIES;
+    else it starts anew. It ends with this process.
     """
     context = get_context(METHOD)
     context.set_forkserver_preload(["flows.execution.preloaded", *modules])
     _choose_socket_folder()
-    with variables(ENVIRONMENT), ignoring_interrupts():
-        forkserver.ensure_running()
+    spawn = util.spawnv_passfds  # by which multiprocessing starts the process
+    with variables(ENVIRONMENT) as before, ignoring_interrupts():
+        resource_tracker.ensure_running()
+        if LIBRARIES.items() <= before.items() and len(os.listdir(TASKS)) == 1:
+            for name in (*COMMON, *modules):
+                import_module(name)
+            util.spawnv_passfds = _fork
+        try:
+            forkserver.ensure_running()
+        finally:
+            util.spawnv_passfds = spawn
     removed_when_stopped(partial(shutil.rmtree, get_temp_dir(), ignore_errors=True))  # this folder holds a socket
+
+
+def _fork(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
+    """Run a program of Python, the last of `args`, in a fork of this process with these files open; return its id."""
+    if process := os.fork():
+        return process
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        kept = sorted({0, 1, 2, *passfds})
+        for file, following in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+            os.closerange(file + 1, following)
+        glibc = ctypes.CDLL(None)
+        for number, value in MALLOC.values():
+            glibc.mallopt(number, value)
+        exec(args[-1], {})  # multiprocessing's own
+    finally:
+        os._exit(0)  # leave the parent's exit handlers alone
 
 
 def _choose_socket_folder() -> None:
@@ -72,12 +104,15 @@ def _choose_socket_folder() -> None:
 
 
 @contextmanager
-def variables(names: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables within this block, for code that reads them and processes that start in it."""
+def variables(names: Mapping[str, str]) -> Iterator[dict[str, str | None]]:
+    """Set environment variables within this block, for code that reads them and processes that start in it.
+
+    Yields their earlier values.
+    """
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
     try:
-        yield
+        yield before
     finally:
         for name, value in before.items():
             if value is None:

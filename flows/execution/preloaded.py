@@ -4,15 +4,15 @@ import gc
 import os
 import signal
 from functools import partial
+from importlib import import_module
 
 gc.disable()  # imports make objects that are never freed
 
-import distributed.nanny  # noqa: E402, F401
-import pandas  # noqa: E402, F401  pyarrow imports it for its first array from Python values
-import pyarrow.parquet  # noqa: E402, F401
-
-import tasks.lifecycle.workers  # noqa: E402, F401
+from flows.execution.fork_server import COMMON  # noqa: E402
 from tasks.lifecycle.process import end_with_parent  # noqa: E402
+
+for name in COMMON:
+    import_module(name)
 
 RUN = os.getppid()
 LOOK_SECONDS = 1

@@ -203,17 +203,6 @@ class _Attempt:
         return self.future.result() if self.future.state.is_completed() else None
 
 
-def start_workers(settings: RunSettings) -> None:
-    """Start workers on this machine while Prefect's server starts, for a flow within OneCluster.
-
-    Errors surface later, in the flow.
-    """
-    cluster = settings.cluster
-    if not cluster.elsewhere:
-        with suppress(Refused, Failed), open_cluster(cluster, settings.directory / "dask"):
-            pass
-
-
 def carry_out(settings: RunSettings) -> State[Any]:
     """Begin the run in the settings, or resume it where it stopped; return its final state. Call it in a flow.
 

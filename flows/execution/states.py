@@ -21,8 +21,8 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import MissingContextError
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
+from flows.execution.no_server import is_without_server
 from flows.execution.policy import under_policy
-from flows.execution.prefect_server import is_temporary
 from flows.execution.run_status import charges_of
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
@@ -40,11 +40,11 @@ SERVER_LAG_SECONDS = 2.0  # how long the server may lag behind in recording task
 
 
 def best_effort(call: Callable[P, T]) -> Callable[P, T | None]:
-    """Decorator for calls of the server: log errors instead of raising them; do nothing for a temporary server."""
+    """Decorator for calls of the server: log errors instead of raising them; do nothing without a server."""
 
     @wraps(call)
     def attempt(*arguments: P.args, **named: P.kwargs) -> T | None:
-        if is_temporary():
+        if is_without_server():
             return None
         try:
             return call(*arguments, **named)
@@ -127,6 +127,8 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     If the process itself cannot call it, Prefect's worker does, seconds later. By then a Retry may have restarted the
     run, so the server changes only flow runs that are still in the state for which the hook was called.
     """
+    if is_without_server():
+        return
     system = SYSTEMS.get(flow.name)
     ended = {"id": {"any_": [str(flow_run.id)]}, "state": {"type": {"any_": ["CANCELLING", "CANCELLED"]}}}
     if state.is_crashed():

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +23,9 @@ from tasks.geography.blocks.tables import recognize
 from tasks.geography.region_files import RegionFile
 from tasks.geography.regions import Region
 from tasks.records.block_codes import BLOCK_COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
@@ -67,6 +69,8 @@ def points_of_blocks(paths: Iterable[str]) -> Points:
 
 
 def _of_blocks(path: str) -> Points:
+    import pandas as pd  # not needed for most releases, and the pages of one must not wait for it
+
     table = recognize(path)
     latitude, longitude = (
         next((name for name in known if name in table.names), None) for known in (LATITUDES, LONGITUDES)
@@ -90,6 +94,8 @@ def _of_blocks(path: str) -> Points:
 
 def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame]:
     """Yield, by type of region, the sums of its blocks' latitudes and longitudes, and their number."""
+    import pandas as pd
+
     at[:, 1] -= 360.0 * ((at[:, 1] > 170) & (at[:, 0] > BEYOND))
     state, county, tract = (codes[name] for name in BLOCK_COLUMNS[:3])
     ids = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}

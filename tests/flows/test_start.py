@@ -1,4 +1,4 @@
-"""What a command starts ahead and shares: Prefect's temporary server, the fork server, one cluster for its runs."""
+"""What a command starts ahead and shares: the fork server, one cluster for its runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from das_flows import LIBRARIES
 from flows.commands.runner import interrupted
 from flows.commands.systems import DETAILED_DHCA
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
@@ -20,42 +21,41 @@ from flows.execution.safetab_settings import DetailedDhcaSettings
 ONE_WORKER = ClusterSettings(workers=1)
 
 
-def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own() -> None:
-    """In a process of its own: here another test may have started it with other modules."""
+@pytest.mark.parametrize("forked", [True, False])
+def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own(forked: bool, tmp_path: Path) -> None:
+    """Whether it is forked or starts anew; in a process of its own: here another test may have started it."""
     program = (
-        "import multiprocessing, os\n"
+        "import multiprocessing, os, signal, sys\n"
         "from multiprocessing import forkserver\n"
+        "from pathlib import Path\n"
         "from flows.commands.systems import DETAILED_DHCA\n"
         "from flows.execution.fork_server import METHOD, start_fork_server\n"
+        "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"  # as `das` does
+        "opened = open(sys.argv[1], 'w')\n"
         "start_fork_server(*sum(DETAILED_DHCA.modules.values(), ()))\n"
         "with multiprocessing.get_context(METHOD).Pool(1) as pool:\n"
         "    print(*pool.apply(eval, (\"sorted(__import__('sys').modules)\",)))\n"
-        "print(len(os.listdir(f'/proc/{forkserver._forkserver._forkserver_pid}/task')))\n"
+        "    print(pool.apply(eval, (\"__import__('signal').getsignal(15)\",)))\n"
+        "    threads = \"__import__('os').listdir('/proc/self/task')\"\n"
+        "    product = \"(lambda ones: ones @ ones)(__import__('numpy').ones((500, 500)))\"\n"  # by OpenBLAS
+        "    print(pool.apply(eval, (f'{threads} == ({product}, {threads})[1]',)))\n"
+        "server = Path(f'/proc/{forkserver._forkserver._forkserver_pid}')\n"
+        "words = [(place / 'cmdline').read_bytes() for place in (server, Path('/proc/self'))]\n"
+        "print(len(list((server / 'task').iterdir())), words[0] == words[1])\n"
+        "print(sys.argv[1] in map(os.readlink, (server / 'fd').iterdir()))\n"
     )
-    facts = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    modules, threads = facts.stdout.splitlines()
+    environment = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
+    words = [sys.executable, "-c", program, tmp_path / "opened"]
+    facts = subprocess.run(
+        words, capture_output=True, text=True, check=True, env=environment | (LIBRARIES if forked else {})
+    )
+    modules, on_signal, one_thread, server, file = facts.stdout.splitlines()
     assert {*sum(DETAILED_DHCA.modules.values(), ()), "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
-    assert int(threads) == 1, "a process with threads must not be forked"
-
-
-@pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow), "nothing"])
-def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, tmp_path: Path) -> None:
-    url = "http://127.0.0.1:1/api"
-    (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= {"environment": {"PREFECT_API_URL": url}, "profile": {"PREFECT_HOME": str(tmp_path)}}.get(by, {})
-    program = (
-        "import threading\n"
-        "from flows.execution import prefect_server\n"
-        "prefect_server.TemporaryServer = lambda *_, **__: threading.active_count()\n"
-        "prefect_server.start_server(None)\n"
-        "print(prefect_server._server)\n"
-    )
-    facts = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
-    ).stdout
-    assert facts.strip() == ("1" if by == "nothing" else "None")  # and with one thread: it is to be forked
+    assert on_signal == "0", "a nanny ends its worker by SIGTERM"
+    assert one_thread == "True"
+    assert server == f"1 {forked}", "a process with threads must not be forked"
+    assert file == "False"
 
 
 def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:

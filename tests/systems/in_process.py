@@ -22,9 +22,7 @@ from tasks.lifecycle.run_directory import locked
 
 NO_CLUSTER = {  # what starts a server or a cluster: what it is replaced by
     "flows.commands.options.start_fork_server": lambda *_: None,
-    "flows.commands.options.start_server": lambda *_: None,
-    "flows.commands.runner.temporary_server": nullcontext,
-    "flows.execution.run.start_workers": lambda *_: None,
+    "flows.execution.no_server.without_server": nullcontext,
     "flows.execution.cluster.open_cluster": lambda *_: nullcontext(),
     "tasks.lifecycle.workers.Workers": lambda *_, **__: HERE,
 }

@@ -192,7 +192,7 @@ class DetailedDhcaPages(DhcaTables):
         """Return the rows of an iteration in all tables, with the iterations above and below it."""
         own = self.iterations[code.code]
         above = [self.iterations[own.regional].link] if own.regional else []
-        below = [one.link for one in self._detailed(own)]
+        below = [one.link for one in self._detailed.get(own.code, ())]
         lists = [("In", [*above, ("all iterations", "iterations")])]
         return replace(
             super().code(code, asked),
@@ -230,15 +230,19 @@ class DetailedDhcaPages(DhcaTables):
         margin = margin_of_cells([(read_law(query), 1)], at)
         return f"a noisy first total (a separate answer, ± {margin:,}, not published)"
 
-    def _detailed(self, regional: Iteration) -> list[Iteration]:
-        """Return the Detailed iterations within a Regional one."""
-        return [one for one in self.iterations.values() if one.regional == regional.code]
+    @cached_property
+    def _detailed(self) -> Mapping[str, list[Iteration]]:
+        """The Detailed iterations within each Regional one, by its code."""
+        found: dict[str, list[Iteration]] = {}
+        for one in self.iterations.values():
+            found.setdefault(one.regional, []).append(one)
+        return found
 
     def _iterations(self) -> IterationsView:
         kinds = []
         for kind, heading in ITERATION_KINDS.items():
             own = sorted((one for one in self.iterations.values() if one.kind == kind), key=lambda one: one.code)
-            regional = [(one, self._detailed(one)) for one in own if one.level == 1]
+            regional = [(one, self._detailed.get(one.code, [])) for one in own if one.level == 1]
             others = [one for one in own if one.level > 1 and not one.regional]
             kinds += [(heading, regional, others)] if own else []
         return IterationsView(title="Iterations by region of the world", reading=ITERATIONS, kinds=kinds)

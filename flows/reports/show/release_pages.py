@@ -171,7 +171,7 @@ class ReleasePages(TableViews):
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
             if table.count and not table.summed:
-                listing = table.listing() or table
+                listing = table.listing or table
                 listed[listing.resource.name] = listing
         for table in listed.values():
             found.update(region for region in table.regions() if self.scope.holds(region))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product, starmap
+from operator import attrgetter
 from sys import intern
 from typing import Any
 
@@ -271,6 +272,11 @@ class ReleaseTable:
         """Return the regions in its rows, sorted by code."""
         if self.place is None:
             return []
+        if selection and (rows := self._rows_of_codes(selection, self._order("", selection), slice(None))) is not None:
+            names, of = [one.name for one in self.columns], self.place.region
+            codes = [row[names.index(self.place.name)] for row in rows]
+            kinds = [row[names.index(of[1:-1])] for row in rows] if of.startswith("{") else [of] * len(rows)
+            return sorted({*map(self._region, kinds, codes)}, key=attrgetter("id"))
         where, given = (selection.where, selection.given) if selection else ("true", {})
         query = (
             f"SELECT DISTINCT {self._kind}, {self.sql(self.place.name)} FROM {self.rows_of} WHERE {where} ORDER BY 2"
@@ -294,8 +300,9 @@ class ReleaseTable:
         of = self.place.region
         return {self.place.name: region.id} | ({of[1:-1]: region.type} if of.startswith("{") else {})
 
+    @cached_property
     def listing(self) -> ReleaseTable | None:
-        """Return the table that lists its regions, published or not, or None."""
+        """The table that lists its regions, published or not, or None."""
         for reference in self.resource.references:
             if self.place and self.place.name in reference.columns and reference.table in self.others:
                 return replace(self, resource=self.others[reference.table])
@@ -303,7 +310,7 @@ class ReleaseTable:
 
     def without_row(self, selection: Selection, by: Mapping[str, str]) -> list[Region]:
         """Return the listed regions of its types without a row in a selection; empty without a list."""
-        listing = self.listing()
+        listing = self.listing
         if listing is None:
             return []
         there, chosen, known = set(self.regions(selection)), listing.select(by), self.database.regions
@@ -393,16 +400,7 @@ class ReleaseTable:
 
         If several codes of a column were chosen, rows that differ only in it are adjacent.
         """
-        name = sort.removeprefix("-")
-        by = [column.name for column in self.columns if column.name == name]
-        first = [f"{self.sql(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
-        if not first and selection.several:
-            types = {f"{{{one.name}}}" for one in self.keys} & {one.region for one in self.columns}
-            apart = {*selection.several, *(name[1:-1] for name in types)}
-            first = [self.sql(one.name) for one in self.keys if one.name not in apart]
-        elif not first and self.count:
-            first = [f"{self.sql(self.count.name)} DESC"]
-        order = f"ORDER BY {', '.join([*first, *(self.sql(one.name) for one in self.keys)]) or 'ALL'}"
+        order = self._order(sort, selection)
         rows = self._rows_of_codes(selection, order, shown)
         if rows is None:
             page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
@@ -420,6 +418,19 @@ class ReleaseTable:
             return self.margin_at(row[place], at) if margins[place] else None
 
         return [tuple(shown_at(place, row) for place in range(len(row))) for row in rows]
+
+    def _order(self, sort: str, selection: Selection) -> str:
+        """Return the order of a selection's rows in SQL."""
+        name = sort.removeprefix("-")
+        by = [column.name for column in self.columns if column.name == name]
+        first = [f"{self.sql(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
+        if not first and selection.several:
+            types = {f"{{{one.name}}}" for one in self.keys} & {one.region for one in self.columns}
+            apart = {*selection.several, *(name[1:-1] for name in types)}
+            first = [self.sql(one.name) for one in self.keys if one.name not in apart]
+        elif not first and self.count:
+            first = [f"{self.sql(self.count.name)} DESC"]
+        return f"ORDER BY {', '.join([*first, *(self.sql(one.name) for one in self.keys)]) or 'ALL'}"
 
     def _rows_of_codes(self, selection: Selection, order: str, shown: slice) -> list[Any] | None:
         """Return rows of a selection of codes for a copy; None if they must be asked for."""
