@@ -67,7 +67,7 @@ def make_commands_once() -> None:
 
 def collect_garbage_seldom() -> None:
     """Collect cycles less often: a process of tests has millions of long-lived objects."""
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
 
 
 forget_configured_prefect()

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryFile
 from typing import BinaryIO, NoReturn
 
@@ -28,9 +29,11 @@ RESULTS = ("failed", "passed", "skipped", "errors", "error")
 IMPORTED = (  # by tests of most rooms, in seconds
     *("distributed", "duckdb", "frictionless", "hypothesis.strategies", "jsonschema", "matplotlib.pyplot", "openpyxl"),
     *("pandas", "prefect.flow_engine", "prefect.task_engine", "pyarrow.dataset", "pytest", "scipy.optimize"),
-    *("scipy.sparse.csgraph", "scipy.stats", "selenium.webdriver", "shapely", "uvicorn"),
+    *("clarabel", "piqp", "pyogrio", "scipy.sparse.csgraph", "scipy.stats", "selenium.webdriver", "shapely"),
+    *("starlette.applications", "uvicorn", "xlsxwriter"),
     *("flows.cli", "flows.prefect_flows", "flows.commands.check", "flows.commands.show", "flows.commands.tda.areas"),
 )
+OURS = ("privacy", "spine", "tasks")
 
 
 def main() -> NoReturn:
@@ -43,7 +46,8 @@ def main() -> NoReturn:
 
     fork_environment = import_module("flows.execution.fork_server").ENVIRONMENT
     os.environ[JEMALLOC] = fork_environment[JEMALLOC]  # Arrow starts no thread when it is imported
-    for name in IMPORTED:
+    ours = (module.name for package in OURS for module in walk_packages([package], f"{package}."))
+    for name in (*IMPORTED, *ours):
         import_module(name)
     target = import_module("numba.core.registry").cpu_target
     target.typing_context.refresh()  # or each room imports all that kernels may call

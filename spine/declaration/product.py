@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -47,7 +47,7 @@ def _axis(name: str, form: AxisForm) -> Axis:
     texts = (*codes, *form.labels, name, form.words or name)
     if wrong := [text for text in texts if not is_writable(text)]:
         raise ValueError(f"{wrong[0]!r:.50} is empty, has | or \" or a line's end, or is a formula: write it otherwise")
-    values = Counter(value for values in cell_values(form) for value in values)
+    values = Counter(value for cell in cells for value in cell)
     if (twice := next((value for value, number in values.items() if number > 1), None)) is not None:
         raise ValueError(f"the value {twice!r} is in two cells")
     if form.labels and len(form.labels) != len(codes):
@@ -68,9 +68,12 @@ def _recode(name: str, form: RecodeForm, axis: Axis, values: list[tuple[str, ...
         if min(part, default=-1) < 0:
             raise ValueError(f"the cell {axis.codes[part.index(-1)]} is below the first start")
     else:
-        texts = [(each,) if isinstance(each, str) else each for each in form.parts or ()]
-        sets = [{value for text in each for value in expanded(text)} for each in texts]
-        inside = [[at for at, chosen in enumerate(sets) if chosen & set(value)] for value in values]
+        parts_of: dict[str, set[int]] = defaultdict(set)
+        for at, each in enumerate(form.parts or ()):
+            for text in (each,) if isinstance(each, str) else each:
+                for value in expanded(text):
+                    parts_of[value].add(at)
+        inside = [set[int]().union(*(parts_of[value] for value in own)) for own in values]
         if (bad := next((code for code, at in zip(axis.codes, inside, strict=True) if len(at) != 1), None)) is not None:
             raise ValueError(f"the cell {bad} of {axis.name} is in no part, or in two")
         part = [at for (at,) in inside]

@@ -113,10 +113,13 @@ class Measuring:
 
     def _ends(self, level: int, group: QueryGroup, first: int, last: int) -> IntArray:
         """Return (last - first,) how many answers of a query group are drawn for each geounit."""
+        every = np.full(last - first, group.width)
+        if self.every:
+            return every
         product, ends = self.plan.product, np.zeros(len(self.plan.bounds.least), np.int64)
         np.maximum.at(ends, product.types, group.coordinate + 1)
-        if self.every or ends.min() == group.width:
-            return np.full(last - first, group.width)
+        if ends.min() == group.width:
+            return every
         own = (self.plan.bounds.allowed(level, slice(first, last)) * ends).max(axis=1)
         return np.where(own > 0, own, group.width)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, FEW_LEVELS, das, digest, open_account, real_data, reconfigure, settings_for
-from forked_commands import ForkedCommands
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, das_process, digest, open_account, real_data, reconfigure, settings_for
 
 import flows.detailed_dhca
 from flows.dry_run import dry_run
@@ -263,17 +262,16 @@ c.move_into_place = second
 
 
 @pytest.mark.ci
-def test_a_run_of_both_that_is_killed_gives_one_charge_and_one_release_of_each(
-    home: Home, tmp_path: Path, forked_commands: ForkedCommands
-) -> None:
+def test_a_run_of_both_that_is_killed_gives_one_charge_and_one_release_of_each(home: Home, tmp_path: Path) -> None:
     """Killed after the reservation and between its two releases; undisturbed, the charge has the same bytes."""
     out, kept = home.folder / "out-a", tmp_path.with_name(f"{tmp_path.name}-kept")
     inputs = (home.folder / "params", home.folder / "data", out)
     begin = ("run", *inputs, "--account", ACCOUNT, "--run-id", "a", "--no-spine", "--workers", 1, *home.where)
 
     def dies(first: str, *words: object) -> None:
-        ended = forked_commands.das(*words, first=KILL + first)
-        assert ended.code == -9, ended.output
+        process = das_process(*words, first=KILL + first)
+        output, _ = process.communicate(timeout=240)
+        assert process.returncode == -9, output
 
     dies("f.measure_totals = kill", *begin)
     assert home.charged() == ["a-us", "a-pr"]

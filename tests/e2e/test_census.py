@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ import dhcb_inputs
 import pytest
 from dhc_chain import check_chain, synthesize
 from dhca_inputs import mark_synthetic
-from e2e_runs import das, digest, hold
-from forked_commands import ForkedCommands
+from e2e_runs import das, das_process, digest, hold
 
 from flows import census as census_flow
 from flows.execution.census_plan import CensusSettings, read_census
@@ -113,11 +111,7 @@ flows.census.answer = answer
 
 
 def test_a_census_is_carried_out_by_one_process_and_goes_on_if_that_is_killed_in_its_second_product(
-    tmp_path: Path,
-    forked_commands: ForkedCommands,
-    shared_cluster: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, shared_cluster: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Another is refused by name even while the first waits for an answer and holds the lock of no run."""
     home = Home(tmp_path / "home")
@@ -134,16 +128,15 @@ def test_a_census_is_carried_out_by_one_process_and_goes_on_if_that_is_killed_in
     stop = STOP.format(stage="measure", moment="after", number=int(signal.SIGKILL))
     asked, go = tmp_path / "asked", tmp_path / "go"
     waits = WAITS.format(asked=str(asked), go=str(go))
-    with ThreadPoolExecutor(1) as pool:
-        first_process = pool.submit(forked_commands.das, *home.words, first=f"{stop}\n{waits}")
-        while not (asked.exists() or first_process.done()):
-            time.sleep(0.05)
-        code, left = das(*home.words), home.left()
-        go.touch()
-        ended = first_process.result()
+    process = das_process(*home.words, first=f"{stop}\n{waits}")
+    while not asked.exists() and process.poll() is None:
+        time.sleep(0.05)
+    code, left = das(*home.words), home.left()
+    go.touch()
+    output, _ = process.communicate(timeout=240)
     assert (code, "census small is in use by another process" in capfd.readouterr().err) == (1, True)
     assert left == sorted([A, T]), "what the other has prepared"
-    assert ended.code == -signal.SIGKILL, ended.output
+    assert process.returncode == -signal.SIGKILL, output
     assert home.charged() == {A: "released", T: "reserved"}
     assert home.left() == [T]
     assert (home.out / "index.html").read_text().count("not yet released") == 1
@@ -159,10 +152,11 @@ def test_a_census_is_carried_out_by_one_process_and_goes_on_if_that_is_killed_in
 
 
 @pytest.fixture
-def home(tmp_path: Path, shared_cluster: None) -> Home:
+def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home", PLAN.replace("\n[[products]]", f"{HOUSEHOLDS}\n[[products]]", 1))
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_every_input_is_validated_before_the_first_charge(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     cases.faulty("t/table.csv", ",", "COUNTY")(home.out.parent)
     assert das(*home.words) == 1
@@ -209,6 +203,7 @@ def test_a_product_waits_for_the_release_that_it_reads(home: Home, capfd: pytest
     assert f"the data of again-bottom-up was charged rho 0.125 by run {T}" in said
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_a_flow_that_nobody_agrees_to_charges_nothing(home: Home) -> None:
     with pytest.raises(Refused, match="the charges were not agreed to: nothing was charged"):
         census_flow.census(home.settings)
@@ -216,6 +211,7 @@ def test_a_flow_that_nobody_agrees_to_charges_nothing(home: Home) -> None:
     assert home.left() == []
 
 
+@pytest.mark.usefixtures("stages_here")
 def test_a_refused_census_leaves_a_run_alone_that_another_process_has(
     home: Home, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,6 +292,7 @@ def test_the_dhc_of_puerto_rico_is_released_by_a_census(
     assert das("check", releases / "persons/declared") == 0
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_a_mark_that_is_gone_when_a_product_runs_is_no_agreement_to_charge_it(
     home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

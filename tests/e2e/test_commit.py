@@ -13,7 +13,6 @@ import pytest
 from dhca_inputs import BUDGETS, HERE, Inputs, configuration, edit, mark_synthetic
 from e2e_runs import (
     ACCOUNT,
-    FEW_LEVELS,
     at_once,
     bring_in,
     das,
@@ -24,12 +23,10 @@ from e2e_runs import (
     killed,
     open_account,
     points_of,
-    real_data,
     reconfigure,
     reserve,
     settings_for,
 )
-from forked_commands import ForkedCommands
 
 from flows.execution.safetab import check as detailed_check
 from flows.execution.safetab_settings import DetailedDhcaSettings
@@ -39,7 +36,6 @@ from tasks.lifecycle import commit, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.commit import move_into_place
 from tasks.lifecycle.files import stamp
-from tasks.lifecycle.run_directory import STAGES
 from tasks.lifecycle.staging import staging
 from tasks.records.marks import MARK_FILE
 from tasks.releases import manifest
@@ -265,55 +261,6 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
         path.write_bytes(content)
     assert home.go() == home.place
     assert home.charges() == 1
-
-
-def test_a_run_that_is_killed_goes_on_from_what_is_done(
-    example: Path, tmp_path: Path, forked_commands: ForkedCommands, shared_cluster: None
-) -> None:
-    """`das run` on a cluster and under Prefect, killed among its noise and in its commit.
-
-    Then the same reservation, here and in one piece.
-    """
-    home = tmp_path / "home"
-    real_data(example, home)
-    reconfigure(home / "params", run_us=False, **FEW_LEVELS)
-    ledger, settings = open_account(home), settings_for(home)
-    run, state = directory(settings), Path(settings.runs_folder)
-    where = ("--account", ACCOUNT, "--runs-folder", state, "--ledger", settings.ledger, "--run-id", "run")
-    where += ("--no-spine", "--workers", 1)
-    resume = ("run", "--resume", run.id, "--runs-folder", state)
-
-    def dies_at(function: str, *words: object) -> None:
-        first = "import os, flows.detailed_dhca as f, tasks.lifecycle.commit as c\n"
-        first += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
-        ended = forked_commands.das(*words, first=f"{first}{function} = kill")
-        assert ended.code == -9, ended.output
-
-    dies_at("f.measure_sex_by_age", "run", settings.params, settings.data, settings.out, *where)
-    done = files_of(run, "records", "counts")
-    assert {name.split("/")[0] for name in done} == {"records", "counts"}
-    assert (run / SECRET).exists()
-    drawn = files_of(run, "noisy")
-    assert drawn
-    shutil.copytree(home, tmp_path / "kept")
-    dies_at("c.move_into_place", *resume)
-    assert files_of(run, "records", "counts") == done, "validated or counted again"
-    assert files_of(run, "noisy").items() >= drawn.items(), "measured again"
-    row = ledger.row(run.id)
-    assert row is not None
-    assert row.status == "sealed"
-    assert not (home / "out/pr").exists()
-    assert das(*resume) == 0
-    assert das(*resume, "--ledger", settings.ledger) == 0, "it is released"
-    released = digest(home / "out/pr")
-    assert len(ledger.rows(ACCOUNT)) == 1
-    assert ledger.spent(ACCOUNT) == {"72": row.amount}
-    shutil.rmtree(home)
-    shutil.copytree(tmp_path / "kept", home)
-    for name in STAGES:
-        shutil.rmtree(run / name)
-    assert go(settings, HERE) == home / "out/pr"
-    assert digest(home / "out/pr") == released
 
 
 def files_of(run: DetailedRun, *folders: str) -> dict[str, tuple[int, int]]:

@@ -88,7 +88,6 @@ def test_a_release_is_what_its_manifest_says(das: Das, release: Path) -> None:
     ("release", "one", "other"),
     [
         ("few_levels", "t1/usa-1.csv", "t2/usa-1.csv"),
-        ("top_down_released", "mdf/23_persons.parquet", "histograms/units/Block/46.parquet"),
         ("bottom_up_released", "histogram.csv", "parquet/total.parquet"),
     ],
 )

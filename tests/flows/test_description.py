@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from show_release import with_estimates, with_margins
 
@@ -21,7 +20,6 @@ from tasks.releases.datapackage import (
     DICTIONARY_COLUMNS,
     DICTIONARY_FILE,
     PACKAGE_FILE,
-    Resource,
     read_package,
     resources_of,
     write_package,
@@ -48,27 +46,6 @@ def described(release: Path) -> Description:
     assert kind is not None
     made: Description = kind.part("description")(manifest)
     return made
-
-
-def read(release: Path, resource: Resource) -> pd.DataFrame:
-    """All rows of a table, as text."""
-    if resource.is_text:
-        paths = [release / path for path in resource.paths]
-        texts = [pd.read_csv(path, sep="|", dtype=str, keep_default_na=False, quoting=3) for path in paths]
-        return pd.concat(texts)
-    return pd.concat([pq.read_table(release / path).to_pandas() for path in resource.paths])
-
-
-def test_the_law_of_a_count_is_found_by_its_margin(released: Path, bottom_up_released: Path) -> None:
-    manifest = read_manifest(released)
-    for resource in read_package(released, manifest["files"]):
-        if resource.with_role("count") and not (resource.is_text or resource.is_tidy):
-            margins = [law["margin"] for law in resource.noise]
-            assert set(read(released, resource)["MOE"].unique()) <= set(margins)
-            assert len(margins) == len(set(margins))
-    (histogram, *_) = read_package(bottom_up_released, read_manifest(bottom_up_released)["files"])
-    noise = read_manifest(bottom_up_released)["noise"]
-    assert histogram.noise == [{name: noise[name] for name in ("law", "scale", "variance", "step")}]
 
 
 def test_the_cells_and_the_counts_of_a_histogram_are_tables(top_down_released: Path) -> None:

@@ -13,7 +13,7 @@ from flows.reports.show.margins import has_estimates, is_clipped
 from flows.reports.show.view import RELEASED
 
 
-@pytest.mark.parametrize("estimates", [False, True])
+@pytest.mark.parametrize("estimates", [pytest.param(False, marks=pytest.mark.ci), True])
 def test_pages_know_of_estimates_and_of_negative_counts_set_to_zero(tmp_path: Path, estimates: bool) -> None:
     """The manifest of a Detailed DHC-B has no facts about estimates; that of an S-DHC says whether there are some."""
     config = configuration(allow_negative_counts=not estimates, **NATION_AND_COUNTIES)

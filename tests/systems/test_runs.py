@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -178,13 +179,18 @@ def tables(release: Path) -> dict[str, Resource]:
 
 
 def rows_of(release: Path, table: Resource) -> pd.DataFrame:
-    """All rows of a table."""
-    parts = []
-    for path, _ in table.files():
-        if table.is_text:
-            parts.append(pd.read_csv(release / path, sep=table.delimiter, dtype=str, keep_default_na=False))
-        else:
-            parts.append(pq.read_table(release / path).to_pandas())
+    """All rows of a table; not to be changed."""
+    return _rows(release, tuple(path for path, _ in table.files()), table.delimiter if table.is_text else "")
+
+
+@cache
+def _rows(release: Path, paths: tuple[str, ...], delimiter: str) -> pd.DataFrame:
+    parts = [
+        pd.read_csv(release / path, sep=delimiter, dtype=str, keep_default_na=False)
+        if delimiter
+        else pq.read_table(release / path).to_pandas()
+        for path in paths
+    ]
     return pd.concat(parts, ignore_index=True)
 
 

@@ -963,8 +963,8 @@ def other_queries_by_level(raw: dict[str, Any]) -> None:
         pytest.param(limits_that_nest, "gls", marks=pytest.mark.ci),
         pytest.param(passes_after_a_rounding, "gls", marks=pytest.mark.ci),
         (recodes_of_unequal_parts, "gls"),
-        (other_queries_by_level, "gls"),
-        (one_histogram, "gls"),
+        pytest.param(other_queries_by_level, "gls", marks=pytest.mark.ci),
+        pytest.param(one_histogram, "gls", marks=pytest.mark.ci),
     ],
 )
 def test_estimates_meet_figures_of_every_class(

@@ -6,6 +6,8 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +36,27 @@ from tasks.top_down.declared.run import DeclaredRun
 from tasks.top_down.declared.wide import estimate
 
 KEY = list(BLOCK_COLUMNS)
+BLOCKS = 4
 RHO = 70  # of one answer: its noise is 0 but once in 10^15
 STATUS = {"HH_STATUS": {"column": "HH_STATUS", "values": ["1", "2"], "labels": ["occupied", "vacant"]}}
 
 
+def codes(records: pd.DataFrame) -> pd.Series:
+    """Return the code of each record's block."""
+    return reduce(add, (records[name] for name in KEY))
+
+
 def make(folder: Path) -> pd.DataFrame:
-    """Write a county of five blocks, and return its households: none in the first, one in the second, then renters."""
+    """Write a county of four blocks, and return its households: none in the first, one in the second, then renters."""
     synthesize_example(folder / "made", Options(seed=4, places={"dhc": "dhc"}))
     data = folder / "made/dhc"
     households, units = (pd.read_csv(data / f"{name}.txt", sep="|", dtype=str) for name in ("households", "units"))
     quarters = pd.read_csv(data / "quarters.csv", dtype=str)
-    of_county = quarters[quarters["tabblk"].str[:5] == "31001"]["tabblk"].tolist()[:5]
-    assert len(of_county) == 5
+    of_county = quarters[quarters["tabblk"].str[:5] == "31001"]["tabblk"].tolist()[:BLOCKS]
+    assert len(of_county) == BLOCKS
     quarters = quarters[quarters["tabblk"].isin(of_county)]
-    households, units = (own[own[KEY].agg("".join, axis=1).isin(of_county)] for own in (households, units))
-    at, place = (own[KEY].agg("".join, axis=1) for own in (households, units))
+    households, units = (own[codes(own).isin(of_county)] for own in (households, units))
+    at, place = codes(households), codes(units)
     renters = at.eq(of_county[2])
     keep = at.ne(of_county[0]) & ~(at.eq(of_county[1]) & at.duplicated()) & (~renters | households["TEN"].ge("3"))
     households = households[keep]
@@ -108,7 +116,7 @@ def chain(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = lam
     mine.mkdir()
     kept = {"redistricting": dhc.ToKeep("redistricting", first), "units": dhc.ToKeep("units/declared")}
     (_, of_units, own), blocks = dhc.write_dhc_declarations(folder / "made/dhc", "us", mine, kept)
-    assert blocks == 5
+    assert blocks == BLOCKS
     units = released(measured(folder, "units", changed(of_units, change), "units.csv", "household"), mine)
     shutil.copytree(units, mine / "units/declared")
     run = measured(folder, "households", changed(own, change), "households.csv", "household")

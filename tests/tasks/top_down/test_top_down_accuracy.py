@@ -13,8 +13,6 @@ import pytest
 from top_down_inputs import HERE, country, design, settings_with
 
 from flows.execution.repetitions import count_marked
-from tasks.errors import Refused
-from tasks.records.marks import MARK_FILE
 from tasks.releases.pages.dots import Series, dots
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.accuracy.errors import LEVELS, MeasuredErrors, averaged, covered, measure_errors, targeted
@@ -106,13 +104,6 @@ def test_names_of_marks_do_not_overlap():
     assert not [
         1 for (y, _, end), (other, start, _) in itertools.combinations(sorted(ends), 2) if y == other and start < end
     ]
-
-
-def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
-    data = country(tmp_path, ("46",))
-    (data / MARK_FILE).unlink()
-    with pytest.raises(Refused, match="not marked synthetic"):
-        measure(tmp_path, data, design(), [1])
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ MATRIX = [
     pytest.param("us", {"kind": "aian", "nation": True}, ("23", "46"), marks=pytest.mark.ci),
     pytest.param("us", {"kind": "optimized", **PURE, "nation": True}, ("23", "46"), marks=pytest.mark.ci),
     pytest.param("pr", {"kind": "optimized"}, ("72",), marks=pytest.mark.ci),
-    ("pr", {"kind": "conventional", **PURE}, ("72",)),
+    pytest.param("pr", {"kind": "conventional", **PURE}, ("72",), marks=pytest.mark.ci),
     pytest.param("us", {"kind": "optimized", "estimator": "gls"}, ("23", "46"), marks=pytest.mark.ci),
 ]
 

@@ -42,6 +42,7 @@ def read(place: Path, table: str) -> pd.DataFrame:
 
 # Left out where nation, states, counties and their tracts are enough: a run takes as long as it has levels.
 FEW = dict.fromkeys((name for name in BUDGETS if name.endswith(("1_county", "1_tract", "place", "aiannh"))), 0)
+SOME = dict.fromkeys((name for name in BUDGETS if name.endswith(("1_tract", "place", "aiannh"))), 0)
 
 
 def country(**changes: Any) -> Inputs:
@@ -51,7 +52,7 @@ def country(**changes: Any) -> Inputs:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[DetailedRun, Path]:
     """A run with estimates, coterminous regions equated, and its staged release."""
-    return stage_here(tmp_path_factory.mktemp("estimates"), country(), coterminous=True, estimates=True)
+    return stage_here(tmp_path_factory.mktemp("estimates"), country(**SOME), coterminous=True, estimates=True)
 
 
 def bytes_of(place: Path, *folders: str) -> dict[str, bytes]:
@@ -69,7 +70,7 @@ OF_ESTIMATES = ("estimates", "parquet/estimates")
 
 def test_the_counts_are_what_they_are_without(made: tuple[DetailedRun, Path], tmp_path: Path) -> None:
     run, place = made
-    bare, without = stage_here(tmp_path, country(), coterminous=True)
+    bare, without = stage_here(tmp_path, country(**SOME), coterminous=True)
     assert bytes_of(place, *TABLES) == bytes_of(without, *TABLES)
     assert not (without / "estimates").exists()
     assert "estimates" not in read_manifest(without)
@@ -122,7 +123,7 @@ def again(run: DetailedRun, out: Path) -> None:
 @pytest.mark.ci
 def test_pieces_change_nothing(made: tuple[DetailedRun, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(domain, "GROUPS_EACH", 1)  # a region each
-    _, place = stage_here(tmp_path, country(), coterminous=True, estimates=True)
+    _, place = stage_here(tmp_path, country(**SOME), coterminous=True, estimates=True)
     assert bytes_of(place, *OF_ESTIMATES) == bytes_of(made[1], *OF_ESTIMATES)
 
 
@@ -345,7 +346,10 @@ def test_the_option_shapes_a_release_only_where_it_is_taken(tmp_path: Path) -> N
         pytest.param({"thresholds_p": thresholds([0, 1, 2])}, marks=pytest.mark.slow),
         pytest.param({"thresholds_p": thresholds([5, 5, 5])}, marks=pytest.mark.slow),
         pytest.param({"thresholds_p": thresholds([float("inf")] * 3)}, marks=pytest.mark.ci),
-        {"privacy_defn": "puredp", "privacy_budget_p_stage_1_fraction": 0.9, **dict.fromkeys(BUDGETS, 20), **FEW},
+        pytest.param(
+            {"privacy_defn": "puredp", "privacy_budget_p_stage_1_fraction": 0.9, **dict.fromkeys(BUDGETS, 20), **FEW},
+            marks=pytest.mark.ci,
+        ),
         pytest.param({"privacy_budget_p_stage_1_fraction": 0.001}, marks=pytest.mark.slow),
         pytest.param(dict.fromkeys(BUDGETS, 4000) | FEW, marks=pytest.mark.ci),  # next to no noise
         {"privacy_budget_p_level_2_aiannh": 1, "privacy_budget_p_level_2_usa": 0, "privacy_budget_p_level_1_state": 0},

@@ -71,7 +71,7 @@ def thresholds(numbers: list[int]) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"privacy_defn": "puredp", "zero_suppression_chance": 0},
+        pytest.param({"privacy_defn": "puredp", "zero_suppression_chance": 0}, marks=pytest.mark.ci),
         pytest.param({"allow_negative_counts": False, "state_filter_us": ["01"]}, marks=pytest.mark.slow),
         {"state_filter_us": ["11", "02"], "privacy_budget_p_level_2_county": 0, "privacy_budget_p_level_1_usa": 0},
         pytest.param({"thresholds_p": thresholds([0, 1, 2])}, marks=pytest.mark.slow),
