@@ -349,6 +349,23 @@ def test_a_copy_asks_for_the_rows_of_all_its_pages_at_once(released, monkeypatch
         assert queries.call_count - by_codes == len(selections) - of_one * (most > 1)
 
 
+def test_a_copy_finds_regions_in_the_rows_that_it_has(released, monkeypatch):
+    """The same as those that a page alone asks for; also where there are too many rows to keep."""
+    for most in (database.MOST_ROWS_GROUPED, 1):
+        monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
+        asked = open_release(released).tables["t2-state-1"]
+        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
+        expected = [asked.regions(selection) for selection in selections]
+        assert sorted(map(len, expected))[-1] > 1
+        asked.database.copies = True
+        queries = Mock(side_effect=asked.database.ask)
+        monkeypatch.setattr(asked.database, "ask", queries)
+        assert [asked.regions(selection) for selection in selections] == expected
+        of_one = sum(bool(selection.codes) and not selection.several for selection in selections)
+        distinct = sum("DISTINCT" in call.args[0] for call in queries.call_args_list)
+        assert distinct == len(selections) - of_one * (most > 1)
+
+
 def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch):
     """Also where there are too many codes to keep, or a text is sought."""
     for most in (table.MOST_NUMBERS, 1):
