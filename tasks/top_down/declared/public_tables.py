@@ -390,10 +390,12 @@ def assemble(public: PublicTables, path: str = "") -> Declared:
 
 
 def _assembled(public: PublicTables, path: str) -> tuple[PublicTables, Declared]:
-    if not _LAST or not _LAST[0][0].same(public):
+    last, *_ = *_LAST, None  # another thread may clear it
+    if last is None or not last[0].same(public):
         _LAST.clear()
-        _LAST.append((public, _assemble(public, path)))
-    return _LAST[0]
+        last = public, _assemble(public, path)
+        _LAST[:] = [last]
+    return last
 
 
 class Assembled(NamedTuple):
