@@ -250,6 +250,20 @@ class DeclaredSettings(EstimateSettings):
             raise faulty(path, faults)
         return declaration
 
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges: those of its blocks; every state if its leaves are no blocks."""
+        from tasks.records.block_codes import BLOCK_COLUMNS
+        from tasks.records.declarations import beside, find_declaration, read_columns
+        from tasks.top_down.declared.run import charged_states, has_blocks
+
+        form = self._read().form
+        if not has_blocks(form):
+            return charged_states(set())
+        leaves, _ = read_columns(
+            beside(find_declaration(self.declaration), form.leaves.file), BLOCK_COLUMNS[:1], form.delimiter
+        )
+        return charged_states({*leaves[BLOCK_COLUMNS[0]]} if leaves else set())
+
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""
         files = ", ".join(self.directory.design.public.digests)

@@ -25,7 +25,9 @@ import tasks.top_down.declared.run
 import tasks.top_down.declared.source
 import tasks.top_down.level_sums
 import tasks.top_down.source
+from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.ledger import Ledger
+from privacy.accounting.states import EVERYWHERE
 from spine.build import optimized
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
@@ -54,7 +56,7 @@ from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
-from tasks.top_down.declared.run import DeclaredRun, states_read
+from tasks.top_down.declared.run import DeclaredRun, charged_states, states_of, states_read
 from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
@@ -366,29 +368,39 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     spine = optimized(replace(geography.take(there), gq=gq_pattern(present)), settings)
     assert all(map(np.array_equal, spine.starts, hierarchy.spine.starts))
     assert (out / "redistricting/manifest.json").exists()
+    settings = DeclaredSettings.new(data="", declaration=str(path), out="", runs_folder="", ledger="", run_id="run")
+    assert settings.charged_states() == tuple(sorted({*leaves["state"]})) == ("31", "46")
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
         write_dhc_declarations(tmp_path / "made/dhc", "us", tmp_path, kept)
 
 
 @pytest.mark.parametrize(
-    ("keys", "key", "read", "left_out"),
+    ("keys", "key", "read", "left_out", "charged"),
     [
-        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72", "00", "99"}, {"01", "44"}),
-        (["31|001|000100|1001", "46|001|000100|1001"], BLOCK_COLUMNS, {"31", "46", "44", "x"}, {"72"}),
-        (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set()),
-        (["72"], ("zone",), {"44", "72"}, set()),
+        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72", "00", "99"}, {"01", "44"}, ("72",)),
+        (
+            ["31|001|000100|1001", "46|001|000100|1001"],
+            BLOCK_COLUMNS,
+            {"31", "46", "44", "x"},
+            {"72"},
+            ("31", "46"),
+        ),
+        (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set(), ("31", "72")),
+        (["440|01|000100|1001"], BLOCK_COLUMNS, {"44"}, {"72"}, EVERYWHERE),
+        (["72"], ("zone",), {"44", "72"}, set(), EVERYWHERE),
     ],
 )
-def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction(
-    keys: list[str], key: tuple[str, ...], read: set[str], left_out: set[str]
+def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction_and_charges_its_states(
+    keys: list[str], key: tuple[str, ...], read: set[str], left_out: set[str], charged: tuple[str, ...]
 ) -> None:
     """A block of another state of the same one, and what is no state, is a finding."""
     form = SimpleNamespace(leaves=SimpleNamespace(key=key), record_key=key)
     leaves = {key[0]: Texts.of([own.partition("|")[0] for own in keys])}
-    declared = SimpleNamespace(declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(leaves=leaves))
-    states = states_read(declared)  # type: ignore[arg-type]
+    declared: Any = SimpleNamespace(declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(leaves=leaves))
+    states = states_read(declared)
     assert {state for state in read | left_out if states is None or is_checked(states, state)} == read
+    assert charged_states(states_of(declared)) == charged
 
 
 @pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])
