@@ -31,12 +31,12 @@ class EstimateSettings(RunSettings):
     """The settings of a run whose counts are estimated."""
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents that the first method did not solve; how to get margins without a charge."""
+        """Return the number of parents that the first method did not solve, and how to get margins without a charge."""
         parts = {f" of {name}": facts for name, facts in manifest.get("products", {}).items()} or {"": manifest}
         failed = {of: len(facts["failed"]) for of, facts in parts.items() if facts["failed"]}
         margins = manifest["statements"].get("standard_errors")
         return [
-            *(f"{n} parents{of} were not solved by the first method: see manifest.json" for of, n in failed.items()),
+            *(f"parents{of} not solved by the first method: {n}, named in manifest.json" for of, n in failed.items()),
             *([f"   margins  {margins}"] if margins else []),
         ]
 
