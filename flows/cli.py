@@ -47,6 +47,9 @@ PATH_ERRORS = (  # errors by which the system refuses a given path
     errno.EPERM,
     errno.EROFS,
 )
+OF_DHC = (
+    "The DHC's persons, units and households are declarations: das tda declare writes them, --declaration takes one."
+)
 RELEASE, LOOK, DECIDE, OPERATE, ANALYSE = "Release", "Look", "Decide", "Operate", "Analyse"  # panels of commands
 RENAMED = {  # earlier names of options, with the names that replace each
     "--state": ("--runs-folder",),
@@ -87,6 +90,8 @@ class _Commands(TyperGroup):
         except typer.BadParameter as error:
             if isinstance(error.__cause__, ValidationError):  # pydantic refused the value
                 error.message = first_fault(error.__cause__)
+            if error.param and "--product" in error.param.opts and "'dhc-" in error.message:
+                error.message += f" {OF_DHC}"
             raise
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":  # typer's class for it is private

@@ -19,7 +19,7 @@ from hashlib import sha256
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 import pytest
@@ -27,7 +27,7 @@ from dhca_inputs import BUDGETS, HERE, mark_synthetic
 
 from flows.execution.runner import InProcess
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from flows.execution.settings import keep_settings
+from flows.execution.settings import RunSettings, keep_settings
 from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
@@ -40,10 +40,10 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.marks import MARK_FILE
 from tasks.releases.manifest import MANIFEST
 from tasks.safetab import domain
-from tasks.safetab.parameters import configuration_digest, digest_parameters
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.reserve_budget import claim
 
+S = TypeVar("S", bound=RunSettings)
 ACCOUNT = "census"
 KEY = bytes(range(32))
 # For runs under Prefect and on a cluster whose levels do not matter: two of each jurisdiction halve the time.
@@ -99,20 +99,15 @@ def directory(settings: DetailedDhcaSettings) -> DetailedRun:
     return DetailedRun(settings.runs / str(settings.run_id))
 
 
-def go(settings: DetailedDhcaSettings, workers: Workers, before: str | None = None) -> Path | None:
+def go(settings: RunSettings, workers: Workers, before: str | None = None) -> Path | None:
     """Do what the flow does, without Prefect; stop before a stage if one is given."""
-    run, out = directory(settings), Path(settings.out)
+    run, out = settings.directory, Path(settings.out)
     with locked(run):
-        if place := finish_released(run, out, settings.folder, settings.charging, lambda: configured(settings)):
+        if place := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
             return place
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
         return InProcess(settings, workers, before=before).run()
-
-
-def configured(settings: DetailedDhcaSettings) -> str:
-    """The configuration digest of the release that settings ask for."""
-    return configuration_digest(digest_parameters(settings.params), settings.release_options)
 
 
 def das(*words: object) -> int:
@@ -153,17 +148,21 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSett
     real_data(example, folder)
     reconfigure(folder / "params", run_us=False)
     mark_synthetic(folder / "data")
-    settings = settings_for(folder, run_id, account=None)
-    aside = str(folder / "aside")
+    return foreseen(settings_for(folder, run_id, account=None))
+
+
+def foreseen(settings: S) -> tuple[S, str]:
+    """A run on synthetic data with a secret, and the digest of the release that it gives."""
+    aside = str(Path(settings.out).with_name("aside"))
     place = go(with_secret(settings.model_copy(update={"runs_folder": aside, "out": aside})), HERE)
     assert place is not None
     return with_secret(settings), digest(place)
 
 
-def with_secret(settings: DetailedDhcaSettings, secret: bytes = KEY) -> DetailedDhcaSettings:
+def with_secret(settings: S, secret: bytes = KEY) -> S:
     """Give a run on synthetic data its secret beforehand, so that its release is known."""
-    directory(settings).create()
-    (directory(settings) / SECRET).write_bytes(secret)
+    settings.directory.create()
+    (settings.directory / SECRET).write_bytes(secret)
     return settings
 
 

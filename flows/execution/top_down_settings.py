@@ -31,12 +31,12 @@ class EstimateSettings(RunSettings):
     """The settings of a run whose counts are estimated."""
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Return the number of parents that the first method did not solve; how to get margins without a charge."""
+        """Return the number of parents that the first method did not solve, and how to get margins without a charge."""
         parts = {f" of {name}": facts for name, facts in manifest.get("products", {}).items()} or {"": manifest}
         failed = {of: len(facts["failed"]) for of, facts in parts.items() if facts["failed"]}
         margins = manifest["statements"].get("standard_errors")
         return [
-            *(f"{n} parents{of} were not solved by the first method: see manifest.json" for of, n in failed.items()),
+            *(f"parents{of} not solved by the first method: {n}, named in manifest.json" for of, n in failed.items()),
             *([f"   margins  {margins}"] if margins else []),
         ]
 
@@ -249,6 +249,20 @@ class DeclaredSettings(EstimateSettings):
         if declaration is None:
             raise faulty(path, faults)
         return declaration
+
+    def charged_states(self) -> tuple[str, ...]:
+        """Return the states that the run charges: those of its blocks; every state if its leaves are no blocks."""
+        from tasks.records.block_codes import BLOCK_COLUMNS
+        from tasks.records.declarations import beside, find_declaration, read_columns
+        from tasks.top_down.declared.run import charged_states, has_blocks
+
+        form = self._read().form
+        if not has_blocks(form):
+            return charged_states(set())
+        leaves, _ = read_columns(
+            beside(find_declaration(self.declaration), form.leaves.file), BLOCK_COLUMNS[:1], form.delimiter
+        )
+        return charged_states({*leaves[BLOCK_COLUMNS[0]]} if leaves else set())
 
     def geography_read(self) -> str:
         """Return the number of leaves of the hierarchy, and the public files of the declaration."""

@@ -25,7 +25,8 @@ from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
 from spine.wide.transport import Face, Point, Problems, face_of, factor, onto_face, project, solve_factored, start
 
-STEP = 1e-6  # records; a Newton step that changes no entry by more is the last
+STEP = 1e-6  # records; a Newton step that changes no entry by more is the last, where the gradient is small too
+GRADIENT = 1e-6  # records, or units of 10^-6 of an answer; x is the least squares of answers that differ by no more
 LOOSE = 1e-9  # records, in a projection's column sums
 FIRST_STEPS = 20  # accelerated ones
 NEWTON_STEPS = 60
@@ -245,11 +246,12 @@ def largest_change(one: FloatArray, other: FloatArray) -> float:
 
 
 class Solution(NamedTuple):
-    """x: (entries,). projections: their number. step: the last. missed: the largest miss of a known sum."""
+    """x: (entries,). projections: their number. step, gradient: the last. missed: the largest miss of a known sum."""
 
     x: FloatArray
     projections: int
     step: float
+    gradient: float
     missed: float
 
 
@@ -286,17 +288,33 @@ def accelerated(
 
 
 @compiled
+def largest_gradient(objective: Objective, gradient: FloatArray) -> float:
+    """Return the largest entry of the dual's gradient, next to rounding errors of large answers.
+
+    x(u) is the least squares of the answers plus the gradient. At a vertex a step may leave x as it is and u far away.
+    """
+    largest = 0.0
+    for j in range(gradient.shape[0]):
+        for c in range(gradient.shape[1]):
+            largest = max(largest, abs(gradient[j, c]) / max(1.0, 1e-6 * abs(objective.y[j, c])))
+    return largest
+
+
+@compiled
 def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
-    """Return the minimum: accelerated steps, then Newton until a full step changes no entry by `stop`."""
+    """Return the minimum: accelerated steps, then Newton until a full step changes no entry by `stop`.
+
+    The gradient must be small too.
+    """
     point, u = start(problems), np.zeros(objective.y.shape)
     v = np.empty(len(problems.a))
     if len(u) == 0:
         v[:] = objective.target
-        return Solution(point.x, 1, 0.0, project(problems, v, LOOSE, point))
+        return Solution(point.x, 1, 0.0, 0.0, project(problems, v, LOOSE, point))
     projections, step, missed = accelerated(problems, objective, u, FIRST_STEPS, stop, point)
     gradient, origin, before = np.empty(u.shape), np.empty(u.shape), np.empty(len(problems.a))
     missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
-    projections += 1
+    projections, rest = projections + 1, np.inf
     for _ in range(NEWTON_STEPS):
         direction = newton_direction(problems, objective, point, gradient)
         origin[:], before[:] = u, point.x
@@ -311,7 +329,7 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
             if slope >= OVERSHOT * first or length < 1e-3:
                 break
             length *= max(0.1, first / (first - slope))
-        step = largest_change(before, point.x)
-        if step < stop * length:
+        step, rest = largest_change(before, point.x), largest_gradient(objective, gradient)
+        if step < stop * length and rest < GRADIENT:
             break
-    return Solution(point.x, projections, step, missed)
+    return Solution(point.x, projections, step, rest, missed)

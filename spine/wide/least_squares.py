@@ -14,7 +14,7 @@ from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import on_grid
 from spine.top_down.solve_parent import By, EstimationError, Solver
 from spine.wide import general, rounding
-from spine.wide.dual import STEP, Objective, metric, minimize
+from spine.wide.dual import GRADIENT, STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
 from spine.wide.rounding import Rounding
 from spine.wide.stepwise import in_two_steps
@@ -139,7 +139,7 @@ def solve(
     problems, objective = objective_of(pass_, own, left, whole, answers, weight, every)
     found = minimize(problems, objective, stop)
     solver: Solver = "own"
-    if not (found.step < stop and found.missed <= MISSED):
+    if not (found.step < stop and found.gradient < GRADIENT and found.missed <= MISSED):
         solver, x = "clarabel", general.least_squares(problems, objective)
         if x is None:
             raise EstimationError("least squares: no solver met the known sums of a parent")

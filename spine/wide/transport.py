@@ -26,6 +26,7 @@ from spine.top_down.projection import ARMIJO, balance
 EXACT = 1e-9  # records; a column sum that is missed by less is met, next to rounding errors of large sums
 NEWTON_STEPS = 150
 HALVINGS = 12
+ROUNDED = 1e-9  # share of the dual by which rounding errors may lower it; a step that lowers it more is too long
 ASCENT_EVERY = 8
 DENSE = 60  # columns; above, Newton directions come from conjugate gradients
 FIRST_RIDGE, LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e-10, 1e6  # shares of the largest diagonal entry of M
@@ -317,8 +318,9 @@ def project_one(
             for c in range(columns):
                 tau[c] = origin[c] + step * direction[c]
             largest = solve_rows(v, a, counts, sums, x, rows, tau, short, scratch)
-            rises = dual(a, counts, sums, x, rows, tau) - value >= ARMIJO * step * slope
-            if largest <= 0.5 * before or rises or cuts == HALVINGS:
+            gained = dual(a, counts, sums, x, rows, tau) - value
+            ends = largest <= 0.5 * before and gained >= -ROUNDED * (1.0 + abs(value))  # where rounding errors hide it
+            if ends or gained >= ARMIJO * step * slope or cuts == HALVINGS:
                 break
             step *= 0.5
             cuts += 1

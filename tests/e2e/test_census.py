@@ -288,6 +288,7 @@ def test_the_dhc_of_puerto_rico_is_released_by_a_census(
     assert das(*words, "--workers", "1") == 0, capfd.readouterr().err
     check_chain(releases / "redistricting/pr", releases / "persons/declared", releases / "households/declared", {"72"})
     assert ledger.books().remaining("households", ["72"])[1] == 0, "both together spend what production did"
+    assert {*ledger.spent("persons")} == {*ledger.spent("households")} == {"72"}
     assert das("check", releases / "households/declared") == 0
     assert das("check", releases / "persons/declared") == 0
 

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import s_dhc_households
+import wide_inputs
 from dhca_inputs import BLOCKS
 from dhcb_inputs import HouseholdInputs, configuration
 from dhcb_inputs import households as some_households
@@ -81,6 +82,19 @@ def top_down(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     return ["tda", "run", data, folder / "out"], "run", "us"
 
 
+def wide(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
+    """What the DHC is: answers are drawn as the estimation asks for them. The release that it keeps is made once."""
+    kept = folder.with_name("wide-inputs")
+    if not kept.exists():
+        kept.mkdir(mode=0o700)
+        wide_inputs.write_all(kept)
+    for name in ("blocks.csv", "wide.csv", "wide.json"):
+        shutil.copy(kept / name, folder)
+    shutil.copytree(kept / "redistricting", folder / "redistricting")
+    words = ["tda", "run", folder / "wide.csv", folder / "out", "--declaration", folder / "wide.json"]
+    return words, "run", "declared"
+
+
 def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     from tasks.bottom_up.example import make_example
 
@@ -118,6 +132,10 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     "top-down": (
         top_down,
         ("validate", "spine", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
+    ),
+    "wide": (
+        wide,
+        ("validate", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
     ),
     "s-dhc": (
         supplemental,

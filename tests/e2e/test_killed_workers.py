@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import psutil
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import wide_inputs
 from dhca_inputs import HERE
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
+    KEY,
     arm,
     digest,
     directory,
@@ -28,10 +31,13 @@ from e2e_runs import (
 )
 
 from flows.execution.cluster import ClusterSettings, open_cluster
+from flows.execution.top_down_settings import DeclaredSettings
+from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import build_spine
+from tasks.top_down.declared import source
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 WRITES = {  # every stage that maps its work onto the workers, and where in the run or the release its pieces write
@@ -108,6 +114,58 @@ def test_a_run_completes(home: Path, tmp_path: Path, two: Client, stage: str, mo
     (run / SECRET).write_bytes(secret)
     assert go(settings, HERE) == place
     assert digest(place) == released
+
+
+WIDE_WRITES = {  # as WRITES, of the DHC's kind of table: answers are drawn as the estimation asks for them
+    "validate": "persons/",
+    "histograms": "counts/",
+    "measure": "measurements/",
+    **dict.fromkeys(("estimate county", "estimate tract", "estimate block", "sum leaves"), "noisy/"),
+    "release": "parquet/",
+}
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, Workers], str]:
+    """Release the small wide table in a folder, under one secret and in many pieces; returns the release's digest."""
+    inputs = wide_inputs.write_all(tmp_path_factory.mktemp("wide"))
+
+    def release(folder: Path, workers: Workers) -> str:
+        known = {"data": inputs / "wide.csv", "declaration": inputs / "wide.json", "out": folder / "out"}
+        known |= {"ledger": folder / "ledger.sqlite", "runs_folder": folder / "state"}
+        paths = {name: str(path) for name, path in known.items()}
+        settings, ledger = DeclaredSettings.new(**paths, run_id="run", account=ACCOUNT), open_account(folder)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunSecret, "generate", classmethod(lambda kind: kind(KEY)))
+            patch.setattr(source, "CHILDREN", 1)
+            settings.directory.create()
+            place = go(settings, workers)
+        assert place is not None
+        (charge,) = ledger.rows(ACCOUNT)
+        assert (charge.status, charge.amount) == ("released", Fraction(4))
+        return digest(place, reservation=False)
+
+    return release
+
+
+@pytest.fixture(scope="module")
+def undisturbed(wide: Callable[[Path, Workers], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return wide(tmp_path_factory.mktemp("undisturbed"), HERE)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("stage", WIDE_WRITES)
+def test_a_wide_run_completes(
+    wide: Callable[[Path, Workers], str], undisturbed: str, tmp_path: Path, two: Client, stage: str, moment: str
+) -> None:
+    two.wait_for_workers(2, timeout=60)
+
+    def watch(named: str, done: int, _total: int) -> None:
+        if done == 0 and named == stage:
+            two.run(arm, tmp_path / "died", moment, WIDE_WRITES[stage])
+
+    assert wide(tmp_path, Workers(two, watch)) == undisturbed
+    assert (tmp_path / "died").exists()
 
 
 @pytest.mark.parametrize("at", ["tasks.spine.first_pass.build", "tasks.spine.second_pass._write"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flows.cli import ANALYSE, DECIDE, LOOK, OPERATE, RELEASE, RENAMED
+from flows.cli import ANALYSE, DECIDE, LOOK, OF_DHC, OPERATE, RELEASE, RENAMED
 from tests.flows.test_every_option import COMMANDS, parameters
 
 Das = Callable[..., tuple[int, str, str]]
@@ -68,6 +68,11 @@ def test_a_closed_choice_lists_itself(das: Das, words: str, choices: str) -> Non
     assert (code, out) == (2, "")
     _, _, listed = " ".join(err.replace("│", " ").split()).partition(" is not one of ")
     assert set(listed.partition(".")[0].split(", ")) == set(choices.split(", "))
+
+
+def test_a_product_of_the_dhc_is_found_as_a_declaration(das: Das) -> None:
+    code, _, err = das("tda", "run", "a", "b", "--product", "dhc-households")
+    assert (code, OF_DHC in " ".join(err.replace("│", " ").split())) == (2, True)
 
 
 def test_help_is_grouped(das: Das) -> None:

@@ -47,8 +47,8 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
 
     def asked(self) -> Asked:
         """Return what the run asks to be charged."""
-        spend = self.declared.spend
-        return Asked(spend, EVERYWHERE, {self.name: spend.charged}, self.design.public.digest())
+        spend, states = self.declared.spend, charged_states(states_of(self.declared))
+        return Asked(spend, states, {self.name: spend.charged}, self.design.public.digest())
 
     def read_at(self) -> Callable[[str, str, IntArray, IntArray], IntArray]:
         """Return noisy answers at addresses, drawn as they are asked. Raises Failed where the run may not draw."""
@@ -104,12 +104,29 @@ def open_data(data: str, declaration: Declaration) -> tuple[RecordFile | None, l
     return open_records(data, record_columns(form), more=True, own=True, delimiter=form.delimiter, words=words)
 
 
+def has_blocks(form: Form) -> bool:
+    """Return whether leaves and records are keyed by census blocks, whose first column is the state."""
+    return (form.leaves.key, form.record_key) == (BLOCK_COLUMNS, BLOCK_COLUMNS)
+
+
+def states_of(declared: Declared) -> set[str]:
+    """Return the states of leaves that are blocks; empty for others."""
+    if not has_blocks(declared.declaration.form):
+        return set()
+    return {*declared.hierarchy.leaves[BLOCK_COLUMNS[0]].distinct.tolist()}
+
+
+def charged_states(states: set[str]) -> tuple[str, ...]:
+    """Return the states that a run charges: those of its blocks, as FIPS codes; every state if it is of no blocks."""
+    return tuple(sorted(states)) if states and states <= {*EVERYWHERE} else EVERYWHERE
+
+
 def states_read(declared: Declared) -> Collection[str] | None:
     """Return the states whose records are counted: of blocks of one jurisdiction, not the other's. None is all."""
-    if (declared.declaration.form.leaves.key, declared.declaration.form.record_key) != (BLOCK_COLUMNS, BLOCK_COLUMNS):
+    states, pr = states_of(declared), {*STATES_PR}
+    if not states:
         return None
-    every, pr = {f"{code:02d}" for code in range(100)}, {*STATES_PR}  # unknown codes are read: they are faults
-    states = {code[:2] for code in declared.hierarchy.leaves[BLOCK_COLUMNS[0]].distinct.tolist()}
+    every = {f"{code:02d}" for code in range(100)}  # unknown codes are read: they are faults
     return every - {*STATES_US} if states == pr else None if states & pr else every - pr
 
 

@@ -8,8 +8,9 @@ from wide import Tree, tree
 
 from spine.top_down.rounding import on_grid
 from spine.wide import general, least_squares
-from spine.wide.dual import Objective, Solution, accelerated, minimize
+from spine.wide.dual import STEP, Objective, Solution, accelerated, metric, minimize
 from spine.wide.transport import DENSE, Problems, start
+from tests.spine.wide.test_transport import problem
 
 Case = tuple[Problems, Objective, Solution]
 
@@ -63,3 +64,22 @@ def test_many_children_are_solved_by_conjugate_gradients() -> None:
     assert solution.step < 1e-6
     reference = general.least_squares(problems, objective)
     np.testing.assert_allclose(solution.x, reference, atol=1e-3)
+
+
+def test_noise_much_larger_than_the_counts_leaves_no_vertex_too_early() -> None:
+    """There a step may change no entry, and its answers be missed all the same."""
+    random = np.random.default_rng(8)
+    for _ in range(300):
+        own, target = problem(random, int(random.integers(2, 6)), int(random.integers(2, 5)), 10.0, 3.0)
+        rows, children = len(own.rows), len(own.columns)
+        if own.a.size == 0:
+            continue
+        up, weight = random.integers(-1, 2, (rows, 1)), random.uniform(0.1, 10.0, 2)
+        scale, y = np.ones(children), np.rint(random.normal(0.0, 5.0, (2, children)))
+        own = own._replace(a=np.where(own.a > 0, 1.0, 0.0))
+        objective = Objective(up, weight, y, scale, target, *metric(up, weight, np.ones(rows), 2))
+        solution, reference = minimize(own, objective, STEP), general.least_squares(own, objective)
+        assert reference is not None
+        assert (solution.step, solution.missed) < (STEP, 1e-9)
+        ours, theirs = (general.value(own, objective, x) for x in (solution.x, reference))
+        assert ours <= theirs * (1 + 1e-8)

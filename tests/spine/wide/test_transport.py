@@ -50,6 +50,15 @@ def test_a_projection_meets_both_sums_at_vertices_too(kind: str) -> None:
             solved(own, v)
 
 
+def test_a_step_that_lowers_the_dual_is_shortened() -> None:
+    """Here steps along a direction in which M is 0 halve the miss, and would lead ever farther away, to 10^11."""
+    v = np.array([[28.0, -14.0], [12.0, -28.0], [10.5, 7.0], [-190 / 11, -254 / 11]])
+    a = np.array([[0.5, 0.5]] * 3 + [[5 / 11, 5 / 11]])
+    first = (np.array([0, each]) for each in (4, 2, 8))
+    own = Problems(*first, np.arange(2), np.array([3.0, 3.0, 4.0, 3.0]), np.array([1.0, 12.0]), a.ravel())  # type: ignore[call-arg]
+    assert np.abs(solved(own, v.ravel()).columns).max() < 1e3
+
+
 @pytest.mark.parametrize("columns", [5, DENSE + 5])
 def test_the_change_on_a_face_is_the_derivative_of_the_projection(columns: int) -> None:
     random = np.random.default_rng(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 import tracemalloc
@@ -18,7 +17,7 @@ import pytest
 from declarations import count
 from declared_runs import again, all_answers, declare, histograms, measured, released, share_read_of_all_noise, stage
 from dhca_inputs import HERE
-from wide import WIDE
+from wide_inputs import QUARTERS, wide, write, write_all
 
 import das_flows
 import tasks.top_down.declared.public_tables
@@ -26,7 +25,9 @@ import tasks.top_down.declared.run
 import tasks.top_down.declared.source
 import tasks.top_down.level_sums
 import tasks.top_down.source
+from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.ledger import Ledger
+from privacy.accounting.states import EVERYWHERE
 from spine.build import optimized
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
@@ -55,56 +56,16 @@ from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
-from tasks.top_down.declared.run import DeclaredRun, states_read
+from tasks.top_down.declared.run import DeclaredRun, charged_states, states_of, states_read
 from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
-
-AXES = {
-    "hhgq": {"column": "HHGQ", "values": "0-2", "labels": ["0 to 2", "3 to 4", "5 to 6"]},
-    "votingage": {"column": "VOTING", "values": "0-1", "labels": ["0 to 3", "4 to 11"]},
-    "race": {"column": "RACE", "values": "1-3"},
-}
-SHARED = {key: WIDE[key] for key in ("records", "budget", "leaves", "levels")}
-FIRST = SHARED | {"name": "first", "axes": AXES, "queries": {"total": "1/2", "detailed": "1/2"}}
-FIRST["counts"] = [{"partition": "hhgq", "columns": ["", "h1", "h2"], "least": [0, 1, 1]}]
-QUARTERS = ["gq1", "gq2", "gq3", "gq4"]
-
-
-def write(folder: Path, change: Callable[[pd.DataFrame, pd.DataFrame], object] = lambda leaves, rows: None) -> None:
-    """Write blocks.csv, wide.csv and first.csv: a county of five blocks and one of seven; change leaves and records."""
-    random, at = np.random.default_rng(3), np.arange(12)
-    leaves = pd.DataFrame({"block": at, "county": at > 4, "tract": at // 2, "code": at}).astype(int)
-    block, kind = random.integers(0, 12, 400), random.integers(0, 7, 400)
-    kind = np.where((kind > 2) & (block % 4 > 0), 0, kind)
-    low, high = np.array([[0, 11], [3, 11], [0, 11], [0, 11], [0, 11], [2, 9], [0, 11]]).T
-    age = low[kind] + random.integers(0, 12, 400) % (high - low + 1)[kind]
-    rows = pd.DataFrame({"block": block, "RELGQ": kind, "SEX": random.integers(1, 3, 400), "AGE": age})
-    rows["RACE"] = random.choice([1, 2, 3], 400, p=[0.8, 0.15, 0.05])
-    for number, name in enumerate(QUARTERS, 3):
-        leaves[name] = (np.bincount(block[kind == number], minlength=12) > 0).astype(int)
-    leaves["h1"], leaves["h2"] = leaves["gq1"] + leaves["gq2"], leaves["gq3"] + leaves["gq4"]
-    first = rows.assign(HHGQ=np.searchsorted([3, 5], kind, side="right"), VOTING=(age > 3).astype(int))
-    change(leaves, rows)
-    leaves.to_csv(folder / "blocks.csv", index=False)
-    rows.to_csv(folder / "wide.csv", index=False)
-    first.to_csv(folder / "first.csv", index=False)
-
-
-def wide(**changes: Any) -> dict[str, Any]:
-    raw: dict[str, Any] = copy.deepcopy(WIDE) | changes
-    raw["equal"][0]["columns"] = {"hhgq": "hhgq", "votingage": "votingage"}
-    return raw
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with blocks.csv, wide.csv, and the release that it equals."""
-    folder = tmp_path_factory.mktemp("inputs")
-    write(folder)
-    staged = released(measured(folder, "first", declare(folder, "first", FIRST), "first.csv"), folder)
-    shutil.copytree(staged, folder / "redistricting")
-    return folder
+    return write_all(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")
@@ -407,29 +368,39 @@ def test_the_declaration_of_the_dhc_has_the_blocks_on_their_spine(inputs: Path, 
     spine = optimized(replace(geography.take(there), gq=gq_pattern(present)), settings)
     assert all(map(np.array_equal, spine.starts, hierarchy.spine.starts))
     assert (out / "redistricting/manifest.json").exists()
+    settings = DeclaredSettings.new(data="", declaration=str(path), out="", runs_folder="", ledger="", run_id="run")
+    assert settings.charged_states() == tuple(sorted({*leaves["state"]})) == ("31", "46")
     (tmp_path / "made/dhc/quarters.csv").write_text("tabblk,hu\n3100,1\n", "utf-8")
     with pytest.raises(Refused, match=r"quarters\.csv"):
         write_dhc_declarations(tmp_path / "made/dhc", "us", tmp_path, kept)
 
 
 @pytest.mark.parametrize(
-    ("keys", "key", "read", "left_out"),
+    ("keys", "key", "read", "left_out", "charged"),
     [
-        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72", "00", "99"}, {"01", "44"}),
-        (["31|001|000100|1001", "46|001|000100|1001"], BLOCK_COLUMNS, {"31", "46", "44", "x"}, {"72"}),
-        (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set()),
-        (["72"], ("zone",), {"44", "72"}, set()),
+        (["72|001|000100|1001"], BLOCK_COLUMNS, {"72", "00", "99"}, {"01", "44"}, ("72",)),
+        (
+            ["31|001|000100|1001", "46|001|000100|1001"],
+            BLOCK_COLUMNS,
+            {"31", "46", "44", "x"},
+            {"72"},
+            ("31", "46"),
+        ),
+        (["31|001|000100|1001", "72|001|000100|1001"], BLOCK_COLUMNS, {"31", "44", "72"}, set(), ("31", "72")),
+        (["440|01|000100|1001"], BLOCK_COLUMNS, {"44"}, {"72"}, EVERYWHERE),
+        (["72"], ("zone",), {"44", "72"}, set(), EVERYWHERE),
     ],
 )
-def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction(
-    keys: list[str], key: tuple[str, ...], read: set[str], left_out: set[str]
+def test_a_run_of_blocks_leaves_out_records_of_the_other_jurisdiction_and_charges_its_states(
+    keys: list[str], key: tuple[str, ...], read: set[str], left_out: set[str], charged: tuple[str, ...]
 ) -> None:
     """A block of another state of the same one, and what is no state, is a finding."""
     form = SimpleNamespace(leaves=SimpleNamespace(key=key), record_key=key)
     leaves = {key[0]: Texts.of([own.partition("|")[0] for own in keys])}
-    declared = SimpleNamespace(declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(leaves=leaves))
-    states = states_read(declared)  # type: ignore[arg-type]
+    declared: Any = SimpleNamespace(declaration=SimpleNamespace(form=form), hierarchy=SimpleNamespace(leaves=leaves))
+    states = states_read(declared)
     assert {state for state in read | left_out if states is None or is_checked(states, state)} == read
+    assert charged_states(states_of(declared)) == charged
 
 
 @pytest.mark.parametrize(("axis", "values"), [("relgq", ["1", "0", "2-41"]), ("age", ["0-114", ["115", "116"]])])
