@@ -9,19 +9,20 @@ from pathlib import Path
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
-from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
+from tasks.bottom_up.measure import CHOICES, calibrate_counts, claim, measure
 from tasks.bottom_up.release import write_release
-from tasks.bottom_up.reserve_budget import claim, precheck_budget
-from tasks.bottom_up.tabulate import tabulate
+from tasks.bottom_up.tabulate import open_source, tabulate
 from tasks.geography.names import NAMES
 from tasks.geography.public_regions import keep_regions
 from tasks.lifecycle.files import save_object
+from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import stage_in_one_piece
 
 
 def check(settings: BottomUpSettings) -> bool:
-    """Refuse a design, a missing table or an account with which a run could not end."""
-    precheck_budget(settings.directory, settings.design(), settings.table, settings.charging)
+    """Refuse a table that is missing or lacks a declared column, before it is read."""
+    if not (settings.directory / VALIDATED).exists():
+        open_source(settings.table, settings.design().declared)
     return True
 
 

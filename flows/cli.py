@@ -13,7 +13,7 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from flows.commands import accuracy, attribute_loss, bottom_up, census, ledger, runs
+from flows.commands import attribute_loss, bottom_up, census, ledger, runs
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
@@ -22,13 +22,13 @@ from flows.commands.fields import with_options
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
-from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, run, truth, validate
+from flows.commands.systems import commands_of
 from flows.commands.tabulate import tabulate
-from flows.commands.tda import accuracy as tda_accuracy
 from flows.commands.tda import areas, declared, inputs, published
 from flows.commands.tda import tune as tda_tune
 from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
+from flows.execution.systems import SYSTEMS, System
 from flows.reports.terminal import err, labelled
 from spine.fault_words import first_fault
 from tasks.errors import Failed, Refused
@@ -140,10 +140,17 @@ def _group(name: str, panel: str, about: str, **commands: Callable[..., None]) -
     app.add_typer(group, name=name, rich_help_panel=panel)
 
 
-_add(app, RELEASE, demo=demo, synth=synth, validate=validate(DETAILED_DHCA), run=run(DETAILED_DHCA))
+def add_system(system: System, **more: Callable[..., None]) -> None:
+    """Add the commands `das NAME COMMAND` of a system, if it has such a group. more: besides those of its record."""
+    if system.group:
+        _group(system.command.split()[1], RELEASE, system.group, **commands_of(system), **more)
+
+
+own = commands_of(SYSTEMS["detailed-dhca"])
+_add(app, RELEASE, demo=demo, synth=synth, validate=own["validate"], run=own["run"])
 _add(app, LOOK, show=show, check=check, tabulate=tabulate)
-_add(app, DECIDE, tune=tune, compare=compare, accuracy=accuracy.accuracy)
-_add(app, ANALYSE, truth=truth(DETAILED_DHCA), spine=spine)
+_add(app, DECIDE, tune=tune, compare=compare, accuracy=own["accuracy"])
+_add(app, ANALYSE, truth=own["truth"], spine=spine)
 _group(
     "ledger",
     OPERATE,
@@ -172,51 +179,22 @@ _group(
     plan=census.plan,
     run=census.run,
 )
-_group(
-    "ddhcb",
-    RELEASE,
-    "The Detailed DHC-B: households by type and tenure, for detailed race and ethnicity groups (SafeTab-H).",
-    validate=validate(DETAILED_DHCB),
-    run=run(DETAILED_DHCB),
-    truth=truth(DETAILED_DHCB),
-    accuracy=accuracy.accuracy_ddhcb,
-)
-_group(
-    "tda",
-    RELEASE,
-    "The TopDown Algorithm: a private database of persons and housing units by block, or any table that you declare.",
-    synth=inputs.synth,
-    public=inputs.public,
-    declare=declared.declare,
-    explain=declared.explain,
-    validate=validate(TOP_DOWN),
-    run=run(TOP_DOWN),
-    inventory=published.inventory,
-    **{"import": published.import_},
-    estimate=published.estimate,
-    areas=areas.areas,
-    tune=tda_tune.tune,
-    accuracy=tda_accuracy.accuracy,
-    truth=truth(TOP_DOWN),
-)
-_group(
-    "sdhc",
-    RELEASE,
-    "The Supplemental DHC: persons joined with their housing units, tables PH1 to PH8.",
-    validate=validate(S_DHC),
-    run=run(S_DHC),
-    truth=truth(S_DHC),
-    accuracy=accuracy.accuracy_s_dhc,
-)
-_group(
-    "bottom-up",
-    RELEASE,
-    "The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).",
-    run=run(BOTTOM_UP),
-    example=bottom_up.example,
-    noise=bottom_up.noise,
-    curve=bottom_up.curve,
-)
+MORE: dict[str, dict[str, Callable[..., None]]] = {
+    "top-down": {
+        "synth": inputs.synth,
+        "public": inputs.public,
+        "declare": declared.declare,
+        "explain": declared.explain,
+        "inventory": published.inventory,
+        "import": published.import_,
+        "estimate": published.estimate,
+        "areas": areas.areas,
+        "tune": tda_tune.tune,
+    },
+    "bottom-up": {"example": bottom_up.example, "noise": bottom_up.noise, "curve": bottom_up.curve},
+}
+for system in SYSTEMS.values():
+    add_system(system, **MORE.get(system.name, {}))
 
 
 def main() -> None:

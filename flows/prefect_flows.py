@@ -3,58 +3,31 @@
 Retried or started again under the same run id, a flow continues its own run: the same noise, one charge, one release.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here, not kept as text: a flow's parameter is of its system's settings.
 
+from functools import cache
 from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 
-from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.run import carry_out, flow_options
-from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
-from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
+from flows.execution.systems import SYSTEMS
 
 
-@flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))
-def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
-    """Run SafeTab-P and release its tables; returns the release's path, or a list of paths for both jurisdictions.
+@cache
+def _flow_of(name: str) -> Flow[..., Any]:
+    system = SYSTEMS[name]
+    settings_class = system.part("settings_class")
 
-    A jurisdiction without blocks, or switched off by config.json, is skipped and charges nothing. Returns None if
-    nothing is released.
-    """
-    return carry_out(settings)
+    def run(settings: settings_class) -> Any:  # type: ignore[valid-type]
+        return carry_out(settings)
 
-
-@flow(name=DetailedDhcbSettings.SYSTEM, **flow_options(4))
-def detailed_dhcb(settings: DetailedDhcbSettings) -> Any:
-    """Run SafeTab-H and release its tables; returns the release's path, or a list of paths for both jurisdictions.
-
-    A jurisdiction without blocks, or switched off by config.json, is skipped and charges nothing. Returns None if
-    nothing is released.
-    """
-    return carry_out(settings)
+    run.__doc__ = f"{system.about}\n\nReturns the path of the release, a list for several parts, or None if skipped."
+    return flow(name=name, **flow_options(system.at_once))(run)
 
 
-@flow(name=TopDownSettings.SYSTEM, **flow_options(2))
-def top_down(settings: TopDownSettings) -> Any:
-    """Run the TopDown Algorithm over one jurisdiction; returns the path of its release."""
-    return carry_out(settings)
-
-
-@flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
-def bottom_up(settings: BottomUpSettings) -> Any:
-    """Release a noisy histogram and its marginals; returns the release's path."""
-    return carry_out(settings)
-
-
-@flow(name=DeclaredSettings.SYSTEM, **flow_options(2))
-def declared(settings: DeclaredSettings) -> Any:
-    """Release the histograms of a declaration by the TopDown Algorithm; returns the release's path."""
-    return carry_out(settings)
-
-
-@flow(name=SDhcSettings.SYSTEM, **flow_options(1))
-def s_dhc(settings: SDhcSettings) -> Any:
-    """Release the tables PH1 to PH8 of the Supplemental DHC for one jurisdiction; returns the release's path."""
-    return carry_out(settings)
+def __getattr__(name: str) -> Flow[..., Any]:
+    """Return the flow of a system: `bottom_up` of bottom-up."""
+    if (system := name.replace("_", "-")) not in SYSTEMS:
+        raise AttributeError(f"there is no system {system}")
+    return _flow_of(system)

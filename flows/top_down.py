@@ -34,14 +34,14 @@ OF_DECLARATION = estimate_declared, write_declared_layout, write_declared
 
 
 def check(settings: TopDownSettings) -> bool:
-    """Refuse a design, paths and an account with which a run could not end."""
-    spends = settings.spends().values()  # refuses choices that contradict each other
-    check_input(settings.directory, settings.tables, settings.charging, spends, settings.charged_states())
+    """Refuse a design whose choices contradict each other, and missing files."""
+    settings.design()
+    check_input(settings.directory, settings.tables)
     return True
 
 
 def check_declared(settings: DeclaredSettings) -> bool:
-    """Refuse what could not end: a declaration with faults or too large, records without its columns, an account."""
+    """Refuse what could not end: a declaration with faults or too large, missing records or columns."""
     _, declared = read_declared(settings.declaration, settings.directory)
     check_estimator(declared, settings.estimator)
     needed, there = memory(declared, settings.estimator), fit(settings.cluster)[1]
@@ -50,7 +50,7 @@ def check_declared(settings: DeclaredSettings) -> bool:
             f"the declaration needs {needed >> 20:,} MiB of memory in a worker, and each has {there >> 20:,}: give "
             "fewer --workers or a larger --memory-limit, or declare fewer cells or smaller families"
         )
-    check_input(settings.directory, settings.tables, settings.charging, [declared.spend], settings.charged_states())
+    check_input(settings.directory, settings.tables)
     validated = (settings.directory / VALIDATED).exists()  # goes on from its own copy of the records
     if not validated and (findings := open_data(settings.data, declared.declaration)[1]):
         raise Refused(f"{findings[0].file}: {findings[0].rule}")

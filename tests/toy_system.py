@@ -1,8 +1,8 @@
 """The least that a system is: it counts the empty and other lines of a file, with noise.
 
-tests/systems/ runs it with all others. In the house the stages would be a folder of tasks/, the settings and the flow
-files of flows/, the records two of flows/execution/systems.py and flows/commands/systems.py; and it would have
-checks of its own and a deployment (CONTRIBUTING.md).
+tests/systems/ runs it with all others. In the house the stages would be a folder of tasks/, settings and the order of
+stages files of flows/, the record one of flows/execution/systems.py; and it would have checks of its own and a
+deployment (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prefect import flow
 
-from flows.commands.systems import SystemCommands
 from flows.execution.option import argument
-from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
@@ -29,7 +26,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.commit import made_by
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.reservation import Claim, Input, check_account
+from tasks.lifecycle.reservation import Claim, Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
@@ -106,7 +103,7 @@ def description(_manifest: Mapping[str, Any]) -> Description:
     return Description((LINES,), lambda _: [{"cells": 1, **noise_law(LAW)}], required=("lines.csv",))
 
 
-# Its settings and its flow.
+# Its settings, and its stages in order.
 
 
 class ToySettings(RunSettings):
@@ -120,18 +117,11 @@ class ToySettings(RunSettings):
     def spends(self) -> dict[str, Spend]:
         return {"TOY": SPEND}
 
+    def charged_states(self) -> tuple[str, ...]:
+        return ("44",)
+
     def configuration_digest(self) -> str:
         return CONFIGURATION
-
-
-@flow(name="toy", **flow_options(1))
-def toy(settings: ToySettings) -> Any:
-    return carry_out(settings)
-
-
-def check(settings: ToySettings) -> bool:
-    check_account(settings.directory, settings.charging, [SPEND], ("44",))
-    return True
 
 
 def stages(run: Runner[ToySettings]) -> Path:
@@ -144,24 +134,18 @@ def stages(run: Runner[ToySettings]) -> Path:
     return run.commit(staged)
 
 
-# Its records.
+# Its record.
 
 TOY = System(
     name="toy",
     title=TITLE,
     command="das toy run",
     settings_class="toy_system:ToySettings",
-    flow="toy_system:toy",
     stages="toy_system:stages",
-    check="toy_system:check",
     description="toy_system:description",
-)
-COMMANDS = SystemCommands(
-    settings=ToySettings,
+    group="A toy.",
     about="Count the empty and other lines of a file, with noise.",
     example="`das toy run lines.txt out/ --account toys`",
     words="lines.txt",
     inputs=("data",),
-    exact=(),
-    modules={},
 )

@@ -14,9 +14,9 @@ import typer
 from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
-from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
 from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
 from tasks.releases.pages.text_table import TextTable
@@ -30,6 +30,7 @@ S = TypeVar("S", bound=SafeTabSettings)
 M = TypeVar("M")
 Place = Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")]
 Runs = Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")]
+DHCA, DHCB = SYSTEMS["detailed-dhca"], SYSTEMS["detailed-dhcb"]
 STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Never publish them."
 
 
@@ -47,7 +48,7 @@ def _measured(
 
 
 def accuracy(
-    chosen: Annotated[Values, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcaSettings, (*DHCA.inputs, *DHCA.exact, "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -84,7 +85,7 @@ def accuracy(
 
 
 def accuracy_ddhcb(
-    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
+    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DHCB.inputs, *DHCB.exact, "estimates"))],
     place: Place,
     runs: Runs = 10,
     *,
@@ -117,7 +118,7 @@ def accuracy_ddhcb(
 
 
 def accuracy_s_dhc(
-    chosen: Annotated[Values, Settings(SDhcSettings, S_DHC.inputs)],
+    chosen: Annotated[Values, Settings(SDhcSettings, SYSTEMS["s-dhc"].inputs)],
     runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,
     averages: Annotated[bool, typer.Option("--averages", help="Also the intervals of averages: takes longer.")] = False,
     form: FormatOption = Format.table,

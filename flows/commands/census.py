@@ -13,13 +13,13 @@ from rich.console import Group
 
 from flows.commands.options import LedgerOptions, RunOptions
 from flows.commands.runner import Outcome, answer_at_terminal, check_data, go_on
-from flows.commands.systems import COMMANDS
 from flows.execution.census_page import Charges, check_page, described, overview
 from flows.execution.census_plan import PAGE, Census, CensusSettings, check_accounts, read_books, read_census
 from flows.execution.crash_report import report_crash
 from flows.execution.progress import bars
 from flows.execution.run_status import released_place
 from flows.execution.settings import ClusterSettings
+from flows.execution.systems import SYSTEMS
 from flows.reports.curator import findings_table, show_findings
 from flows.reports.terminal import Json, err, interruptible, show
 from privacy.accounting.journal import Books
@@ -72,7 +72,7 @@ def run(file: Plan, *, options: CensusOptions) -> None:
     """
     settings = options.settings(file)
     text = read_text(file)
-    modules = [name for each in COMMANDS if each.settings.SYSTEM in text for name in each.modules[""]]
+    modules = [name for each in SYSTEMS.values() if each.name in text for name in each.modules.get("", ())]
     RunOptions(options.runs_folder, options.ledger, cluster=options.cluster).start_ahead(*modules)
     census, charges, books = _planned(settings, as_json=options.as_json)
     if not options.as_json:

@@ -13,8 +13,8 @@ import typer
 from flows.commands.options import RunOptions
 from flows.commands.runner import Outcome, run_briefly, run_flow
 from flows.commands.synth import prepare_kernels
-from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, SystemCommands
 from flows.execution.settings import new_run_id
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import Json, err, out
 from tasks.releases.manifest import describe_spent, read_manifest
 
@@ -64,7 +64,8 @@ def demo(
 
     **Example:** `das demo`
     """
-    RunOptions().start_ahead(*DETAILED_DHCA.modules[""])
+    detailed = SYSTEMS["detailed-dhca"]
+    RunOptions().start_ahead(*detailed.modules[""])
 
     prepare_kernels()
     from tasks.synth.synthesize import synthesize_example
@@ -76,22 +77,22 @@ def demo(
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
     if as_json:
-        return run_flow(context, options, DETAILED_DHCA.settings, chosen)
-    show_release("Detailed DHC-A", run_briefly(options, DETAILED_DHCA.settings, chosen))
-    others: dict[str, tuple[str, SystemCommands, dict[str, Any]]] = {
-        "ddhcb": ("Detailed DHC-B", DETAILED_DHCB, {"params": str(made.params), "totals": str(place / "release")}),
+        return run_flow(context, options, detailed.part("settings_class"), chosen)
+    show_release("Detailed DHC-A", run_briefly(options, detailed.part("settings_class"), chosen))
+    others: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "ddhcb": ("Detailed DHC-B", "detailed-dhcb", {"params": str(made.params), "totals": str(place / "release")}),
         "sdhc": (
             f"S-DHC, {S_DHC_TIMES} × budget",
-            S_DHC,
+            "s-dhc",
             {"config": str(_s_dhc_config(made.params, place / "sdhc")), "estimates": True},
         ),
-        "tda": (f"TopDown, state {STATE}", TOP_DOWN, {"states": (STATE,)}),
+        "tda": (f"TopDown, state {STATE}", "top-down", {"states": (STATE,)}),
     }
     (place / "census.toml").write_text(PLAN, "utf-8")
     for name, (title, system, own) in others.items():
         typed = {"data": str(made.folders[name]), "out": str(place / name / "release"), **own}
         options = RunOptions(run_id=new_run_id(f"demo-{name}"))
-        show_release(title, run_briefly(options, system.settings, typed))
+        show_release(title, run_briefly(options, SYSTEMS[system].part("settings_class"), typed))
 
 
 def show_release(title: str, outcomes: Sequence[Outcome]) -> None:

@@ -3,9 +3,9 @@
 # Annotations are evaluated here, not kept as text: a command's options are those of its system.
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from pkgutil import resolve_name
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,8 @@ from flows.commands.fields import Settings, Values
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_run, run_flow
 from flows.commands.tda.declared import refuse_others
-from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
 from flows.execution.settings import RunSettings
-from flows.execution.systems import SYSTEMS
+from flows.execution.systems import System
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import err, labelled, out, show
@@ -47,93 +44,59 @@ If the command is killed, `das runs discard ID` removes what it had written.
 **Example:** `{truth} {words} truth/`"""
 
 
-@dataclass(frozen=True)
-class SystemCommands:
-    """The differences between the commands of systems.
+def commands_of(system: System) -> dict[str, Command]:
+    """Return the commands of a system by their names."""
+    settings: Any = system.part("settings_class")
+    declaration = ("declaration",) if settings is TopDownSettings else ()  # has the commands run a declaration instead
+    Declared = Annotated[Values, Settings(DeclaredSettings, declaration, needed=False)]
 
-    about: the first sentence of the help of `run`, and more about this system. example: an example of it. words: the
-    input in the other examples. inputs: the settings that name the input and choose a part of it. exact: the settings
-    that shape exact tables too. modules: modules for workers to import ahead, by the setting that needs them; "" for
-    all runs.
-    """
-
-    settings: type[RunSettings]
-    about: str
-    example: str
-    words: str
-    inputs: tuple[str, ...]
-    exact: tuple[str, ...]
-    modules: dict[str, tuple[str, ...]]
-
-    @property
-    def declaration(self) -> tuple[str, ...]:
-        """The setting that makes the commands run a declaration instead, if any."""
-        return ("declaration",) if self.settings is TopDownSettings else ()
-
-    def help(self, text: str) -> str:
-        """Return the help of a command."""
-        run = SYSTEMS[self.settings.SYSTEM].command
-        names = {name: f"{run.removesuffix('run')}{name}" for name in ("validate", "truth")}
-        return text.format(run=run, about=self.about, example=self.example, words=self.words, **names)
-
-    def choose(self, context: typer.Context, chosen: Values, declared: Values) -> tuple[type[RunSettings], Values]:
+    def choose(context: typer.Context, chosen: Values, declared: Values) -> tuple[type[RunSettings], Values]:
         """Return the class of the settings, and the typed settings for it."""
         if not declared:
-            return self.settings, chosen
+            return settings, chosen
         refuse_others(context)
         shared = {name: chosen[name] for name in ("data", "out", "estimator") if name in chosen}
         return DeclaredSettings, shared | declared
 
-
-def run(of: SystemCommands) -> Command:
-    """Return the command that runs a system."""
-
-    def command(
+    def run(
         context: typer.Context,
-        chosen: Annotated[Values, Settings(of.settings, needed=False)],
-        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(settings, needed=False)],
+        declared: Declared,
         *,
         options: RunOptions,
     ) -> None:
         asked = {**chosen, **declared, "": True}
-        options.start_ahead(*(name for setting, names in of.modules.items() if asked.get(setting) for name in names))
-        run_flow(context, options, *of.choose(context, chosen, declared))
+        options.start_ahead(*(each for name, modules in system.modules.items() if asked.get(name) for each in modules))
+        run_flow(context, options, *choose(context, chosen, declared))
 
-    command.__doc__ = of.help(RUN)
-    return command
-
-
-def validate(of: SystemCommands) -> Command:
-    """Return the command that checks the input of a system's run without spending anything."""
-
-    def command(
+    def validate(
         context: typer.Context,
-        chosen: Annotated[Values, Settings(of.settings, of.inputs)],
-        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(settings, system.inputs)],
+        declared: Declared,
         *,
         options: WorkOptions,
     ) -> None:
-        validate_input(options, *of.choose(context, chosen, declared))
+        validate_input(options, *choose(context, chosen, declared))
 
-    command.__doc__ = of.help(VALIDATE)
-    return command
+    exact = (*system.inputs, "out", *system.exact)
 
-
-def truth(of: SystemCommands) -> Command:
-    """Return the command that writes the exact tables of a system's run."""
-
-    def command(
+    def truth(
         context: typer.Context,
-        chosen: Annotated[Values, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
-        declared: Annotated[Values, Settings(DeclaredSettings, of.declaration, needed=False)],
+        chosen: Annotated[Values, Settings(settings, exact, instead=settings.OF_TRUTH)],
+        declared: Declared,
         curator: Curator = False,
         *,
         options: ExactOptions,
     ) -> None:
-        release_truths(options, *of.choose(context, chosen, declared), curator=curator)
+        release_truths(options, *choose(context, chosen, declared), curator=curator)
 
-    command.__doc__ = of.help(TRUTH)
-    return command
+    made: dict[str, tuple[Command, str]]
+    made = {"validate": (validate, VALIDATE), "run": (run, RUN), "truth": (truth, TRUTH)}
+    words = {name: system.command.removesuffix("run") + name for name in made}
+    for command, help in made.values():
+        command.__doc__ = help.format(about=system.about, example=system.example, words=system.words, **words)
+    accuracy = {"accuracy": resolve_name(system.accuracy)} if system.accuracy else {}
+    return {name: made[name][0] for name in system.commands} | accuracy
 
 
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:
@@ -192,73 +155,3 @@ def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Value
         lambda: "\n".join(f"{name.upper()}: {place or 'skipped, no block'}" for name, place in made.items()),
         as_json=options.as_json,
     )
-
-
-DETAILED_DHCA = SystemCommands(
-    settings=DetailedDhcaSettings,
-    about="""Run SafeTab-P over the jurisdictions that config.json asks for, and release their tables.
-
-All are validated, then charged in one act: if one jurisdiction is refused, none is charged or released.""",
-    example="`das ledger open census-2020 --definition zcdp --total 4.944`, then\n"
-    "`das run params/ data/ out/ --account census-2020`",
-    words="params/ data/",
-    inputs=("params", "data"),
-    exact=("coterminous",),
-    modules={
-        "": ("tasks.safetab.count", "tasks.safetab.persons.release"),
-        "spine": ("tasks.spine.first_pass", "tasks.spine.report"),
-    },
-)
-DETAILED_DHCB = SystemCommands(
-    settings=DetailedDhcbSettings,
-    about="""Run SafeTab-H over the jurisdictions that config.json asks for: households by type and by tenure.
-
-The groups and the detail of their tables come from published totals of the Detailed DHC-A: --totals names its release,
-or DATA holds pop-group-totals.txt. The unit of privacy is a household, so the account is of households.""",
-    example="`das ledger open households-2020 --unit household --definition zcdp --total 8.895302`, then\n"
-    "`das ddhcb run params/ data/ out/ --totals dhc-a/ --account households-2020`",
-    words="params/ data/ --totals dhc-a/",
-    inputs=("params", "data", "totals"),
-    exact=("coterminous",),
-    modules={"": ("tasks.safetab.count", "tasks.safetab.households.release")},
-)
-TOP_DOWN = SystemCommands(
-    settings=TopDownSettings,
-    about="""Release persons and housing units by block or, with --declaration, a table of any records and places.
-
-Of blocks, OUT gets microdata, histograms of every geounit, the noisy measurements with their variances, manifest.json
-and report.html. Persons and units are charged together. The declared state totals, housing units and group quarters by
-block are published unchanged.
-
-With --declaration, DATA is a table of any records, and OUT gets histograms by the levels and axes of that file.""",
-    example="`das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`\n\n"
-    "**Example:** `das tda run records.csv out/ --declaration districts.toml --account census-2024`",
-    words="data/",
-    inputs=("data", "geography", "quarters", "state_totals", "jurisdiction", "states", "products"),
-    exact=("spine", "microdata"),
-    modules={
-        "": ("scipy.sparse", "tasks.top_down.input.block_run", "tasks.top_down.release.stage_release"),
-        "declaration": ("tasks.top_down.declared.release",),
-    },
-)
-S_DHC = SystemCommands(
-    settings=SDhcSettings,
-    about="""Release tables PH1 to PH8 of the Supplemental DHC: persons in households, with noise in every cell.
-
-The states are those of CONFIG: some of the US, or Puerto Rico. The whole budget is charged at once.""",
-    example="`das sdhc run config.json data/ out/ --estimates --account census-2020`",
-    words="config.json data/",
-    inputs=("config", "data"),
-    exact=("truncated",),
-    modules={"": ("tasks.s_dhc.tabulate", "tasks.s_dhc.release")},
-)
-BOTTOM_UP = SystemCommands(
-    settings=BottomUpSettings,
-    about="""Release a noisy histogram and its marginals. One epsilon pays for all cells; marginals are their sums.""",
-    example="`das bottom-up run table.parquet declaration.toml out/ --epsilon 1/2 --account long-form-1960`",
-    words="table.parquet declaration.toml",
-    inputs=("table", "declaration"),
-    exact=(),
-    modules={"": ("tasks.bottom_up.release",)},
-)
-COMMANDS = (DETAILED_DHCA, DETAILED_DHCB, TOP_DOWN, S_DHC, BOTTOM_UP)

@@ -306,8 +306,7 @@ def run_check(parts: Sequence[RunSettings]) -> list[bool]:
     """Refuse what can be refused without workers; return whether each part has anything to do."""
 
     def check(part: RunSettings) -> bool:
-        own = part.system.part("check")
-        any_work: bool = named(CHECK)(CHECK, part.directory, lambda _directory: own(part), lambda: None)
+        any_work: bool = named(CHECK)(CHECK, part.directory, lambda _directory: part.check(), lambda: None)
         return any_work
 
     return all_or_none({part.folder.upper(): partial(check, part) for part in parts})

@@ -20,9 +20,8 @@ from tasks.safetab.validation import RunPart, check_public, validate
 
 
 def check(settings: SafeTabSettings) -> bool:
-    """Refuse parameters, paths and an account with which a run could not end; False for a jurisdiction switched off."""
-    run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
-    switched_on = check_public(run, *inputs, settings.charging)
+    """Refuse parameters and paths with which a run could not end; False for a jurisdiction switched off."""
+    switched_on = check_public(settings.directory, settings.params, settings.data, settings.jurisdiction)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
     return switched_on

@@ -26,7 +26,7 @@ from spine.fault_words import first_fault
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import may_draw
 from tasks.lifecycle.files import atomic_path
-from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
+from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory, state_home
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
@@ -249,6 +249,21 @@ class RunSettings(BaseModel, ABC):
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
         """Return the lines that the terminal shows about a release besides its spend and its place."""
         return []
+
+    def check(self) -> bool:
+        """Refuse settings, data and an account with which a run could not end; False for a part that is switched off.
+
+        Marked data needs no account. A run that has validated its data is not checked again.
+        """
+        from tasks.lifecycle.reservation import check_account
+        from tasks.records.marks import read_mark
+
+        switched_on = not self.system.check or bool(self.system.part("check")(self))
+        if switched_on and not (self.directory / VALIDATED).exists():
+            spends = self.spends().values()
+            if read_mark(self.marks) is None:
+                check_account(self.directory, self.charging, spends, self.charged_states())
+        return switched_on
 
     def check_out(self) -> None:
         """Raise Refused for an output folder that cannot be written or that holds other files."""

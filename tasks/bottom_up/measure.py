@@ -22,7 +22,8 @@ from tasks.bottom_up.tabulate import COUNTS
 from tasks.bottom_up.totals import PublishedTotals
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.reservation import Claim, Input
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records.counted_records import load_counted
 
@@ -109,6 +110,13 @@ def read_design(stated: Mapping[str, Any]) -> BottomUpPlan:
     )
     check_law(design.mechanism.law)
     return design
+
+
+def claim(run: RunDirectory) -> Claim:
+    """Return the claim of a run that has tabulated."""
+    design = load_object(run / CHOICES, BottomUpPlan)
+    tabulated = load_object(run / VALIDATED, Input)
+    return Claim(run, design.declared.charged, design.mechanism.spend, design.digest(), tabulated)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:

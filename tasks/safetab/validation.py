@@ -19,7 +19,6 @@ from spine.settings import Jurisdiction
 from tasks.errors import PUT_BACK, Refused, all_or_none
 from tasks.geography.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
 from tasks.lifecycle.files import remove, save_object
-from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, unchanged, why
@@ -31,7 +30,6 @@ from tasks.safetab.encode import encode_chunk
 from tasks.safetab.iterations import PARAMETER_FILES
 from tasks.safetab.parameters import Parameters, digest_parameters, read_parameters
 from tasks.safetab.record_kind import GroupRecords, RecordKind
-from tasks.safetab.reserve_budget import planned_spend
 from tasks.safetab.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, ValidatedSafeTab
 
 PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal may name
@@ -218,22 +216,16 @@ def _validated_before(part: RunPart, workers: Workers, params: str, data: str) -
     return validated
 
 
-def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> bool:
-    """Refuse faulty parameters, missing data files and insufficient accounts before workers are started.
+def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
+    """Refuse faulty parameters and missing data files before workers are started. Raises Refused as `validate` does.
 
-    Returns whether config.json asks for the jurisdiction. Nothing is charged, and marked data needs no account. For a
-    validated run only the account is checked. Raises Refused as `validate` does, and Refused, Failed as `authorize`
-    does.
+    Returns whether config.json asks for the jurisdiction. A validated run is not checked again.
     """
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
-    missing, validated = run.KIND.missing_data(data), (run / VALIDATED).exists()
-    if not validated and (parameters is None or (asked and missing)):
+    validated = (run / VALIDATED).exists()
+    if not validated and (parameters is None or (asked and run.KIND.missing_data(data))):
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
-    if parameters is not None and asked and not missing and read_mark(data) is None:
-        configuration = parameters.configuration
-        spend = planned_spend(configuration, jurisdiction)
-        precheck(charging, Claim(run, configuration.states(jurisdiction), spend))
     return asked or validated
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from forked_commands import ForkedCommands
 
-from flows.commands.systems import DETAILED_DHCA
 from flows.execution.fork_server import start_fork_server
+from flows.execution.systems import SYSTEMS
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # sched.h, sys/mount.h
 
@@ -32,8 +32,8 @@ def fork_server() -> None:
         "hypothesis.strategies",
         "flows.execution.settings",
         "tasks.safetab.coterminous",
-        *DETAILED_DHCA.modules[""],
-        *DETAILED_DHCA.modules["spine"],
+        *SYSTEMS["detailed-dhca"].modules[""],
+        *SYSTEMS["detailed-dhca"].modules["spine"],
     )
 
 

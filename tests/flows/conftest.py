@@ -153,9 +153,8 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bottom_up(folder: Path, *, clip: bool, marginals: tuple[tuple[str, ...], ...] = ((), ("SEX",))) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.declared_histogram import read_declared_histogram
-    from tasks.bottom_up.measure import CHOICES, BottomUpPlan, calibrate_counts, measure
+    from tasks.bottom_up.measure import CHOICES, BottomUpPlan, calibrate_counts, claim, measure
     from tasks.bottom_up.release import write_release
-    from tasks.bottom_up.reserve_budget import claim
     from tasks.bottom_up.tabulate import tabulate
     from tasks.geography.public_regions import keep_regions
     from tasks.lifecycle.files import save_object

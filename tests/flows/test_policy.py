@@ -11,12 +11,11 @@ import pytest
 from e2e_runs import settings_for
 from pydantic import BaseModel
 
-from flows import geographic_spine as spine_flow
 from flows import prefect_flows
 from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
-from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
+from flows.execution.policy import DRY_RUN, POLICY, SPINE, rules_of, setting_names, under_policy
 from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
 from flows.execution.systems import SYSTEMS
@@ -27,7 +26,7 @@ from tasks.errors import Refused
 
 Fix = Callable[..., None]
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy/policy.json"
-FLOWS = {"top-down": {}, "bottom-up": {}, "declared": {}, "s-dhc": {}, SPINE: {}, DRY_RUN: {}}
+FLOWS: dict[str, Any] = {name: {} for name in (*SYSTEMS, SPINE, DRY_RUN)}
 FIXED = "account is 'mine', and the policy of this worker fixes it at 'census': leave it out"
 
 
@@ -135,28 +134,25 @@ def test_a_policy_that_is_none_refuses_every_run(
 
 def flows() -> dict[str, Any]:
     """Every flow of the program, by name."""
-    modules = (prefect_flows, spine_flow)
-    found = [each for module in modules for each in vars(module).values() if hasattr(each, "flow_run_name")]
-    return {flow.name: flow for flow in (*found, dry_run)}
+    of_systems = [getattr(prefect_flows, name.replace("-", "_")) for name in SYSTEMS]
+    return {flow.name: flow for flow in (*of_systems, geographic_spine, dry_run)}
 
 
-CENSUS = "/srv/census"
-COMMON: dict[str, Any] = {"out": "/srv/releases/{date}/{product}/{run}"}
-ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is left out has its default
-    "detailed-dhca": DetailedDhcaSettings(
-        params=f"{CENSUS}/params", data=f"{CENSUS}/data", jurisdiction="us", **COMMON
-    ),
-    "detailed-dhcb": DetailedDhcbSettings(
-        params=f"{CENSUS}/households-params", data=f"{CENSUS}/households", jurisdiction="us", **COMMON
-    ),
-    "top-down": TopDownSettings(data=f"{CENSUS}/top-down", **COMMON),
-    "bottom-up": BottomUpSettings(
-        table=f"{CENSUS}/table.parquet", declaration=f"{CENSUS}/table.toml", epsilon="1/2", **COMMON
-    ),
-    "declared": DeclaredSettings(data=f"{CENSUS}/records.parquet", declaration=f"{CENSUS}/declaration.toml", **COMMON),
-    "s-dhc": SDhcSettings(config=f"{CENSUS}/s-dhc-us.json", data=f"{CENSUS}/s-dhc", jurisdiction="us", **COMMON),
-    SPINE: SpineRun(geography=f"{CENSUS}/data/GRF-C.txt", cluster=ClusterSettings(), **COMMON),
-}
+OUT = "/srv/releases/{date}/{product}/{run}"
+CLUSTER = ClusterSettings()
+
+
+def allowed(system: str) -> BaseModel:
+    """Settings of a run as the example fixes them; whatever it leaves out has its default."""
+    kind = SYSTEMS[system].part("settings_class")
+    rules = rules_of(json.loads(EXAMPLE.read_text()), kind, [system])
+    values = {name: those[0] for name, those in rules.values.items()}
+    needed = [name for name, about in kind.model_fields.items() if about.is_required()]
+    return kind.model_validate({name: values.get(name, "us") for name in needed} | {"out": OUT})
+
+
+ALLOWED = {name: allowed(name) for name in SYSTEMS}
+ALLOWED[SPINE] = SpineRun(geography="/srv/census/data/GRF-C.txt", cluster=CLUSTER, out=OUT)
 
 
 def others(model: BaseModel, name: str) -> Iterator[BaseModel]:

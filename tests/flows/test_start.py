@@ -14,9 +14,9 @@ import pytest
 
 from das_flows import LIBRARIES
 from flows.commands.runner import interrupted
-from flows.commands.systems import DETAILED_DHCA
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
+from flows.execution.systems import SYSTEMS
 
 ONE_WORKER = ClusterSettings(workers=1)
 
@@ -28,11 +28,11 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own(f
         "import multiprocessing, os, signal, sys\n"
         "from multiprocessing import forkserver\n"
         "from pathlib import Path\n"
-        "from flows.commands.systems import DETAILED_DHCA\n"
+        "from flows.execution.systems import SYSTEMS\n"
         "from flows.execution.fork_server import METHOD, start_fork_server\n"
         "signal.signal(signal.SIGTERM, signal.default_int_handler)\n"  # as `das` does
         "opened = open(sys.argv[1], 'w')\n"
-        "start_fork_server(*sum(DETAILED_DHCA.modules.values(), ()))\n"
+        "start_fork_server(*sum(SYSTEMS['detailed-dhca'].modules.values(), ()))\n"
         "with multiprocessing.get_context(METHOD).Pool(1) as pool:\n"
         "    print(*pool.apply(eval, (\"sorted(__import__('sys').modules)\",)))\n"
         "    print(pool.apply(eval, (\"__import__('signal').getsignal(15)\",)))\n"
@@ -50,7 +50,7 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own(f
         words, capture_output=True, text=True, check=True, env=environment | (LIBRARIES if forked else {})
     )
     modules, on_signal, one_thread, server, file = facts.stdout.splitlines()
-    assert {*sum(DETAILED_DHCA.modules.values(), ()), "distributed.nanny", "pyarrow"} <= set(modules.split())
+    assert {*sum(SYSTEMS["detailed-dhca"].modules.values(), ()), "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
     assert on_signal == "0", "a nanny ends its worker by SIGTERM"
     assert one_thread == "True"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -28,9 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
     assert system.part("settings_class").SYSTEM == system.name == name
-    parts = {part for part, value in asdict(system).items() if ":" in value} - {"data_files", "published"}
-    assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "statements", "description", "page"}
-    assert all(callable(system.part(part)) for part in parts)
+    named = [part for part, value in asdict(system).items() if re.fullmatch(r"[\w.]+:\w+", str(value))]
+    every = {"settings_class", "flow", "stages", "release_checks", "statements", "description", "page"}
+    assert {*named} - {"check", "accuracy", "data_files", "published"} == every
+    assert all(system.part(part) if part == "data_files" else callable(system.part(part)) for part in named)
     assert das(*system.command.split()[1:], "--help")[0] == 0
     flow = system.part("flow")
     assert flow.name == name
@@ -88,13 +90,14 @@ def test_a_toy_system_needs_nothing_but_its_records(
     import toy_system
 
     monkeypatch.setitem(SYSTEMS, "toy", toy_system.TOY)
+    toy = toy_system.TOY.part("flow")
     data, out = tmp_path / "lines.txt", tmp_path / "out"
     data.write_text("a line\n" * 37 + "\n" * 3)
     ledger = Ledger(state_home / "ledger.sqlite")
     ledger.open_account(Account("toy", "zcdp", Fraction(3)))
     settings = toy_system.ToySettings.new(data=str(data), account="toy", out=str(out), run_id="first")
     with pytest.raises(Refused, match="asks for a person's approval: Resume or Retry its flow run"):
-        toy_system.toy(settings.model_copy(update={"approval": True}))
+        toy(settings.model_copy(update={"approval": True}))
     assert not out.exists() or not list(out.iterdir())
 
     def full(*_: object, **__: object) -> None:
@@ -103,14 +106,14 @@ def test_a_toy_system_needs_nothing_but_its_records(
     with monkeypatch.context() as patch:
         patch.setattr(toy_system, "stage_in_one_piece", full)
         with pytest.raises(Failed, match="release: the disk is full"):
-            toy_system.toy(settings)
+            toy(settings)
     (listed,) = json.loads(das("runs", "list", "--json")[1])
     assert (listed["kind"], listed["state"], listed["stage"]) == ("toy", "stopped", "noise")
     assert listed["next_step"].startswith("das toy run --resume first")
     noisy = load_object(settings.directory / "noisy/lines", tuple[int, int])
     resumed = load_settings(settings.directory)
     assert resumed == settings
-    place = Path(toy_system.toy(resumed))
+    place = Path(toy(resumed))
     margin = margin_of_error(toy_system.LAW)
     assert (place / "lines.csv").read_text() == f"KIND|LINES|MOE\n0|{noisy[0]}|{margin}\n1|{noisy[1]}|{margin}\n"
     (row,) = ledger.rows("toy")

@@ -51,15 +51,12 @@ def alike() -> Iterator[None]:
         patch.setitem(SYSTEMS, "toy", toy_system.TOY)
         in_process.patch_flows(patch)
         patch.setattr(cli.app, "registered_groups", [*cli.app.registered_groups])
-        cli._group("toy", cli.RELEASE, "A toy.", **{each: made(toy_system.COMMANDS) for each, made in COMMANDS.items()})
+        cli.add_system(toy_system.TOY)
         typer.main.get_command.cache_clear()  # type: ignore[attr-defined]  # tests/conftest.py caches it
         patch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
         patch.setattr(QueryNoise, "__init__", same_noise)
         yield
     typer.main.get_command.cache_clear()  # type: ignore[attr-defined]
-
-
-COMMANDS = {"run": cli.run, "validate": cli.validate, "truth": cli.truth}
 
 
 class Ended(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def flow(settings: RunSettings) -> list[str]:
         for part in todo:
             check_out(part.directory, Path(part.out), part.folder)
             keep_settings(part.directory, part)
-        all_or_none({part.folder: partial(part.system.part("check"), part) for part in todo})
+        all_or_none({part.folder: part.check for part in todo})
         runners = [Stages(part, HERE) for part in todo]
         for runner in runners:
             runner.parts = runners

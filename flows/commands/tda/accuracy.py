@@ -12,8 +12,8 @@ import typer
 from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
-from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption
+from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Format, err, labelled, report
 from tasks.lifecycle.new_folder import check_empty, new_folder
@@ -38,7 +38,7 @@ Runs = Annotated[int, typer.Option(min=1, help="Independent runs on each spine."
 
 
 def accuracy(
-    chosen: Annotated[Values, Settings(TopDownSettings, TOP_DOWN.inputs)],
+    chosen: Annotated[Values, Settings(TopDownSettings, SYSTEMS["top-down"].inputs)],
     place: Place,
     spine: Kinds = None,
     estimator: Estimators = None,

@@ -15,9 +15,8 @@ import typer
 from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
-from flows.commands.systems import TOP_DOWN
 from flows.execution.progress import report as progress
-from flows.execution.systems import all_data_files
+from flows.execution.systems import SYSTEMS, all_data_files
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.figures import near
 from flows.reports.forecast.options import Search
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from tasks.top_down.input.block_run import TopDownRun
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
-FIELDS = (*TOP_DOWN.inputs, "spine", "nation", "definition", "estimator", *BUDGETS)
+FIELDS = (*SYSTEMS["top-down"].inputs, "spine", "nation", "definition", "estimator", *BUDGETS)
 STAND_IN_SEED = 1  # not that of `das synth`: records that a rehearsal measures are not their own stand-in
 
 

@@ -5,7 +5,7 @@ All findings are gathered before the run is refused; nothing is spent on a refus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from privacy.accounting.composition import Spend
 from spine.top_down.histogram import TrueHistograms, from_entries
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object, remove, save_object
-from tasks.lifecycle.reservation import Charging, check_account
+from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records import counted_records
@@ -32,19 +31,10 @@ from tasks.top_down.run_plan import Tables
 from tasks.top_down.source import Validated, save_histograms
 
 
-def check_input(
-    run: MeasuredRun, tables: Tables, charging: Charging, spends: Iterable[Spend], states: tuple[str, ...]
-) -> None:
-    """Refuse missing files and an account that cannot pay, before any worker or geography is needed.
-
-    A validated run is not checked again, and marked data needs no account. Raises Refused as `validate` does.
-    """
-    if (run / VALIDATED).exists():
-        return
-    if missing := [path for path in tables.paths if not exists(path)]:
+def check_input(run: MeasuredRun, tables: Tables) -> None:
+    """Refuse missing files, before any worker or geography is needed. A validated run is not checked again."""
+    if not (run / VALIDATED).exists() and (missing := [path for path in tables.paths if not exists(path)]):
         refuse(run, [Finding(file_name(path), MISSING) for path in missing])
-    if read_mark(tables.marks) is None and not is_truth(run):
-        check_account(run, charging, spends, states)
 
 
 def validate(

@@ -38,12 +38,12 @@ from tasks.bottom_up.measure import (
     QUERY,
     BottomUpPlan,
     calibrate_counts,
+    claim,
     exact_counts,
     measure,
 )
 from tasks.bottom_up.release import write_release
 from tasks.bottom_up.release_tables import description
-from tasks.bottom_up.reserve_budget import claim
 from tasks.bottom_up.tabulate import tabulate
 from tasks.bottom_up.totals import read_totals
 from tasks.errors import Failed, Refused

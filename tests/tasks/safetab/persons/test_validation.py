@@ -45,7 +45,6 @@ from hypothesis import strategies as st
 from tasks.errors import Refused
 from tasks.geography.grf_c import RegionMap
 from tasks.lifecycle.files import open_array
-from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.records import fast_records
 from tasks.records.findings import Finding
@@ -315,7 +314,7 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    assert not check_public(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    assert not check_public(run, str(params), str(data), "pr")
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []
