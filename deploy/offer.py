@@ -15,91 +15,64 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from flows.execution.policy import ALL, rules_of
-from flows.execution.settings import RunSettings
+from flows.execution.policy import rules_of
 from flows.execution.systems import SYSTEMS
 
-# Each variable of prefect.yaml: a section of the policy, a setting in it, and which of several values.
-VARIABLES = {
-    "DAS_RUNS_FOLDER": ("all", "runs_folder", 0),
-    "DAS_OUT": ("all", "out", 0),
-    "DAS_MEMORY": ("all", "cluster.memory_limit", 0),
-    "DAS_ACCOUNT": ("detailed-dhca", "account", 0),
-    "DAS_PARAMS": ("detailed-dhca", "params", 0),
-    "DAS_INPUT_US": ("detailed-dhca", "data", 0),
-    "DAS_INPUT_PR": ("detailed-dhca", "data", -1),
-    "DAS_DDHCB_ACCOUNT": ("detailed-dhcb", "account", 0),
-    "DAS_DDHCB_PARAMS": ("detailed-dhcb", "params", 0),
-    "DAS_DDHCB_INPUT_US": ("detailed-dhcb", "data", 0),
-    "DAS_DDHCB_INPUT_PR": ("detailed-dhcb", "data", -1),
-    "DAS_DDHCB_TOTALS": ("detailed-dhcb", "totals", 0),
-    "DAS_TDA_INPUT_US": ("top-down", "data", 0),
-    "DAS_TDA_INPUT_PR": ("top-down", "data", -1),
-    "DAS_SDHC_CONFIG_INPUT_US": ("s-dhc", "config", 0),
-    "DAS_SDHC_CONFIG_INPUT_PR": ("s-dhc", "config", -1),
-    "DAS_SDHC_INPUT_US": ("s-dhc", "data", 0),
-    "DAS_SDHC_INPUT_PR": ("s-dhc", "data", -1),
-    "DAS_BOTTOM_UP_TABLE": ("bottom-up", "table", 0),
-    "DAS_BOTTOM_UP_DECLARATION": ("bottom-up", "declaration", 0),
-    "DAS_BOTTOM_UP_EPSILON": ("bottom-up", "epsilon", 0),
-    "DAS_DECLARED_DATA": ("declared", "data", 0),
-    "DAS_DECLARED_DECLARATION": ("declared", "declaration", 0),
-}
+VARIABLE = r"\{\{ \$(\w+) \}\}"  # in prefect.yaml
 INPUTS = ("data", "params", "totals", "config", "table", "declaration", "geography")  # settings that name files
 
 
-def variables(policy: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of the deployments, as far as the policy has their values, in their section or for all."""
-    sections = {section for section, _, _ in VARIABLES.values()}
-    rules = {section: _rules(policy, section) for section in sections}
-    found = {}
-    for name, (section, setting, which) in VARIABLES.items():
-        if values := rules[section].get(setting):
-            found[name] = str(values[which]).partition("/{")[0]  # of OUT the folder
+def variables(policy: Mapping[str, Any], deployments: str) -> dict[str, str]:
+    """Return the variables of the deployments in prefect.yaml, as far as the policy has the settings that they fill."""
+    found: dict[str, str] = {}
+    for each in yaml.safe_load(deployments)["deployments"]:
+        section, *more = each["tags"]
+        if section not in SYSTEMS:
+            continue
+        rules = rules_of(policy, SYSTEMS[section].part("settings_class"), policy.keys() & {section}).values
+        for setting, text in _texts(*each["parameters"].values()):
+            match = re.fullmatch(VARIABLE + r"(/\{.*)?", text)  # of OUT the folder
+            if match and (values := rules.get(setting)):
+                found.setdefault(match[1], str(values[-1 if "pr" in more else 0]).partition("/{")[0])
     return found
-
-
-def _rules(policy: Mapping[str, Any], section: str) -> Mapping[str, Sequence[Any]]:
-    """Return the values that runs under a section may have, by setting. Raises ValueError for an unusable policy."""
-    kind = RunSettings if section == ALL else SYSTEMS[section].part("settings_class")
-    return rules_of(policy, kind, policy.keys() & {section} - {ALL}).values
 
 
 def offered(deployments: str, known: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of deployments, given prefect.yaml, whose variables are known and whose input files exist."""
     for each in yaml.safe_load(deployments)["deployments"]:
         (settings,) = each["parameters"].values()
-        needed = {variable for value in _texts(settings) for variable in re.findall(r"\{\{ \$(\w+) \}\}", value)}
+        needed = {variable for _, text in _texts(settings) for variable in re.findall(VARIABLE, text)}
         if needed <= known.keys() and all(
             "://" in place or Path(place).exists()
             for name in INPUTS
             if name in settings
-            for place in [re.sub(r"\{\{ \$(\w+) \}\}", lambda found: known[found[1]], settings[name])]
+            for place in [re.sub(VARIABLE, lambda found: known[found[1]], settings[name])]
         ):
             yield each["name"]
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, str):
-        yield value
+def _texts(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings that are texts, by name; those of the cluster as `cluster.memory_limit`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _texts(value, f"{name}.")
+        elif isinstance(value, str):
+            yield within + name, value
 
 
 def main(what: str, policy: str = "") -> None:
     """Print the variables of a policy, or the options with which `prefect deploy` deploys what has inputs."""
+    text = (Path(__file__).parent / "prefect.yaml").read_text("utf-8")
     if what == "variables":
-        found = variables(json.loads(Path(policy).read_text("utf-8")))
+        found = variables(json.loads(Path(policy).read_text("utf-8")), text)
         print("\n".join(f"{name}={shlex.quote(value)}" for name, value in found.items()))
     else:
-        text = (Path(__file__).parent / "prefect.yaml").read_text("utf-8")
         print("\n".join(f"--name {name}" for name in offered(text, os.environ)))
 
 

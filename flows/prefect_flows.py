@@ -22,6 +22,7 @@ def _flow_of(name: str) -> Flow[..., Any]:
     def run(settings: settings_class) -> Any:  # type: ignore[valid-type]
         return carry_out(settings)
 
+    run.__name__ = name.replace("-", "_")
     run.__doc__ = f"{system.about}\n\nReturns the path of the release, a list for several parts, or None if skipped."
     return flow(name=name, **flow_options(system.at_once))(run)
 

@@ -23,8 +23,9 @@ from e2e_runs import ACCOUNT, das, open_account, real_data, settings_for
 from prefect.exceptions import ParameterTypeError
 from top_down_inputs import country
 
-from flows.execution.policy import DRY_RUN, POLICY, under_policy
+from flows.execution.policy import DRY_RUN, POLICY, SPINE, under_policy
 from flows.execution.settings import keep_settings
+from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.authorization import SECRET
 from tasks.records.findings import REPORT
 from tasks.records.marks import MARK_FILE
@@ -50,19 +51,16 @@ def deployments(variables: dict[str, str]) -> dict[str, Any]:
     return {f"{each['entrypoint'].rpartition(':')[2]}/{each['name']}": each for each in found}
 
 
-def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
-    systems = {}
+def test_every_system_has_deployments_and_dry_runs_with_the_parameters_of_its_flow() -> None:
+    found = []
     for name, each in deployments(environment()).items():
         path, _, function = each["entrypoint"].partition(":")
         flow = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{function}")
         settings = flow.validate_parameters(each["parameters"]).get("settings")
-        systems[name] = settings.SYSTEM if settings else "no system"
-    assert systems["dry_run/dry-detailed-dhca-us"] == systems["detailed_dhca/detailed-dhca-us"] == "detailed-dhca"
-    assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
-    assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
-    assert systems["dry_run/dry-declared"] == systems["declared/declared"] == "declared"
-    assert systems["dry_run/dry-s-dhc-pr"] == systems["s_dhc/s-dhc-us"] == "s-dhc"
-    assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
+        assert each["tags"][0] == (settings.SYSTEM if settings else SPINE)
+        assert ("dry-run" in each["tags"]) == name.partition("/")[2].startswith("dry-") == (flow.name == DRY_RUN)
+        found.append((each["tags"][0], flow.name))
+    assert {*found} == {*((name, flow) for name in SYSTEMS for flow in (name, DRY_RUN)), (SPINE, SPINE)}
 
 
 def test_the_example_of_a_policy_lets_every_deployment_start(monkeypatch: pytest.MonkeyPatch) -> None:
