@@ -24,15 +24,17 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.commit import made_by
+from tasks.lifecycle.commit import manifest_of
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Claim, Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
+from tasks.records.marks import mark_folder, name_if_covered, read_mark
 from tasks.releases.describe import write_descriptions
 from tasks.releases.description import Column, Description, Table
-from tasks.releases.manifest import marked, noise_law
+from tasks.releases.digests import file_digest
+from tasks.releases.manifest import noise_law
 
 TITLE = "Lines of a file, a toy"
 SPEND = spend("zcdp", [Fraction(1)])
@@ -46,7 +48,10 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 def count(run: RunDirectory, workers: Workers, data: str) -> Input:
     """Count the lines on a worker; the count stays in the confidential directory."""
     (digests,) = workers.map("count", run, count_lines, [(data,)])
-    return Input(digests[0], digests, mark=None)
+    mark = name_if_covered(read_mark(mark_folder(data)), {Path(data).name: digests[0]})
+    counted = Input(digests[0], digests, mark)
+    save_object(run / VALIDATED, counted)
+    return counted
 
 
 def count_lines(run: RunDirectory, data: str) -> tuple[str, str]:
@@ -56,7 +61,7 @@ def count_lines(run: RunDirectory, data: str) -> tuple[str, str]:
         raise Refused("the file is not text: a line holds the character NUL")
     lines = content.split(b"\n")[:-1]
     save_object(run / "counts/lines", (lines.count(b""), len(lines) - lines.count(b"")))
-    return sha256(content).hexdigest(), sha256(b"\n".join(sorted(lines))).hexdigest()
+    return file_digest(data), sha256(b"\n".join(sorted(lines))).hexdigest()
 
 
 def claim(run: RunDirectory, counted: Input) -> Claim:
@@ -79,8 +84,8 @@ def write_release(run: RunDirectory, staged: Path) -> None:
     counts = load_object(run / "noisy/lines", tuple[int, int])
     rows = [f"{kind}|{count}|{margin}\n" for kind, count in enumerate(counts)]
     (staged / "lines.csv").write_text("KIND|LINES|MOE\n" + "".join(rows))
-    public = {"release": TITLE, "run": run.id, "configuration_digest": CONFIGURATION}
-    public |= {"spent": None if is_truth(run) else SPEND.as_json(), **marked(None, exact=is_truth(run)), **made_by(run)}
+    facts = {"spent": None if is_truth(run) else SPEND.as_json(), "configuration_digest": CONFIGURATION}
+    public = manifest_of(run, TITLE, load_object(run / VALIDATED, Input).mark, facts)
     write_descriptions(staged, description(public), public)
 
 
@@ -91,7 +96,7 @@ LINES = Table(
     (
         Column("KIND", "code", "the kind of line", {"0": "empty", "1": "with text"}),
         Column("LINES", "lines", "how many there are, with noise", type="integer", role="count", frame="count"),
-        Column("MOE", "lines", "the margin of error at 95%", type="integer", role="margin", frame="margin"),
+        Column("MOE", "lines", "the margin of error at 95%", type="integer", role="margin", of="LINES", frame="margin"),
     ),
     text="lines.csv",
     key=("KIND",),

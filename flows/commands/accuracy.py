@@ -1,4 +1,4 @@
-"""`das accuracy`, `das ddhcb accuracy` and `das sdhc accuracy`: errors of a configuration, by repeated noise."""
+"""`das accuracy`, `das sdhc accuracy` and that of any other system: errors of a configuration, by repeated noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
 from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
+from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
@@ -26,20 +27,20 @@ if TYPE_CHECKING:
 
     from tasks.lifecycle.workers import Workers
 
-S = TypeVar("S", bound=SafeTabSettings)
+S = TypeVar("S", bound=RunSettings)
 M = TypeVar("M")
 Place = Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")]
 Runs = Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")]
-DHCA, DHCB = SYSTEMS["detailed-dhca"], SYSTEMS["detailed-dhcb"]
+DHCA = SYSTEMS["detailed-dhca"]
 STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Never publish them."
 
 
 def _measured(
     options: ExactOptions, kind: type[S], chosen: Values, measure: Callable[[S, Workers], M | None]
 ) -> Iterator[tuple[S, M]]:
-    """Yield the result of `measure` for each jurisdiction in config.json, while its run directory exists."""
+    """Yield the result of `measure` for each part of a run, while its run directory exists."""
     for settings in planned_run(options, kind, kind.new_id("accuracy"), chosen).parts:
-        name = settings.jurisdiction.upper()
+        name = settings.folder.upper()
         with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
             if (found := measure(settings, workers)) is not None:
                 yield settings, found
@@ -84,35 +85,20 @@ def accuracy(
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 
 
-def accuracy_ddhcb(
-    chosen: Annotated[Values, Settings(DetailedDhcbSettings, (*DHCB.inputs, *DHCB.exact, "estimates"))],
-    place: Place,
-    runs: Runs = 10,
-    *,
-    options: ExactOptions,
-) -> None:
-    """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
-
-    By table and cell, in errors.csv: bias, root mean square and 90% quantile of the error, the stated margin at 95% and
-    how often it held. With --estimates the same of these. Data that is not marked synthetic or public is refused,
-    whoever asks.
-
-    **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/ --runs 20`
-    """
+def report_errors(options: ExactOptions, kind: type[RunSettings], chosen: Values, place: Path, runs: int) -> None:
+    """Repeat runs, write the errors of the tables of each part to OUT/PART/errors.csv, and show them."""
     from flows.execution.repetitions import measure_errors
     from tasks.releases.errors import figures
 
     facts, tables = [], []
     measure = partial(measure_errors, runs=runs)
     with new_folder(place, 0o700) as folder:
-        for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
-            jurisdiction = settings.jurisdiction
-            own = place / jurisdiction
-            (folder / jurisdiction).mkdir()
-            figures(errors).to_csv(folder / jurisdiction / "errors.csv", sep="|", index=False)
-            shown = _by_table(errors, f"{jurisdiction.upper()}, {runs} runs: errors; by cell in {own}/errors.csv")
-            facts.append({"region": jurisdiction, "runs": runs, "report": own, "errors": _rows(errors)})
-            tables.append(shown)
+        for settings, errors in _measured(options, kind, chosen | {"out": str(place)}, measure):
+            name, own = settings.folder, place / settings.folder
+            (folder / name).mkdir()
+            figures(errors).to_csv(folder / name / "errors.csv", sep="|", index=False)
+            tables.append(_by_table(errors, f"{name.upper()}, {runs} runs: errors; by cell in {own}/errors.csv"))
+            facts.append({"region": name, "runs": runs, "report": own, "errors": _rows(errors)})
     err.print(STATEMENT, style="bold red")
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.commands.accuracy import Place, Runs, report_errors
 from flows.commands.fields import Settings, Values
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_run, run_flow
@@ -42,6 +43,13 @@ TRUTH = """Write the release that a run would give with its noise switched off. 
 If the command is killed, `das runs discard ID` removes what it had written.
 
 **Example:** `{truth} {words} truth/`"""
+ERRORS = """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
+
+By table and cell, in errors.csv: bias, root mean square and 90% quantile of the error, the stated margin at 95% and
+how often it held; of estimates, too, where these are asked for. Data that is not marked synthetic or public is refused,
+whoever asks.
+
+**Example:** `{accuracy} {words} accuracy/ --runs 20`"""
 
 
 def commands_of(system: System) -> dict[str, Command]:
@@ -90,13 +98,19 @@ def commands_of(system: System) -> dict[str, Command]:
     ) -> None:
         release_truths(options, *choose(context, chosen, declared), curator=curator)
 
-    made: dict[str, tuple[Command, str]]
-    made = {"validate": (validate, VALIDATE), "run": (run, RUN), "truth": (truth, TRUTH)}
+    measured = (*system.inputs, *system.exact, *(["estimates"] if "estimates" in settings.model_fields else []))
+
+    def accuracy(
+        chosen: Annotated[Values, Settings(settings, measured)], place: Place, runs: Runs = 10, *, options: ExactOptions
+    ) -> None:
+        report_errors(options, settings, chosen, place, runs)
+
+    made: dict[str, Command] = {"validate": validate, "run": run, "truth": truth, "accuracy": accuracy}
     words = {name: system.command.removesuffix("run") + name for name in made}
-    for command, help in made.values():
+    for command, help in zip(made.values(), (VALIDATE, RUN, TRUTH, ERRORS), strict=True):
         command.__doc__ = help.format(about=system.about, example=system.example, words=system.words, **words)
-    accuracy = {"accuracy": resolve_name(system.accuracy)} if system.accuracy else {}
-    return {name: made[name][0] for name in system.commands} | accuracy
+    own = {"accuracy": resolve_name(system.accuracy)} if system.accuracy else {}
+    return {name: made[name] for name in system.commands} | own
 
 
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:

@@ -1,38 +1,44 @@
-"""Repeat the noise stages of a system on synthetic data, for `das accuracy` and `das tda accuracy`."""
+"""Repeat the noise stages of a system on marked data, for the commands `accuracy`. Not private."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from flows.execution.runner import Ask, InProcess, Stage, Stopped
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
+from tasks.lifecycle.authorization import TRUTH, mark_repetition
 from tasks.lifecycle.commit import end_run
+from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records.marks import UNMARKED
 from tasks.releases.errors import compare
 from tasks.releases.manifest import read_manifest
 from tasks.safetab.noise import load_queries
-from tasks.safetab.parameters import read_parameters
 from tasks.safetab.persons.accuracy.errors import Accuracy
 from tasks.safetab.persons.accuracy.errors import compare as compare_level
-from tasks.safetab.reserve_budget import planned_spend
-from tasks.safetab.trials import open_trial, truth_trial
+
+R = TypeVar("R", bound=RunDirectory)
 
 
 class _BeforeReservation(InProcess[RunSettings]):
-    """Runs the stages before the reservation, and there refuses data that is not marked."""
+    """Runs the stages before the reservation, and there refuses data that is not marked. asks: what would be asked."""
+
+    asks: Sequence[Ask] = ()
 
     def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
         """Refuse data that is not marked, or stop."""
         if not all(map(self.is_marked, asks)):
             raise Refused(UNMARKED)
+        self.asks = asks
         raise Stopped
 
 
@@ -41,40 +47,54 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
 
     Raises Refused if the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
+    return _counted(settings, workers).results
+
+
+def _counted(settings: RunSettings, workers: Workers) -> _BeforeReservation:
     (runner := _BeforeReservation(settings, workers)).run()
-    return runner.results
+    return runner
 
 
-def _counted(settings: SafeTabSettings, workers: Workers) -> dict[str, Any] | None:
-    """Validate and count the input of a SafeTab once, for all trials; None where the jurisdiction has no block.
+def trial_directory(run: R, name: int | str) -> R:
+    """Return the run directory of a repetition, by number, or of the truth."""
+    return type(run)(run.path.resolve() / f"trials/{name}")
 
-    Raises Refused as `count_marked` does, and for an infinite budget.
+
+def _linked(run: R, name: int | str) -> R:
+    """Make the directory of a repetition, with links to the public files and exact counts of the run."""
+    trial = trial_directory(run, name)
+    trial.create()
+    for folder in ("prepared", "counts"):
+        (trial / folder).symlink_to(run.path.resolve() / folder)
+    return trial
+
+
+def open_trial(ask: Ask, number: int) -> RunDirectory:
+    """Make the run directory of a repetition. Its secret comes from the reservation, as for any run on marked data.
+
+    Raises Refused for data that is not marked: no account can be charged here.
     """
-    parameters, _ = read_parameters(settings.params, settings.run_class().CONFIGURATION)
-    if parameters is not None:  # else validation reports why
-        planned_spend(parameters.configuration, settings.jurisdiction)
-    done = count_marked(settings, workers)
-    return None if done["validate"] is None else done | {RESERVATION: None}
+    run = ask.part.directory
+    trial = _linked(run, number)
+    mark_repetition(trial)
+    charging = Charging(None, ask.part.settings.charging.ledger)
+    authorize(charging, replace(ask.make(trial), entered_as=run.id))
+    return trial
 
 
 def _repeat(
-    settings: SafeTabSettings,
-    workers: Workers,
-    runs: int,
-    done: dict[str, Any],
-    before: str,
-    end: Callable[[InProcess[Any]], pd.DataFrame],
+    counted: _BeforeReservation, runs: int, before: str, end: Callable[[InProcess[Any]], pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return what `end` returns of all repetitions, one after the other.
+    """Return what `end` returns of all repetitions.
 
-    Each is a run directory of its own, with links to what was counted (tasks/safetab/trials.py), in which the stages
-    before one are run. It is removed when `end` has returned.
+    Each is a run directory of its own, in which the stages from the reservation to the one `before` are run. It is
+    removed when `end` has returned.
     """
-    ledger, coterminous = settings.charging.ledger, settings.coterminous
+    (ask,), done, workers = counted.asks, counted.results | {RESERVATION: None}, counted.workers
 
     def repetition(number: int) -> pd.DataFrame:
-        trial = open_trial(settings.directory, number, settings.jurisdiction, ledger, coterminous=coterminous)
-        runner = InProcess(settings, workers, before=before, done=done, directory=trial)
+        trial = open_trial(ask, number)
+        runner = InProcess(counted.settings, workers, before=before, done=done, directory=trial)
         runner.run()
         found = end(runner)
         end_run(trial)  # the secret goes with it
@@ -84,17 +104,21 @@ def _repeat(
         return pd.concat(list(pool.map(repetition, range(runs))))
 
 
-def measure_errors(settings: DetailedDhcbSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
-    """Return the errors of repeated releases against that of the truth; None where the jurisdiction has no block.
+def measure_errors(settings: RunSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
+    """Return the errors of repeated releases against that of the truth; None where a run would be skipped.
 
-    Raises Refused as `_counted` does.
+    Raises Refused as `count_marked` does, and for an infinite budget.
     """
     settings = settings.model_copy(update={"out": str(settings.directory / "repeated")})
-    if (done := _counted(settings, workers)) is None:
+    settings.spends()
+    counted = _counted(settings, workers)
+    if not counted.asks:
         return None
-    exact = settings.model_copy(update={"estimates": False})
-    truth = InProcess(exact, workers, before="commit", done=done, directory=truth_trial(settings.directory))
-    truth.run()
+    trial = _linked(settings.directory, TRUTH)  # without a secret
+    (trial / TRUTH).touch()
+    exact = settings.model_copy(update={"estimates": False} if "estimates" in type(settings).model_fields else {})
+    done = counted.results | {RESERVATION: None}
+    (truth := InProcess(exact, workers, before="commit", done=done, directory=trial)).run()
 
     def end(repetition: InProcess[Any]) -> pd.DataFrame:
         description = settings.system.part("description")(read_manifest(repetition.staged))
@@ -102,15 +126,17 @@ def measure_errors(settings: DetailedDhcbSettings, workers: Workers, runs: int) 
         rmtree(repetition.staged)
         return found
 
-    return _repeat(settings, workers, runs, done, "commit", end)
+    return _repeat(counted, runs, "commit", end)
 
 
 def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int) -> Accuracy | None:
     """Return what repeated runs of the Detailed DHC-A show; None where the jurisdiction has no block.
 
-    Raises Refused as `_counted` does.
+    Raises Refused as `measure_errors` does.
     """
-    if (done := _counted(settings, workers)) is None:
+    settings.spends()
+    counted = _counted(settings, workers)
+    if not counted.asks:
         return None
     run = settings.directory
     levels = run.parameters.configuration.levels(settings.jurisdiction)
@@ -120,5 +146,5 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int
         found: list[pd.DataFrame] = workers.map("comparison", repetition.directory, compare_level, arguments)
         return pd.concat(found)
 
-    errors = _repeat(settings, workers, runs, done, "release", end)
+    errors = _repeat(counted, runs, "release", end)
     return Accuracy(runs, settings.coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)

@@ -52,10 +52,11 @@ class System(ReleaseKind):
     for a part that is switched off.
     flow: its Prefect flow.
     data_files: the DataFiles of a folder of inputs, for `das synth --mark`, if the system reads one.
-    commands: which of `validate`, `run` and `truth` it has. group: the help above them, if they are `das NAME …`.
+    commands: which of `validate`, `run`, `truth` and `accuracy` it has. group: the help above them, if they are
+    `das NAME …`.
     about: the first sentence of the help of `run`, and more about this system. example: an example of it. words: the
     input in the other examples. inputs: the settings that name the input and choose a part of it. exact: the settings
-    that shape exact tables too. accuracy: the command that measures its errors.
+    that shape exact tables too. accuracy: a command of its own that measures its errors.
     modules: modules for workers to import ahead, by the setting that needs them; "" for all runs.
     """
 
@@ -67,7 +68,7 @@ class System(ReleaseKind):
     check: str = ""
     flow: str = ""
     data_files: str = ""
-    commands: tuple[str, ...] = ("validate", "run", "truth")
+    commands: tuple[str, ...] = ("validate", "run", "truth", "accuracy")
     group: str = ""
     about: str = ""
     example: str = ""
@@ -138,7 +139,6 @@ or DATA holds pop-group-totals.txt. The unit of privacy is a household, so the a
             words="params/ data/ --totals dhc-a/",
             inputs=("params", "data", "totals"),
             exact=("coterminous",),
-            accuracy="flows.commands.accuracy:accuracy_ddhcb",
             modules={"": ("tasks.safetab.count", "tasks.safetab.households.release")},
         ),
         System(

@@ -19,13 +19,12 @@ from privacy.tables.published import margins_of
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, BottomUpPlan
 from tasks.bottom_up.release_tables import description, table_name
 from tasks.geography.public_regions import write_regions
-from tasks.lifecycle.commit import made_by
+from tasks.lifecycle.commit import manifest_of
 from tasks.lifecycle.files import load_object, open_array
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.releases.describe import write_descriptions
-from tasks.releases.manifest import GUARANTEE, marked, noise_law
+from tasks.releases.manifest import GUARANTEE, noise_law
 from tasks.releases.report import in_short, write_report
 from tasks.releases.text_twin import write_twins
 
@@ -47,14 +46,14 @@ STATEMENTS_BOTTOM_UP = {
 
 def write_release(run: RunDirectory, out: Path) -> None:
     """Write the tables and the manifest into a folder."""
-    use_kernels(run.runs_folder)
     design = load_object(run / CHOICES, BottomUpPlan)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     for table, names in tables_of(design).items():
         _write(out, table, design, names, count, reported)
     if regions := design.declared.regions():
         write_regions(run, out, regions.__contains__)
-    manifest = _manifest(run, design)
+    stated = designed(design, load_object(run / CASES, list[dict[str, str]]))
+    manifest = manifest_of(run, TITLE, load_object(run / VALIDATED, Input).mark, stated)
     described, spend = description(manifest), design.mechanism.spend
     changed = (
         "Calibration and the removal of negative counts change a count afterwards." * described.tables[0].dependent
@@ -130,17 +129,6 @@ def _in_units(design: BottomUpPlan, steps: NDArray[np.int64]) -> NDArray[Any]:
     if grid.denominator == 1:
         return steps * int(grid)
     return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
-
-
-def _manifest(run: RunDirectory, design: BottomUpPlan) -> dict[str, Any]:
-    tabulated = load_object(run / VALIDATED, Input)
-    return {
-        "release": TITLE,
-        "run": run.id,
-        **marked(tabulated.mark),
-        **designed(design, load_object(run / CASES, list[dict[str, str]])),
-        **made_by(run),
-    }
 
 
 def designed(design: BottomUpPlan, cases: Sequence[Mapping[str, str]]) -> dict[str, Any]:

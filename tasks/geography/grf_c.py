@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from spine.settings import Jurisdiction
 from tasks.geography.regions import REGION_TYPES
 from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object, stamp
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, block_numbers, code_number
@@ -203,7 +202,6 @@ def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes |
 
 def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:
     """Write the blocks of one chunk and return the chunk's digest; "" without output if a line has a fault."""
-    use_kernels(run.runs_folder)
     chunk = read_chunk(grf_c, number)
     parsed = parse_text(RecordLayout(FIELDS), grf_c.header, chunk.text or b"")
     if parsed is None:

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.errors import Failed, Refused
@@ -35,6 +36,7 @@ from tasks.releases.manifest import (
     drop_unnamed,
     is_whole,
     mark_of,
+    marked,
     read_any_manifest,
     release_digest,
 )
@@ -235,14 +237,20 @@ def end_truth(run: RunDirectory) -> None:
     end_run(run, *([(Path(noted["out"]), noted["region"])] if noted else []))
 
 
-def made_by(run: RunDirectory) -> dict[str, Any]:
-    """Return what made a release: versions and code and, if it was charged, the journal's head at its reservation.
+def manifest_of(run: RunDirectory, title: str, mark: MarkName | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a run's release, except the digests of its files.
 
-    Resuming the run does not change that head.
+    It has the marks of the data and of exact counts; what made the release; and, if it was charged, the journal's head
+    at its reservation, which resuming the run does not change. facts: what its system states, at least `spent` and
+    `configuration_digest`.
     """
     authorization = read_authorization(run)
     journal = authorization.journal if authorization else None
     return {
+        "release": title,
+        "run": run.id,
+        **marked(mark, exact=is_truth(run)),
+        **facts,
         "noise_scheme": NOISE_SCHEME_VERSION,
         "versions": {"das-flows": version("das-flows"), **versions()},
         "code": code_names(),

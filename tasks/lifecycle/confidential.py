@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from privacy.accounting.ledger import LedgerError
 from tasks.errors import Failed, Refused, not_imported
-from tasks.lifecycle.process import no_core_dumps
+from tasks.lifecycle.process import no_core_dumps, use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 
 
@@ -28,10 +28,11 @@ def guard(stage: str, run: RunDirectory, function: Callable[..., Any], *argument
     pass with their messages, which are public by contract. Dask sends an exception together with its context, even a
     context that `from None` hides. So a new exception is raised, outside of any handler.
 
-    From this call on, the process leaves no core dump.
+    From this call on, the process leaves no core dump, and has the folder of compiled kernels.
     """
     no_core_dumps()
     try:
+        use_kernels(run.runs_folder)
         return function(run, *arguments)
     except (Refused, Failed) as error:
         outgoing = type(error)(*error.args)

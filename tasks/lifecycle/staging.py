@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.private_folder import check_own
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.releases.text_twin import write_twins
@@ -133,7 +132,6 @@ def write_all_tidy(run: RunDirectory, workers: Workers, staged: Path, files: Seq
 
 
 def _write_tidy(run: RunDirectory, staged: Path, made: TidyFile) -> None:
-    use_kernels(run.runs_folder)
     with release_file(staged, made.parquet) as parquet, release_file(staged, made.text) as text:
         write_tidy(staged, made, parquet, text)
 

@@ -7,6 +7,7 @@ which coded columns divide rows by kind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,10 @@ def _compare(release: Path, table: Resource, truth: Path, exact: Mapping[str, Re
 
 
 def _read(folder: Path, table: Resource) -> pd.DataFrame:
-    return pd.concat([pd.read_parquet(folder / path) for path in table.paths], ignore_index=True)
+    texts = {column.name: str for column in table.columns if column.type == "string"}
+    read: Any = partial(pd.read_csv, sep=table.delimiter, dtype=texts) if table.is_text else pd.read_parquet
+    found: pd.DataFrame = pd.concat([read(folder / path) for path in table.paths], ignore_index=True)
+    return found
 
 
 def errors(table: str, of: str, row: Any, margin: Any, error: Any) -> pd.DataFrame:

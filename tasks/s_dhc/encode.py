@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tasks.errors import PUT_BACK, Refused
 from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -89,7 +88,6 @@ def encode_chunk(run: RunDirectory, name: str, number: int) -> None:
     at = run / f"rows/{name}/{number:05d}.report"
     if at.exists():
         return
-    use_kernels(run.runs_folder)
     sources = load_object(run / SOURCES, Sources)
     kind, file = KINDS[name], sources.files[name]
     rows, report = read_rows(kind, file, read_chunk(file, number))

@@ -13,12 +13,12 @@ from tasks.geography.names import coverage, name_of_state, states_of_nation, tit
 from tasks.geography.public_regions import write_regions
 from tasks.geography.regions import NATION, Region
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.commit import made_by
+from tasks.lifecycle.commit import manifest_of
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.releases.describe import write_descriptions
-from tasks.releases.manifest import GUARANTEE, marked, spend_of
+from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages import decimal
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
@@ -60,7 +60,8 @@ def write_release(run: RunDirectory, out: Path) -> None:
     states = plan.configuration.states
     regions = {Region("USA", NATION), *(Region.named("STATE", state) for state in states)}
     write_regions(run, out, regions.__contains__, states)
-    manifest = _manifest(run, plan, truth=truth)
+    mark = load_object(run / VALIDATED, Input).mark
+    manifest = manifest_of(run, TITLE, mark, designed(plan, truth=truth))
     heading, described = f"Supplemental DHC, {manifest['where']}", description(manifest)
     published = (
         f"Counts of households, and of the persons in them, for {manifest['where']}. They are for the nation and "
@@ -98,17 +99,6 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
         f"tau: persons of a unit that are counted at most. The noise is scaled by what one record can change {by}."
     ]
     return TextTable("Noise", columns, rows, notes)
-
-
-def _manifest(run: RunDirectory, plan: SDhcPlan, *, truth: bool) -> dict[str, Any]:
-    tabulated = load_object(run / VALIDATED, Input)
-    return {
-        "release": TITLE,
-        "run": run.id,
-        **marked(tabulated.mark, exact=truth),
-        **designed(plan, truth=truth),
-        **made_by(run),
-    }
 
 
 def designed(plan: SDhcPlan, *, truth: bool) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -99,7 +98,6 @@ def _findings(
 
 def tabulate_bucket(run: RunDirectory, bucket: int) -> None:
     """Count one bucket: counts/NUMBER with `counts`, int64 states x groups x cells, `faults` and `sums`."""
-    use_kernels(run.runs_folder)
     unless_done(run / f"counts/{bucket:05d}", lambda: _tabulate_bucket(run, bucket))
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from spine.settings import Jurisdiction
 from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp, unless_done
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.flatmap import Records, Regions, count_groups
@@ -70,7 +69,6 @@ def count_partition(run: SafeTabRun, number: int) -> None:
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
         return
-    use_kernels(run.runs_folder)
     records = read_records(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     regions: dict[str, Regions] = {}

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tasks.kernels import kernels_loaded
 from tasks.lifecycle.files import save_arrays, save_object
-from tasks.lifecycle.process import use_kernels
 from tasks.records.block_codes import runs
 from tasks.records.fast_records import Parsed
 from tasks.records.record_digests import Sums, Weights, sum_by_state, weights
@@ -35,7 +34,6 @@ def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
     jurisdictions, for which the chunk is read at the same time.
     """
     if not _report_path(run, number).exists():
-        use_kernels(run.runs_folder)
         runs = [run, *(other for other in others if not _report_path(other, number).exists())]
         files = [each.records for each in runs]
         states = {state for file in files for state in file.states}

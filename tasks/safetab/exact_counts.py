@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tasks.kernels import worth_a_kernel
 from tasks.lifecycle.files import open_array, read_part
-from tasks.lifecycle.process import use_kernels
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.group_counts import Counts
@@ -76,7 +75,6 @@ class ExactCounts:
 
 def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> ExactCounts:
     """Return the exact counts of a level's groups in the regions first ... last - 1."""
-    use_kernels(run.runs_folder)
     codes, tabulated = load_domain(run, level).iteration_codes, run.parameters.iterations.tabulated
     position = np.full(len(tabulated), -1, np.int64)
     position[np.searchsorted(tabulated, codes)] = np.arange(len(codes))

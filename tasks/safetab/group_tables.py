@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from privacy.tables.published import Published
 from tasks.lifecycle.files import open_array
-from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.staging import write_tables
 from tasks.releases.published import Keys, rows_by_table
 from tasks.safetab.domain import Domain, load_domain
@@ -145,7 +144,6 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
 
 def write_table(run: SafeTabRun, level: Level, kind: type[GroupTables], name: str, out: Path) -> None:
     """Write a table of a level into OUT as text and Parquet. In text, only estimates have margins."""
-    use_kernels(run.runs_folder)
     domain, details, margins = load_domain(run, level), list(kind.TABLES[name]), load_margins(run, level, kind)
     clip = not run.parameters.configuration.allow_negative_counts
     final = (piece.released() for piece in load_final(run, level, kind))

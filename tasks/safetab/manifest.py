@@ -9,8 +9,8 @@ from spine.settings import Jurisdiction
 from tasks.geography.names import name_of_state
 from tasks.geography.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.commit import made_by
-from tasks.releases.manifest import marked, noise_law
+from tasks.lifecycle.commit import manifest_of
+from tasks.releases.manifest import noise_law
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.noise import LevelQueries
 from tasks.safetab.parameters import configuration_digest
@@ -39,15 +39,9 @@ def release_facts(
     """Return the facts of a release's manifest. own: further facts of its SafeTab, by key."""
     parameters, validated, truth = run.parameters, run.validated, is_truth(run)
     geography = {"blocks": validated.blocks, "GRF-C": validated.geography_digest}
-    return {
-        "release": release,
-        "run": run.id,
-        **marked(validated.mark, exact=truth),
-        **designed(parameters.configuration, jurisdiction, parameters.digests, options, geography, truth=truth),
-        **own,
-        "coterminous_sets": coterminous_facts(run, jurisdiction),
-        **made_by(run),
-    }
+    stated = designed(parameters.configuration, jurisdiction, parameters.digests, options, geography, truth=truth)
+    own = stated | own | {"coterminous_sets": coterminous_facts(run, jurisdiction)}
+    return manifest_of(run, release, validated.mark, own)
 
 
 def designed(

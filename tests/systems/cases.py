@@ -295,9 +295,7 @@ CASES = (
         fault=last_line("lines.txt", lambda line: [f"{line}\0{CANARY}"]),
         drawn="measure",
         cannot={
-            "accuracy": "two counts of one law",
             "other": "no option shapes its release",
-            "mark": "no DataFiles",
             "forgeries": "it has neither statements nor checks of its own",
         },
     ),

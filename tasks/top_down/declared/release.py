@@ -53,7 +53,7 @@ from tasks.top_down.declared.wide import count_answers
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import blue_below
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.release.manifest import LATER, describe_solves, manifest_of, measured
+from tasks.top_down.release.manifest import LATER, describe_solves, measured, source_manifest
 from tasks.top_down.release.report import describe_section, parts_of_levels
 
 LEAVES, ROWS = 1 << 12, 1 << 17  # whose geounits are read at once, unless one has more; rows that are written at once
@@ -210,7 +210,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
     for level in declared.names:
         with release_file(staged, names_file(level)) as draft:
             draft.write_text(names_text(declared, level), "utf-8")
-    manifest = manifest_of(own, TITLE, stated)
+    manifest = source_manifest(own, TITLE, stated)
     write_report(staged, manifest, declared.declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
 

@@ -14,11 +14,11 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, noise
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.commit import made_by
+from tasks.lifecycle.commit import manifest_of
 from tasks.lifecycle.staging import write_all_tidy
 from tasks.lifecycle.workers import Workers
 from tasks.releases.describe import write_descriptions
-from tasks.releases.manifest import GUARANTEE, marked, noise_law
+from tasks.releases.manifest import GUARANTEE, noise_law
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
@@ -68,22 +68,16 @@ def describe_release(run: BlockSource, workers: Workers, staged: Path) -> None:
         "spine": {"kind": run.design.kind, "us_level": validated.nation, "digest": run.spine_digest()},
         "products": {product: _product(run, product) for product in run.design.products},
     }
-    manifest = manifest_of(run, TITLE, own)
+    manifest = source_manifest(run, TITLE, own)
     write_report(run, staged, manifest)
     write_descriptions(staged, description(manifest), manifest, partial(write_all_tidy, run, workers, staged))
 
 
-def manifest_of(source: Source, title: str, own: Mapping[str, Any]) -> dict[str, Any]:
+def source_manifest(source: Source, title: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a release, except the digests of its files; own: what only its kind of release states."""
     origin = source.origin
-    manifest = {
-        "release": title,
-        "run": source.id,
-        **marked(source.validated.mark, exact=is_truth(source)),
-        **({} if origin is None else {"ESTIMATE": origin.statement}),
-        **own,
-        **made_by(source),
-    }
+    estimate = {} if origin is None else {"ESTIMATE": origin.statement}
+    manifest = manifest_of(source, title, source.validated.mark, estimate | {**own})
     if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
     return manifest

@@ -6,21 +6,22 @@ import csv
 import json
 import shutil
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import HERE, SameNoise, new_run, settings_here, truth_here, validate
+from dhca_inputs import HERE, new_run, settings_here, truth_here, validate
 from e2e_runs import FEW_LEVELS
 from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from flows.execution.repetitions import measure_accuracy
-from flows.execution.runner import release_truth
+from flows.execution.repetitions import measure_accuracy, open_trial, trial_directory
+from flows.execution.runner import Ask, InProcess, release_truth
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger, Request
@@ -33,7 +34,7 @@ from tasks.safetab.persons.accuracy.errors import BY, LARGEST, NOT_PUBLISHED, Ac
 from tasks.safetab.persons.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
 from tasks.safetab.persons.details import AGES, CELLS_OF, DETAILS
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.trials import open_trial, trial_directory
+from tasks.safetab.reserve_budget import claim
 
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
@@ -90,8 +91,7 @@ def release(example: Path, place: Path, number: int, *, estimates: bool) -> Path
     """The files of a run with one of these secrets."""
     run = new_run(place, f"run-{number}")
     fixed_secret(run, number)
-    as_repeated: dict[str, object] = {"region": "us", "coterminous": True, "coterminous_list": None}
-    runner = SameNoise(as_repeated, settings_of(run, example, estimates=estimates), before="commit")
+    runner = InProcess(settings_of(run, example, estimates=estimates), HERE, before="commit")
     runner.run()
     return runner.staged
 
@@ -243,7 +243,7 @@ def test_fresh_secrets(few_levels: Path, tmp_path: Path) -> None:
 
 
 def test_the_truth_has_no_error(few_levels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.safetab.trials.authorize", lambda *_: None)  # nothing to draw
+    monkeypatch.setattr("flows.execution.repetitions.authorize", lambda *_: None)  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()
@@ -261,8 +261,10 @@ def test_data_of_persons_is_refused(example: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not marked synthetic"):
         measure_accuracy(settings_of(run, example).model_copy(update={"data": str(data)}), HERE, 1)
     assert not out.exists()
+    settings = settings_of(run, example)
+    ask = Ask(InProcess(settings, HERE), run.validated, partial(claim, jurisdiction="us", options={}))
     with pytest.raises(Refused, match="this data needs an account"):  # without that check, by the reservation
-        open_trial(run, 0, "us", tmp_path / "ledger.sqlite", coterminous=True)
+        open_trial(ask, 0)
     assert not list(run.path.rglob(SECRET))
 
 
