@@ -41,7 +41,7 @@ from tasks.records.marks import MARK_FILE
 from tasks.releases.manifest import MANIFEST
 from tasks.safetab import domain
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.reserve_budget import claim
+from tasks.safetab.run import claim
 
 S = TypeVar("S", bound=RunSettings)
 ACCOUNT = "census"

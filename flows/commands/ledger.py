@@ -69,7 +69,7 @@ def open_account(
         book.open_account(account)
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
-    known = f"for {unit}s, with {UNITS[definition]} {rounded_up(amount)} in {book.path}{demand}"
+    known = f"for {unit}s, with {account.amount(amount)} in {book.path}{demand}"
     show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
 
 

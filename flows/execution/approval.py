@@ -16,10 +16,9 @@ from flows.execution.run_status import ANSWER, ANSWER_IT, ASKED
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import SpendRow, rounded_down, rounded_up
+from privacy.accounting.composition import SpendRow, rounded_down
 from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
-from privacy.noise.laws import UNITS
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
@@ -55,9 +54,8 @@ def await_approval(asks: Sequence[Ask]) -> None:
     for ask in asks:
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
-        unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
-        # suspend_flow_run takes no message
-        asked = f"{unit} {rounded_up(amount)} of account {settings.account}"
+        account = settings.charging.book.books().accounts[str(settings.account)]
+        asked = f"{account.amount(amount)} of account {account.name}"  # suspend_flow_run takes no message
         get_run_logger().info("%s: waits for a person's approval of %s", settings.folder, asked)
         waits.append(f"asks {asked}")
         questions.append(question(settings, claim))
@@ -110,15 +108,14 @@ def question(settings: RunSettings, claim: Claim) -> str:
     books = settings.charging.book.books()
     account = books.accounts[str(settings.account)]
     fullest, remaining = books.remaining(account.name, claim.states)
-    unit, total = UNITS[account.definition], rounded_up(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {
-        "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
+        "charge to each state": f"{account.amount(amount)}, not refunded",
         **{row.sentence: _with_attacker(row) for row in claim.spend.rows()},
         "unit of privacy": f"a {claim.spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(claim.states),
-        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has "
+        f"account {account.name}": f"of {account.amount(account.total)} state {fullest}, charged most, has "
         f"{rounded_down(remaining)} left, and {rounded_down(remaining - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}{settings.published()}",
     }

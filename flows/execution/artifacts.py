@@ -79,7 +79,7 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     return [
         {
             "account": account.name,
-            "charged to each state": f"{unit} {rounded_up(row.amount)}",
+            "charged to each state": account.amount(row.amount),
             "least left in a state": f"{unit} {rounded_down(remaining)} of {rounded_up(account.total)}",
             "states": listed(row.states),
         }

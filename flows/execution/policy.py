@@ -117,16 +117,12 @@ def _restricted(settings: M, rules: Rules, prefix: str = "") -> M:
             changes[name] = given and _restricted(given, rules, f"{CLUSTER}.")
         elif full not in rules.may_set:
             default = [] if about.is_required() else [about.get_default(call_default_factory=True)]
-            allowed = [_parsed(settings, name, value) for value in rules.values.get(full, default)]
+            tried = ({**dict(settings), name: value} for value in rules.values.get(full, default))
+            allowed = [getattr(type(settings).model_validate(each), name) for each in tried]
             if name in settings.model_fields_set and given not in allowed:
                 raise Refused(f"{full} is {given!r}, and the policy of this worker {_allowed_words(allowed)}")
             changes[name] = given if name in settings.model_fields_set else allowed[0]
     return settings.model_copy(update=changes)
-
-
-def _parsed(settings: BaseModel, name: str, value: Any) -> Any:
-    """Return a setting's value as its model parses it. Raises ValidationError."""
-    return getattr(type(settings).model_validate({**dict(settings), name: value}), name)
 
 
 def _allowed_words(allowed: Sequence[Any]) -> str:

@@ -14,10 +14,8 @@ from typing import Any
 
 from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import run_directories
-from privacy.accounting.composition import rounded_up
 from privacy.accounting.journal import Books
 from privacy.accounting.ledger import Ledger, LedgerError, Row
-from privacy.noise.laws import UNITS
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.commit import is_released
 from tasks.lifecycle.files import load_object
@@ -136,7 +134,7 @@ def run_status(directory: RunDirectory, ledger: Path) -> RunStatus:
         books, unknown = Books(), str(error)
     row, marked, charge = books.runs.get(directory.id), directory.id in books.marked, "nothing"
     if row:
-        charge = f"{UNITS[books.accounts[row.account].definition]} {rounded_up(row.amount)} of {row.account}"
+        charge = f"{books.accounts[row.account].amount(row.amount)} of {row.account}"
     elif there and not marked and may_draw(there):
         charge = f"not known: {unknown}"
     return RunStatus(directory.id, there, settings, row, charge, marked)
@@ -181,8 +179,7 @@ def charge_of(settings: RunSettings) -> str:
         if ledger.exists():
             books = ledger.books()
             if row := books.runs.get(run.id):
-                unit = UNITS[books.accounts[row.account].definition]
-                return f"{unit} {rounded_up(row.amount)} was charged to account {row.account}"
+                return f"{books.accounts[row.account].amount(row.amount)} was charged to account {row.account}"
             if run.id in books.marked:
                 return NOTHING
             uncharged |= settings.account in books.accounts and not (run / AUTHORIZATION).exists()

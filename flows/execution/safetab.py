@@ -14,8 +14,7 @@ from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.coterminous import save_sets
 from tasks.safetab.count import count_population_groups
-from tasks.safetab.reserve_budget import claim
-from tasks.safetab.run import SafeTabRun, ValidatedSafeTab
+from tasks.safetab.run import SafeTabRun, ValidatedSafeTab, claim
 from tasks.safetab.validation import RunPart, check_public, validate
 
 

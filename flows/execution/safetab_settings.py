@@ -79,8 +79,7 @@ class SafeTabSettings(RunSettings):
 
     def spends(self) -> dict[str, Spend]:
         """Return the spend of the run, by the name of its release."""
-        from tasks.safetab.parameters import read_configuration
-        from tasks.safetab.reserve_budget import planned_spend
+        from tasks.safetab.parameters import planned_spend, read_configuration
 
         configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
         if configuration is None:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from flows.execution.runner import Ask
 from flows.execution.settings import RunSettings
-from privacy.accounting.composition import rounded_up
-from privacy.noise.laws import UNITS
 from tasks.errors import Refused
 from tasks.lifecycle.reservation import Claim, ledger_errors, precheck
 
@@ -65,8 +63,5 @@ def second_charge(settings: RunSettings, claim: Claim) -> tuple[str, str] | None
         charged = book.row(claim.run.id) is not None
     if charged or not earlier:
         return None
-    charges = " and ".join(
-        f"{UNITS[accounts[row.account].definition]} {rounded_up(row.amount)} by run {row.run}" for row in earlier
-    )
-    unit = UNITS[accounts[str(settings.account)].definition]
-    return f"was charged {charges}", f"another {unit} {rounded_up(amount)}"
+    charges = " and ".join(f"{accounts[row.account].amount(row.amount)} by run {row.run}" for row in earlier)
+    return f"was charged {charges}", f"another {accounts[str(settings.account)].amount(amount)}"

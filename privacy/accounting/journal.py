@@ -26,7 +26,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from privacy.accounting.composition import UNITS_OF_PRIVACY, Spend, UnitOfPrivacy, read_spend
+from privacy.accounting.composition import UNITS_OF_PRIVACY, Spend, UnitOfPrivacy, read_spend, rounded_up
 from privacy.accounting.signatures import Signer, is_signed
 from privacy.accounting.states import EVERYWHERE, check_states
 from privacy.noise.exact import exact, parse_exact
@@ -74,6 +74,10 @@ class Account:
             object.__setattr__(self, "total", exact(self.total, "the total of an account"))
         except ValueError as error:
             raise LedgerError(str(error)) from None
+
+    def amount(self, figure: Fraction) -> str:
+        """Return an amount in its currency in words, rounded up: `rho 2.56`."""
+        return f"{UNITS[self.definition]} {rounded_up(figure)}"
 
     def check_signer(self, signer: Signer | None) -> None:
         """Raise LedgerError if the account demands signatures by another signer."""

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from privacy.accounting.composition import NOT_COVERED, read_spend, rounded_up
+from privacy.accounting.composition import NOT_COVERED, read_spend
 from privacy.accounting.ledger import Examined
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
-from privacy.noise.laws import UNITS
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_manifest, release_digest
 from tasks.releases.received import NotOfRelease, entries, path_in, read_in
@@ -134,7 +133,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
     faults = [f"its {name} {'are' if name == 'states' else 'is'} not the row's" for name in wrong]
     if examined.books.spends.get(run, read_spend(spent)) != read_spend(spent):
         faults.append("its neighbour relations differ from the reserved ones")
-    over = f"run {run}, account {row.account}, {UNITS[account.definition]} {rounded_up(row.amount)}"
+    over = f"run {run}, account {row.account}, {account.amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
 
 

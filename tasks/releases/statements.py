@@ -63,7 +63,8 @@ def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
     Marks and exact counts are stated in this program's words. A mark decides whether the manifest must name a journal.
     """
     marks = {name: text for name, text in (*MARKS.items(), ("NOT_PRIVATE", NOT_PRIVATE)) if name in manifest}
-    names = ("das-flows", "python", *LIBRARIES) if is_of_this_version(manifest) else manifest["versions"]
+    versions = manifest["versions"]
+    names = ("das-flows", "python", *LIBRARIES) if versions["das-flows"] == version("das-flows") else versions
     charged = bool(manifest.get("spent")) and not set(MARKS) & set(marks)
     drawn = "noise_scheme" in manifest or not manifest.get("source")  # published noise was not drawn here
     return {
@@ -76,11 +77,6 @@ def common(title: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "code": Unshown(CodeVersion, OF_THE_RUN),
         **({"journal": Unshown(Digest, OF_THE_RUN)} if charged else {}),
     }
-
-
-def is_of_this_version(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a release says that this version of das-flows made it."""
-    return bool(manifest["versions"]["das-flows"] == version("das-flows"))
 
 
 def check_statements(expected: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:

@@ -13,8 +13,7 @@ from tasks.lifecycle.commit import manifest_of
 from tasks.releases.manifest import noise_law
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.noise import LevelQueries
-from tasks.safetab.parameters import configuration_digest
-from tasks.safetab.reserve_budget import planned_spend
+from tasks.safetab.parameters import configuration_digest, planned_spend
 from tasks.safetab.run import SafeTabRun
 
 MARGINS = (

@@ -9,9 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Generic
 
+from privacy.accounting.composition import Spend, spend
 from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
-from tasks.errors import Refused
+from spine.settings import Jurisdiction
+from tasks.errors import Refused, refusing
 from tasks.records.files import digest_file, exists, read_bytes, read_text, unchanged, why
 from tasks.records.findings import MISSING, Finding, has_errors
 from tasks.safetab.configuration import Config, SafeTabConfiguration, budget_key, parse_configuration
@@ -116,6 +118,18 @@ def stability_parts(
 def digest_parameters(params: str, kind: type[SafeTabConfiguration] = SafeTabConfiguration) -> dict[str, str]:
     """Return the digest of each file of a parameters directory, a path or URL; config.json may have another name."""
     return {file: digest_file(path) for file, path in _files(params.rstrip("/"), kind).items()}
+
+
+def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
+    """Return the spend of a run over a jurisdiction. Raises Refused for an infinite budget."""
+    levels = configuration.levels(jurisdiction)
+    with refusing():
+        budgets = [configuration.budget(level) for level in levels]
+    if not budgets:
+        raise Refused(
+            f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"
+        )
+    return spend(configuration.privacy_defn, budgets, configuration.UNIT)
 
 
 def _files(folder: str, kind: type[SafeTabConfiguration]) -> dict[str, str]:

@@ -19,16 +19,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spine.settings import Jurisdiction
 from tasks.errors import Failed
 from tasks.geography.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.reservation import Input
+from tasks.lifecycle.reservation import Claim, Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.records.files import digest_file
 from tasks.records.findings import Finding
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.levels import Level
-from tasks.safetab.parameters import Parameters
+from tasks.safetab.parameters import Parameters, configuration_digest, planned_spend
 from tasks.safetab.record_kind import GroupRecords, RecordKind
 
 RECORDS, COTERMINOUS = "prepared/records", "prepared/coterminous"
@@ -99,6 +100,14 @@ class SafeTabRun(RunDirectory):
     def noisy_folder(self, level: Level, stage: str, first: int) -> Path:
         """Return the folder of a stage's output for the piece of a level whose first region is `first`."""
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"
+
+
+def claim(run: SafeTabRun, jurisdiction: Jurisdiction, options: dict[str, object]) -> Claim:
+    """Return the claim of a validated run: the spend of all its levels. Raises Refused for an infinite budget."""
+    parameters = run.parameters
+    configuration, digest = parameters.configuration, configuration_digest(parameters.digests, options)
+    spent = planned_spend(configuration, jurisdiction)
+    return Claim(run, configuration.states(jurisdiction), spent, digest, run.validated)
 
 
 @dataclass(frozen=True)

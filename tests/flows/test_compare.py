@@ -15,10 +15,9 @@ from privacy.accounting.composition import query_budgets
 from tasks.safetab.levels import ALL_LEVELS, named_level
 from tasks.safetab.manifest import noise_facts
 from tasks.safetab.noise import LevelQueries
-from tasks.safetab.parameters import read_parameters
+from tasks.safetab.parameters import planned_spend, read_parameters
 from tasks.safetab.persons.level_budgets import MANIFEST
 from tasks.safetab.persons.run import PERSONS, SafeTabPConfiguration
-from tasks.safetab.reserve_budget import planned_spend
 
 
 @pytest.fixture

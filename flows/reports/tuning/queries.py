@@ -27,8 +27,7 @@ from tasks.bottom_up.declared_histogram import read_declared_histogram
 from tasks.errors import Refused, refusing
 from tasks.releases.pages.text_table import TextTable
 from tasks.s_dhc.budgets import read_budgets
-from tasks.safetab.parameters import stability_parts
-from tasks.safetab.reserve_budget import planned_spend
+from tasks.safetab.parameters import planned_spend, stability_parts
 
 SAMPLE = 0.25  # the share of the long form of 1960 (Clark, Dajani 2019)
 COUNTED = {"count": "", "total": "", "households": "", "persons": "", "renters": ": T4", "owners": ": T4"}

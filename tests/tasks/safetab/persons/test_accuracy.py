@@ -34,7 +34,7 @@ from tasks.safetab.persons.accuracy.errors import BY, LARGEST, NOT_PUBLISHED, Ac
 from tasks.safetab.persons.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
 from tasks.safetab.persons.details import AGES, CELLS_OF, DETAILS
 from tasks.safetab.persons.run import DetailedRun
-from tasks.safetab.reserve_budget import claim
+from tasks.safetab.run import claim
 
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
