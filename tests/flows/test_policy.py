@@ -8,20 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import settings_for
 from pydantic import BaseModel
 
 from flows import prefect_flows
 from flows.dry_run import dry_run
-from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
 from flows.execution.policy import DRY_RUN, POLICY, SPINE, rules_of, setting_names, under_policy
-from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.systems import SYSTEMS
-from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
-from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, s_dhc, top_down
 from tasks.errors import Refused
 
 Fix = Callable[..., None]
@@ -203,17 +198,10 @@ def test_the_example_names_every_flow_and_every_parameter_of_a_flow_is_under_it(
 
 
 def settings_of(folder: Path) -> dict[Any, Any]:
-    common: dict[str, Any] = {"out": str(folder / "out"), "runs_folder": str(folder / "state"), "account": "mine"}
-    detailed = settings_for(folder, account="mine").model_copy(update={"run_id": None})
-    return {
-        detailed_dhca: detailed,
-        detailed_dhcb: DetailedDhcbSettings(params=str(folder), data=str(folder), jurisdiction="us", **common),
-        dry_run: detailed,
-        top_down: TopDownSettings(data=str(folder), **common),
-        s_dhc: SDhcSettings(config=str(folder / "c"), data=str(folder), jurisdiction="us", **common),
-        bottom_up: BottomUpSettings(table=str(folder / "t"), declaration=str(folder / "d"), epsilon="1", **common),
-        declared: DeclaredSettings(data=str(folder / "r"), declaration=str(folder / "d.toml"), **common),
-    }
+    """Settings for each flow, with an account that the policy does not allow."""
+    common = {"out": str(folder / "out"), "runs_folder": str(folder / "state"), "account": "mine"}
+    made = {name: ALLOWED[name].model_copy(update=common) for name in SYSTEMS}
+    return {SYSTEMS[name].part("flow"): each for name, each in made.items()} | {dry_run: made["detailed-dhca"]}
 
 
 @pytest.mark.usefixtures("prefect_server")
