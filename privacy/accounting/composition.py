@@ -254,9 +254,9 @@ class Spend:
         """Return the table of a spend, one row for each relation."""
         return [self._row(relation, delta) for relation in self.relations]
 
-    def charged_row(self, delta: float | Fraction = DELTA) -> SpendRow:
+    def charged_row(self) -> SpendRow:
         """Return the charge as a row."""
-        return self._row(Relation("charged", "charged", self.charged), delta)
+        return self._row(Relation("charged", "charged", self.charged), DELTA)
 
     def _row(self, relation: Relation, delta: float | Fraction) -> SpendRow:
         return spend_row(relation, self.definition, delta)

@@ -137,12 +137,12 @@ def _columns(description: Description, columns: Sequence[Column], key: Sequence[
 
     columns, key: those of its table or file.
     """
-    made = [_fixed("table", "text", "the table", tidy.table)]
+    made = [_fixed("table", "the table", tidy.table)]
     for name in dict.fromkeys([*(match[1] for match in PLACEHOLDER.finditer(tidy.path)), *tidy.parts]):
         titles = _texts(description.names.get(name, {}))
         made.append(TidyColumn(Column(name, "text", f"the {name}"), (f"{{{name}}}",), titles, f"{{{name}}}"))
     if tidy.level:
-        made.append(_fixed("level", "text", "the level", tidy.level))
+        made.append(_fixed("level", "the level", tidy.level))
     shown = {column.name: column for column in columns if column.name not in tidy.left_out}
     keys = {name for name, each in shown.items() if name in (tidy.key or key) or (key == ("*",) and not each.role)}
     for column in (shown[name] for name in shown if name in keys):
@@ -151,8 +151,8 @@ def _columns(description: Description, columns: Sequence[Column], key: Sequence[
             words = Column("category", "text", f"{tidy.by or 'what is counted'}, in words")
             made.append(TidyColumn(words, tidy.cells, tidy.rows))
     if tidy.rows and not tidy.cells:
-        made.append(_fixed("category", "text", "what is counted, in words", tidy.rows[()]))
-    made.append(_fixed("unit", "text", "what is counted", tidy.unit))
+        made.append(_fixed("category", "what is counted, in words", tidy.rows[()]))
+    made.append(_fixed("unit", "what is counted", tidy.unit))
     for column in (shown[name] for name in shown if name not in keys):
         is_text = column.type == "string"
         made += _keys(description, column, tidy) if is_text else [TidyColumn(_plain(column), (column.name,))]
@@ -176,8 +176,8 @@ def _with_names_once(made: Sequence[TidyColumn]) -> Iterator[TidyColumn]:
         yield replace(each, column=replace(column, of=numbers.get(column.of, "")))
 
 
-def _fixed(name: str, unit: str, meaning: str, text: str) -> TidyColumn:
-    return TidyColumn(Column(name, unit, meaning), (), {(): text})
+def _fixed(name: str, meaning: str, text: str) -> TidyColumn:
+    return TidyColumn(Column(name, "text", meaning), (), {(): text})
 
 
 def _texts(words: Mapping[str, str]) -> Words | Listing | None:

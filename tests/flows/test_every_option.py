@@ -54,12 +54,25 @@ def parameters(command: str) -> list[Any]:
 
 # Good words for each command, so that a bad one is met where it is used; EX is a folder with inputs, OUT a new one.
 # A run stops at its flow, a spine before it is built.
+INPUTS = {
+    "detailed-dhca": "EX/params EX/data",
+    "detailed-dhcb": "EX/params EX/data",  # of SafeTab-P: refused once its config.json is read
+    "s-dhc": "EX/params/config.json EX/data",  # of SafeTab-P: refused once it is read
+    "top-down": "EX/tda",
+    "bottom-up": "EX/table.parquet EX/declaration.toml",
+}
+OF_INPUT = {
+    "validate": "--workers 1",
+    "run": "OUT",
+    "truth": "OUT --workers 1",
+    "accuracy": "OUT --runs 1 --workers 1",
+}
 GOOD = {
+    f"{system.command} {command}".removeprefix("das ").replace("run ", ""): f"{INPUTS[name]} {OF_INPUT[command]}"
+    for name, system in SYSTEMS.items()
+    for command in system.commands
+} | {
     "demo": "OUT",
-    "validate": "EX/params EX/data --workers 1",
-    "run": "EX/params EX/data OUT",
-    "truth": "EX/params EX/data OUT --workers 1",
-    "accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
     "show": "EX/data",  # no release: what would be served is not
     "check": "EX/data",
     "synth": "EX/blocks.csv EX/params OUT",
@@ -70,19 +83,9 @@ GOOD = {
     "deployment": "OUT",
     "census plan": "EX/census.toml",
     "census run": "EX/census.toml",
-    "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
-    "ddhcb run": "EX/params EX/data OUT",
-    "ddhcb truth": "EX/params EX/data OUT --workers 1",
-    "sdhc validate": "EX/params/config.json EX/data --workers 1",  # of SafeTab-P: refused once it is read
-    "sdhc run": "EX/params/config.json EX/data OUT",
-    "sdhc truth": "EX/params/config.json EX/data OUT --workers 1",
     "sdhc accuracy": "EX/params/config.json EX/data --runs 1 --workers 1",
     "tda declare": "EX/tda OUT",
     "tda explain": "example-districts",
-    "ddhcb accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
-    "tda validate": "EX/tda --workers 1",
-    "tda run": "EX/tda OUT",
-    "tda truth": "EX/tda OUT --workers 1",
     "tda estimate": "EX/tda OUT --workers 1",
     "tda import": "EX/tda OUT --workers 1",
     "tda inventory": "EX/tda",
