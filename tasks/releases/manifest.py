@@ -135,10 +135,14 @@ def drop_unnamed(out: Path) -> None:
 
 def require_release(folder: Path) -> None:
     """Raise Refused unless a folder is a release; the message names the releases in it, if any."""
-    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    try:
+        inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+        is_release = (folder / MANIFEST).exists()
+    except OSError as error:  # a name that no folder can have, or one that may not be read
+        raise Refused(f"{folder}: {error.strerror}") from None
     if inside:
         raise Refused(f"{folder} holds releases but is not one itself; name one of them: {', '.join(inside)}")
-    if not (folder / MANIFEST).exists():
+    if not is_release:
         raise Refused(f"{folder} holds no {MANIFEST}: it is not a release")
 
 

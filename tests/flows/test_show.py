@@ -36,7 +36,7 @@ from flows.reports.show.view import RELEASED, Confidence, NotThere
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.geography.names import NAMES
-from tasks.releases.manifest import read_law
+from tasks.releases.manifest import read_law, require_release
 from tasks.releases.pages.text_table import as_csv
 from tasks.releases.release_database import ReleaseDatabase
 from tasks.safetab.levels import Level
@@ -477,6 +477,8 @@ def test_folders_that_are_no_release_are_refused(tmp_path, released):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(Refused, match="does not know: A new kind"):
         das(tmp_path, "--json")
+    with pytest.raises(Refused, match="File name too long"):
+        require_release(Path("x" * 5000))
 
 
 def test_a_changed_release_says_so_loudly(tmp_path, released):
