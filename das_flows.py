@@ -17,12 +17,6 @@ from typing import Any
 
 HOME = Path(__file__).resolve().parent
 GARBAGE = 20_000  # objects between garbage collections; with the default of 700 they take a fifth of import time
-# Numpy and Arrow read these when they are imported. A process with threads must not be forked, so they start none.
-LIBRARIES = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-    "MIMALLOC_PURGE_DELAY": "10000",  # ms: Arrow keeps the memory of a chunk of records for the next one
-}
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 OPEN = ("privacy", "spine", "spine.top_down", "spine.redistricting")  # this module has all their public names
 NAMES = {
@@ -88,6 +82,8 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"refused: {error}")
     gc.set_threshold(GARBAGE)
+    from flows import LIBRARIES
+
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     from flows.cli import main as das

@@ -16,5 +16,13 @@ for _name, _value in (
 ):
     os.environ.setdefault(_name, _value)
 
+# Numpy and Arrow read these when they are imported. A process with threads must not be forked, so they start none. They
+# are set in processes of `das` alone: in another program the threads are its own.
+LIBRARIES = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "MIMALLOC_PURGE_DELAY": "10000",  # ms: Arrow keeps the memory of a chunk of records for the next one
+}
+
 # A run without a Prefect server needs no folder in HOME.
 warnings.filterwarnings("ignore", "Failed to create the Prefect home directory")

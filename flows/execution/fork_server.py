@@ -16,7 +16,7 @@ from multiprocessing import forkserver, get_context, resource_tracker, util
 from multiprocessing.util import get_temp_dir
 from typing import Any
 
-from das_flows import LIBRARIES
+from flows import LIBRARIES
 from flows.reports.terminal import removed_when_stopped
 from tasks.errors import Refused
 

@@ -332,56 +332,42 @@ CHOSEN = [{"REGION_ID": code} for code in ("01", "02", "none")]  # a code, sever
 CHOSEN += [{"ITERATION_CODE": "1002"}, {"REGION_ID": "01,02", "ITERATION_CODE": "1002"}, {"REGION_ID": "0*"}, {}]
 
 
-def test_a_copy_asks_for_the_rows_of_all_its_pages_at_once(released, monkeypatch):
-    """The same rows as for a page alone; also where there are too many to keep."""
-    for most in (database.MOST_ROWS_GROUPED, 1):
-        monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
-        asked = open_release(released).tables["t2-state-1"]
-        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
-        expected = [asked.rows(selection, "", slice(2, 7)) for selection in selections]
-        asked.database.copies = True
-        queries = Mock(side_effect=asked.database.ask)
-        monkeypatch.setattr(asked.database, "ask", queries)
-        assert [asked.rows(selection, "", slice(2, 7)) for selection in selections] == expected
-        of_one = sum(bool(selection.codes) and not selection.several for selection in selections)
-        assert of_one
-        by_codes = sum(", * FROM" in call.args[0] for call in queries.call_args_list)
-        assert queries.call_count - by_codes == len(selections) - of_one * (most > 1)
+def asked_in_a_copy(released, monkeypatch, answer):
+    """Compare the answers for a copy with those for pages alone; return the selections, the answers, the queries."""
+    asked = open_release(released).tables["t2-state-1"]
+    selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
+    expected = [answer(asked, selection) for selection in selections]
+    asked.database.copies = True
+    queries = Mock(side_effect=asked.database.ask)
+    monkeypatch.setattr(asked.database, "ask", queries)
+    assert [answer(asked, selection) for selection in selections] == expected
+    return selections, expected, [call.args[0] for call in queries.call_args_list]
 
 
-def test_a_copy_finds_regions_in_the_rows_that_it_has(released, monkeypatch):
-    """The same as those that a page alone asks for; also where there are too many rows to keep."""
-    for most in (database.MOST_ROWS_GROUPED, 1):
-        monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
-        asked = open_release(released).tables["t2-state-1"]
-        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
-        expected = [asked.regions(selection) for selection in selections]
-        assert sorted(map(len, expected))[-1] > 1
-        asked.database.copies = True
-        queries = Mock(side_effect=asked.database.ask)
-        monkeypatch.setattr(asked.database, "ask", queries)
-        assert [asked.regions(selection) for selection in selections] == expected
-        of_one = sum(bool(selection.codes) and not selection.several for selection in selections)
-        distinct = sum("DISTINCT" in call.args[0] for call in queries.call_args_list)
-        assert distinct == len(selections) - of_one * (most > 1)
+@pytest.mark.parametrize("most", [database.MOST_ROWS_GROUPED, 1])
+def test_a_copy_asks_for_the_rows_of_all_its_pages_at_once(released, monkeypatch, most):
+    """Also where there are too many to keep: rows, and the regions in them."""
+    monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
+    selections, _, queries = asked_in_a_copy(released, monkeypatch, lambda table, own: table.rows(own, "", slice(2, 7)))
+    of_one = sum(bool(selection.codes) and not selection.several for selection in selections)
+    assert of_one
+    alone = len(selections) - of_one * (most > 1)
+    assert sum(", * FROM" not in query for query in queries) == alone
+    _, regions, queries = asked_in_a_copy(released, monkeypatch, lambda table, own: table.regions(own))
+    assert max(map(len, regions)) > 1
+    assert sum("DISTINCT" in query for query in queries) == alone
 
 
-def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch):
+@pytest.mark.parametrize("most", [table.MOST_NUMBERS, 1])
+def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch, most):
     """Also where there are too many codes to keep, or a text is sought."""
-    for most in (table.MOST_NUMBERS, 1):
-        monkeypatch.setattr(table, "MOST_NUMBERS", most)
-        asked = open_release(released).tables["t2-state-1"]
-        selections = [asked.select(by, text) for by in CHOSEN for text in ("", "alone")]
-        expected = [asked.number(selection) for selection in selections]
-        assert any(expected)
-        asked.database.copies = True
-        queries = Mock(side_effect=asked.database.ask)
-        monkeypatch.setattr(asked.database, "ask", queries)
-        assert [asked.number(selection) for selection in selections] == expected
-        by_codes = sum("GROUP BY ALL" in call.args[0] for call in queries.call_args_list)
-        of_codes = sum(bool(selection.codes) for selection in selections)
-        assert by_codes == 3  # by region, by iteration, by both
-        assert queries.call_count == by_codes + len(selections) - of_codes * (most > 1)
+    monkeypatch.setattr(table, "MOST_NUMBERS", most)
+    selections, numbers, queries = asked_in_a_copy(released, monkeypatch, lambda table, own: table.number(own))
+    assert any(numbers)
+    by_codes = sum("GROUP BY ALL" in query for query in queries)
+    of_codes = sum(bool(selection.codes) for selection in selections)
+    assert by_codes == 3  # by region, by iteration, by both
+    assert len(queries) == by_codes + len(selections) - of_codes * (most > 1)
 
 
 def test_a_scope_has_the_rows_of_its_state_or_level(released, top_down_released, bottom_up_released):

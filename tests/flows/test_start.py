@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from das_flows import LIBRARIES
+from flows import LIBRARIES
 from flows.commands.runner import interrupted
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings

@@ -311,8 +311,8 @@ class ReleasePages(TableViews):
         """Return the tables whose titles and columns match a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
-        levels = self.manifest.get("geounits", {}) if self.units else {}
-        top = str(next(iter(levels), ""))
+        geounits = self.manifest.get("geounits") if self.units else None
+        top = next(iter(geounits), "") if isinstance(geounits, dict) else ""
         items = [
             _item(table, common if table.count else (), top, at)
             for table in self._tables_in_order()

@@ -849,6 +849,8 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
     assert listed[:5] == ["total-nation", "total-region", "total-district", "total-zone", "dwelling-young-nation"]
     assert {"cells-zone", "dwelling-young-zone", "names-district"} <= set(listed)
     assert pages.view({"view": "tables"}).title == "small: persons by the TopDown Algorithm: its tables"
+    pages.manifest = {**pages.manifest, "geounits": 3}  # nobody vouches for a manifest
+    assert [one.name for one in pages.view({"view": "tables"}).tables] == listed
     assert pages.view({"view": "overview"}).begin == [("Region 1", "code/region/1"), ("Region 2", "code/region/2")]
 
 
