@@ -17,8 +17,7 @@ from tasks.top_down.declared.explain import memory
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import write_release as write_declared
-from tasks.top_down.declared.run import open_data
-from tasks.top_down.declared.source import check_estimator
+from tasks.top_down.declared.source import check_estimator, open_data
 from tasks.top_down.declared.wide import estimate as estimate_declared
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.histograms import sum_histograms

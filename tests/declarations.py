@@ -22,7 +22,7 @@ from spine.top_down import Plan
 from tasks.records.marks import mark_folder
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables
-from tasks.top_down.declared.run import RECORDS, DeclaredRun
+from tasks.top_down.declared.source import RECORDS, DeclaredRun
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import validate
 from tasks.top_down.run_plan import Tables

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
     from spine.declaration.declaration import Declaration
     from tasks.top_down.declared.public_tables import DeclaredDesign
-    from tasks.top_down.declared.run import DeclaredRun
+    from tasks.top_down.declared.source import DeclaredRun
     from tasks.top_down.input.block_run import TopDownRun
     from tasks.top_down.run_plan import Design, Tables
 
@@ -199,7 +199,7 @@ class DeclaredSettings(EstimateSettings):
     @property
     def directory(self) -> DeclaredRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.declared.run import DeclaredRun
+        from tasks.top_down.declared.source import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
 
@@ -232,7 +232,7 @@ class DeclaredSettings(EstimateSettings):
         """Refuse faults of the table of leaves and of totals, and records that lack columns."""
         from tasks.records.declarations import find_declaration
         from tasks.top_down.declared.public_tables import read_without_releases
-        from tasks.top_down.declared.run import open_data
+        from tasks.top_down.declared.source import open_data
 
         declaration = read_without_releases(find_declaration(self.declaration))
         if findings := open_data(self.data, declaration)[1]:
@@ -254,7 +254,7 @@ class DeclaredSettings(EstimateSettings):
         """Return the states that the run charges: those of its blocks; every state if its leaves are no blocks."""
         from tasks.records.block_codes import BLOCK_COLUMNS
         from tasks.records.declarations import beside, find_declaration, read_columns
-        from tasks.top_down.declared.run import charged_states, has_blocks
+        from tasks.top_down.declared.source import charged_states, has_blocks
 
         form = self._read().form
         if not has_blocks(form):
@@ -277,7 +277,7 @@ class DeclaredSettings(EstimateSettings):
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
-        from tasks.top_down.declared.run import RECORDS
+        from tasks.top_down.declared.source import RECORDS
         from tasks.top_down.run_plan import Tables
 
         return Tables({RECORDS: self.data}, self.marks)

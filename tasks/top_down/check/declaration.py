@@ -34,8 +34,7 @@ from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
 from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
-from tasks.top_down.declared.run import contradictions
-from tasks.top_down.declared.source import names_of
+from tasks.top_down.declared.source import contradictions, names_of
 from tasks.top_down.declared.tables import (
     COUNT,
     ESTIMATE_MARGIN,
@@ -46,7 +45,7 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
-from tasks.top_down.published.answer_file import AnswerFile, joined_codes
+from tasks.top_down.published.release_source import AnswerFile, joined_codes
 from tasks.top_down.release.design_file import MEASUREMENTS
 
 QUERY, PART = "of-query", "of-part"  # which no axis is called

@@ -28,8 +28,7 @@ from tasks.releases.check import Check, check_same
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.published.answer_file import AnswerFile
-from tasks.top_down.published.release_source import BlockRelease, save_description
+from tasks.top_down.published.release_source import AnswerFile, BlockRelease, save_description
 from tasks.top_down.release.design_file import MEASUREMENTS, read_description
 from tasks.top_down.release.measurement_files import BUREAU_FOLDER, PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name

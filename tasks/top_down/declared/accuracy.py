@@ -19,8 +19,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.errors import averaged, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.run import DeclaredRun
-from tasks.top_down.declared.source import ALL, check_estimator
+from tasks.top_down.declared.source import ALL, DeclaredRun, check_estimator
 from tasks.top_down.declared.tables import query_title
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates

@@ -18,8 +18,14 @@ from spine.geography import IntArray, geocode16
 from spine.top_down import Estimates
 from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.staging import write_tables
-from tasks.top_down.declared.dhc_fields import OF_RELATIONSHIP, microdata_of, microdata_table
-from tasks.top_down.declared.dhc_unit_fields import Units, unit_columns, with_other_units
+from tasks.top_down.declared.dhc_fields import (
+    OF_RELATIONSHIP,
+    Units,
+    microdata_of,
+    microdata_table,
+    unit_columns,
+    with_other_units,
+)
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate.topdown import load_estimates

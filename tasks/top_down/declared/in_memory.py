@@ -20,8 +20,7 @@ from tasks.records.records import RecordFile, RowChecks
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_tables
-from tasks.top_down.declared.run import contradictions, encode, record_columns, states_read
-from tasks.top_down.declared.source import check_estimator
+from tasks.top_down.declared.source import check_estimator, contradictions, encode, record_columns, states_read
 from tasks.top_down.declared.tables import released_levels
 from tasks.top_down.measure import Measuring
 

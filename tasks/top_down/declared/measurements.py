@@ -40,8 +40,7 @@ from tasks.top_down.declared.public_tables import (
     keep_design,
     without_folders,
 )
-from tasks.top_down.declared.run import DeclaredRun
-from tasks.top_down.declared.source import ALL, DeclarationSource, check_estimator
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun, check_estimator
 from tasks.top_down.declared.tables import (
     EQUAL_COLUMNS,
     EQUAL_FILE,

@@ -51,11 +51,9 @@ from tasks.records.files import digest_file, exists, file_name, unchanged
 from tasks.records.findings import Finding
 from tasks.releases.manifest import MANIFEST, release_digest
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.dhc_fields import unwritable_blocks
-from tasks.top_down.declared.dhc_other_units import other_units
-from tasks.top_down.declared.dhc_unit_fields import contradicting_blocks, is_households
+from tasks.top_down.declared.dhc_fields import contradicting_blocks, is_households, other_units, unwritable_blocks
 from tasks.top_down.declared.equal import read_equal
-from tasks.top_down.published.answer_file import JOIN
+from tasks.top_down.published.release_source import JOIN
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import PLANNED
 from tasks.top_down.spend import declared_spend

@@ -29,8 +29,7 @@ from tasks.lifecycle.files import (
 )
 from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.run import DeclaredRun
-from tasks.top_down.declared.source import ALL, DeclarationSource
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
 from tasks.top_down.level_sums import sum_levels

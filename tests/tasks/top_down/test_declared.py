@@ -77,7 +77,7 @@ from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, Faulty, read_declared
 from tasks.top_down.declared.release import COVERAGE, write_release
-from tasks.top_down.declared.run import DeclaredRun, open_data
+from tasks.top_down.declared.source import DeclaredRun, open_data
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
 from tasks.top_down.estimate.topdown import load_estimates

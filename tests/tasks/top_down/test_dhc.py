@@ -21,7 +21,6 @@ from wide_inputs import QUARTERS, wide, write, write_all
 
 import das_flows
 import tasks.top_down.declared.public_tables
-import tasks.top_down.declared.run
 import tasks.top_down.declared.source
 import tasks.top_down.level_sums
 import tasks.top_down.source
@@ -56,8 +55,7 @@ from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
-from tasks.top_down.declared.run import DeclaredRun, charged_states, states_of, states_read
-from tasks.top_down.declared.source import ALL
+from tasks.top_down.declared.source import ALL, DeclaredRun, charged_states, states_of, states_read
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
@@ -110,7 +108,7 @@ def test_pieces_of_leaves_give_the_counts_of_all(
     run: DeclaredRun, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker reads the leaves of its piece alone, whether it compares, sums, estimates or writes."""
-    for module, name in ((tasks.top_down.declared.run, "LEAVES_EACH"), (tasks.top_down.level_sums, "LEAVES_EACH")):
+    for module, name in ((tasks.top_down.declared.source, "LEAVES_EACH"), (tasks.top_down.level_sums, "LEAVES_EACH")):
         monkeypatch.setattr(module, name, 2)
     monkeypatch.setattr(tasks.top_down.declared.source, "LEAVES", 2)
     read = list[int]()
@@ -140,7 +138,7 @@ def test_what_contradicts_the_counts_is_one_finding_of_all_pieces(
 
     shutil.copytree(inputs / "redistricting", tmp_path / "redistricting")
     write(tmp_path, drop)
-    monkeypatch.setattr(tasks.top_down.declared.run, "LEAVES_EACH", 5)
+    monkeypatch.setattr(tasks.top_down.declared.source, "LEAVES_EACH", 5)
     monkeypatch.setattr(tasks.top_down.declared.public_tables, "released_faults", lambda *_: [])
     with pytest.raises(Refused):
         measured(tmp_path, "wide", declare(tmp_path, "wide", wide()), "wide.csv")
