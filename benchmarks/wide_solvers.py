@@ -28,7 +28,7 @@ from flows.execution.runner import InProcess
 from flows.execution.top_down_settings import DeclaredSettings
 from spine.geography import FloatArray
 from spine.top_down.rounding import on_grid
-from spine.wide import estimate, general, least_squares
+from spine.wide import estimate, least_squares
 from spine.wide.dual import Objective, Solution, minimize
 from spine.wide.transport import Problems
 from tasks.lifecycle.files import remove
@@ -75,12 +75,12 @@ class Comparison:
         whole, by = to_integers(left, problems, x, objective, *how)
         own = self.found[self.level]
         if len(objective.y) and len(own) < self.parents and len(x) <= self.unknowns:
-            finer, theirs = minimize(problems, objective, FINER).x, general.least_squares(problems, objective)
+            finer, theirs = minimize(problems, objective, FINER).x, least_squares.least_squares(problems, objective)
             if theirs is None:
                 raise SystemExit("Clarabel gave up")
             others = (to_integers(left, problems, on_grid(y), objective, *how)[0] for y in (finer, theirs))
             moved = [np.abs(other - whole) for other in others]
-            ours, best = (general.value(problems, objective, y) for y in (self.solution.x, theirs))
+            ours, best = (least_squares.value(problems, objective, y) for y in (self.solution.x, theirs))
             sure = np.abs(x - np.floor(x) - 0.5) > TIE
             own.append(
                 {

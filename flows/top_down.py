@@ -13,6 +13,7 @@ from flows.execution.runner import Runner
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import VALIDATED
+from tasks.top_down.blocks import build_spines
 from tasks.top_down.declared.explain import memory
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
@@ -25,7 +26,6 @@ from tasks.top_down.input.validation import check_input, validate
 from tasks.top_down.measure import claim
 from tasks.top_down.release.measurements import write_layout, write_measurements
 from tasks.top_down.release.stage_release import stage_release, write_release
-from tasks.top_down.spines import build_spines
 
 # What estimates, and what writes the noisy measurements and the release
 OF_BLOCKS = estimate, write_layout, write_release

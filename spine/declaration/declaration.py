@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from spine.declaration.form import (
     read_form,
     record_faults,
 )
-from spine.declaration.product import COLUMNS, read_product
-from spine.declaration.published import UniverseTable, read_published
+from spine.declaration.product import COLUMNS, UniverseTable, read_product, read_published
 from spine.geography import BoolArray
 from spine.settings import Definition
 from spine.top_down.histogram import Product
@@ -498,3 +497,20 @@ def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str
         yield Fault(key, f"{left} is in no pass")
     if any(TOTAL in own and own != (TOTAL,) for own in passes) or TOTAL in named[1:]:
         yield Fault(key, "the total has the first pass, or none")
+
+
+def classify(declaration: Declaration) -> tuple[Literal["A", "B"], str]:
+    """Return the class of the constraints that a declaration puts on every child, and why, in words.
+
+    A: counts of one partition, and the whole. B: counts of several partitions, of which any two bounded parts are
+    nested or disjoint. Rows of the parent and a laminar family of each child make a network: its rounding is a
+    minimum-cost flow. Counts that only close parts (without least, most or equal) bound no sum, so they may cross and
+    leave the network as it is. Bounds that cross are refused.
+    """
+    product, partitions = declaration.product, declaration.form.partitions
+    if len(partitions) <= 1:
+        return "A", f"one partition: counts of {partitions[0]}, and the whole" if partitions else "the whole alone"
+    if pair := first_crossing(product, partitions):
+        crossing = f"counts of {pair.one} and {pair.other} cross: {pair.where(product)}"
+        return "B", f"{crossing}; one of them only closes parts that count 0"
+    return "B", f"any two parts of {', '.join(partitions)} are nested or disjoint"

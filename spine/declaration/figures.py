@@ -26,7 +26,7 @@ from spine.geography import BoolArray, FloatArray, IntArray, Integers
 from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import Product
 from spine.top_down.plan import MOST_PARTS
-from spine.top_down.queries import query_group
+from spine.top_down.queries import group_sums, query_group
 
 WHOLE = re.compile(r"\s*([0-9]{1,13})(?:\.0*)?\s*")
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
@@ -428,3 +428,22 @@ def whole_numbers(texts: Sequence[str] | Texts) -> tuple[IntArray, list[int]]:
     numbers = [int(each[1]) if each and int(each[1]) <= LARGEST_COUNT else -1 for each in found]
     of_rows = np.array(numbers, np.int64)[column.number]
     return np.maximum(of_rows, 0), np.flatnonzero(of_rows < 0).tolist()
+
+
+def broken_counts(
+    product: Product, counted: CountForm, declared: IntArray, leaf: IntArray, cell: IntArray, count: IntArray
+) -> Iterator[tuple[str, BoolArray]]:
+    """Yield how records contradict the declared counts of a partition: a rule, and the leaves that break it.
+
+    declared: (leaves, parts). leaf, cell, count: the records'.
+    """
+    records = group_sums(query_group(product, counted.partition), len(declared), leaf, cell, count)
+    for part, column in enumerate(counted.columns):
+        if not column:
+            continue
+        there, number = records[:, part], declared[:, part]
+        yield f"records in the part that {column} counts, where it is 0", (there > 0) & (number == 0)
+        if counted.least:
+            yield f"fewer records than {column} needs", there < number * counted.least[part]
+        if counted.most and isinstance(most := counted.most[part], int):
+            yield f"more records than {column} allows", there > number * most

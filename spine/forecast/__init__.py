@@ -6,9 +6,8 @@ would disclose them.
 
 * `counts`: the counts that are predicted.
 * `precision`: what a budget buys on each level.
-* `division`, `block_division`: the errors that dividing a parent among its children adds.
+* `division`: the errors that dividing a parent among its children adds, persons or housing units.
 * `tree`: how these errors pass down the spine, and add up in areas off the spine.
-* `units`: the same for occupied housing units.
 * `forecast`: all of it for one allocation.
 * `search`: the least budget for a target, and the best shares.
 """

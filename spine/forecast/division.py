@@ -1,4 +1,4 @@
-"""The errors that dividing a parent's histogram among its children adds, on levels above the blocks.
+"""The errors that dividing a parent's histogram among its children adds: above the blocks, in blocks, and of units.
 
 The program estimates each child's cells by least squares where they add up to the parent's, none below 0. In the model
 a cell of a child with the count x is the positive part of a normal variable of mean x - lambda - mu: lambda, one a cell
@@ -6,6 +6,13 @@ of the parent, makes the children add up to it; mu, one a child, makes its cells
 estimate of its own. Only cells that the parent has can be positive. A cell at 0 takes no part in the least squares: a
 group of cells whose sum is answered too has as many cells as are *awake*, the sum of their variances in terms of that
 of an unbounded cell.
+
+A block's total is measured too coarsely to matter, so its cells have no mu. Blocks without a cell that their block
+group has differ only in their kinds of living quarters: they are counted, not listed.
+
+Of housing units, whose number in all is declared, every geounit has one unknown, the occupied ones. Its own answers
+leave the variance 1 / (2 rho), the estimate lies between 0 and the number of units, and the children of a parent add up
+to it.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from scipy.special import ndtr
 from spine.forecast.counts import AGE, GROUP, GROUPS, STRATA, predicted, strata_of_groups
 from spine.forecast.precision import Precision
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.redistricting import PERSONS
+from spine.redistricting import PERSONS, TYPES
 from spine.top_down.histogram import Histograms
 
 ROUNDS = 40  # most steps of Newton's method
@@ -174,3 +181,119 @@ def _step(index: IntArray, found: Positive, wanted: FloatArray, most: float) -> 
     missed = np.where(there, np.bincount(index, found.mean, number) - wanted, 0.0)
     slope = np.maximum(np.bincount(index, found.chance, number), 1e-9)
     return np.clip(missed / slope, -most, most), float(np.abs(missed).max(initial=0.0))
+
+
+class BlockErrors(NamedTuple):
+    """The errors of blocks given their block group: (blocks, counts) variance and bias.
+
+    independent: (blocks, counts) the variance that a block's cells would have without the sums of the block group, for
+    sums of several blocks.
+    """
+
+    variance: FloatArray
+    bias: FloatArray
+    independent: FloatArray
+
+
+class BlockDivision:
+    """The division of block groups, `parents`, among their blocks; arguments as those of `Division`."""
+
+    def __init__(self, parents: Histograms, blocks: Histograms, allowed: BoolArray, parent: IntArray) -> None:
+        self._parent, self._allowed, self._parents = parent, allowed.astype(float), len(parents)
+        children = np.zeros((len(parents), TYPES))
+        np.add.at(children, parent, self._allowed)
+        self._of, self._cell, self._in_parent = parents.row, parents.cell, parents.count.astype(float)
+        entries = self._of * PERSONS.cells + self._cell
+        self._at = np.searchsorted(entries, parent[blocks.row] * PERSONS.cells + blocks.cell)
+        self._block, self._count = blocks.row, blocks.count.astype(float)
+        self._able = children[self._of, PERSONS.types[self._cell]]  # blocks that may have the cell
+        self._empty = self._able - np.bincount(self._at, minlength=len(entries))
+        self._first = np.unique(parent, return_index=True)[1]
+
+    def errors(self, precision: Precision) -> BlockErrors:
+        """Return the errors that are added with these (blocks,) precisions; siblings have one."""
+        answered = (precision.cell + precision.group)[self._first]
+        copied = (self._able <= 1) | (answered == 0)[self._of]  # one block alone may have the cell: it copies it
+        deviation = np.where(copied, 1.0, 1 / np.sqrt(np.where(answered > 0, answered, 1.0))[self._of])
+        at, moved = self._at, np.zeros(len(self._cell))
+        for _ in range(ROUNDS):
+            empty, own = positive_part(-moved, deviation), positive_part(self._count - moved[at], deviation[at])
+            missed = self._summed(empty.mean, own.mean) - self._in_parent
+            slope = np.maximum(self._summed(empty.chance, own.chance), 1e-9)
+            moved += np.clip(missed / slope, -2 * deviation, 2 * deviation)
+            if np.abs(np.where(copied, 0.0, missed)).max(initial=0.0) < MET:
+                break
+        of_all = np.maximum(self._summed(empty.variance, own.variance), 1e-300)
+        free, free_own = np.where(copied, 0.0, empty.variance), np.where(copied[at], 0.0, own.variance)
+        tied, tied_own = free * (1 - free / of_all), free_own * (1 - free_own / of_all[at])
+        bias = np.where(copied, 0.0, empty.mean)
+        bias_own = np.where(copied[at], 0.0, own.mean - self._count)
+        return BlockErrors(
+            self._of_blocks(tied, tied_own), self._of_blocks(bias, bias_own), self._of_blocks(free, free_own)
+        )
+
+    def _summed(self, empty: FloatArray, own: FloatArray) -> FloatArray:
+        """Return the sums over the blocks of each cell of a block group."""
+        return self._empty * empty + np.bincount(self._at, own, len(self._cell))
+
+    def _of_blocks(self, empty: FloatArray, own: FloatArray) -> FloatArray:
+        """Return (blocks, counts) sums over cells. empty, own: values of blocks without and with the cell."""
+        bins = 2 * STRATA
+        stratum = 2 * strata_of_groups()[GROUP[self._cell]] + AGE[self._cell]
+        kind = PERSONS.types[self._cell]
+        where = (self._of * TYPES + kind) * bins + stratum
+        all_empty = np.bincount(where, empty, self._parents * TYPES * bins).reshape(self._parents, TYPES, bins)
+        sums = np.zeros((len(self._parent), bins))
+        for at in range(TYPES):
+            has = np.flatnonzero(self._allowed[:, at])
+            sums[has] += all_empty[self._parent[has], at]
+        extra = np.bincount(self._block * bins + stratum[self._at], own - empty[self._at], sums.size)
+        sums += extra.reshape(sums.shape)
+        of_counts: FloatArray = sums @ predicted().member.reshape(-1, bins).T.astype(float)
+        return of_counts
+
+
+def divide_units(occupied: FloatArray, units: FloatArray, budgets: FloatArray, parent: IntArray | None) -> Local:
+    """Return the errors that dividing a parent's occupied units adds, (children, 1).
+
+    occupied, units: (children,) of the stand-in, and declared. budgets: (children,) precision that one answer has.
+    parent: (children,) the parent; None for the topmost geounits, which add up to nothing that is known.
+    """
+    group = np.arange(len(units)) if parent is None else parent
+    siblings = np.bincount(group)[group]
+    copied = (units == 0) | (budgets == 0) | ((siblings == 1) & (parent is not None))
+    deviation = np.where(copied, 1.0, 1 / np.sqrt(2 * np.where(budgets > 0, budgets, 1.0)))
+    moved = np.zeros(int(group.max(initial=-1)) + 1)
+    for _ in range(ROUNDS):
+        mean, variance, free = clipped_part(occupied - moved[group], units, deviation)
+        missed = np.bincount(group, np.where(copied, 0.0, mean - occupied), len(moved))
+        slope = np.maximum(np.bincount(group, np.where(copied, 0.0, free), len(moved)), 1e-9)
+        if parent is None or np.abs(missed).max(initial=0.0) < MET:
+            break
+        moved += missed / slope
+    zero = copied[:, None]
+    return Local(np.where(zero, 0.0, variance[:, None]), np.where(zero, 0.0, (mean - occupied)[:, None]))
+
+
+def block_units(occupied: FloatArray, units: FloatArray, budgets: FloatArray, parent: IntArray) -> BlockErrors:
+    """Return the errors of blocks; arguments as those of `divide_units`."""
+    variance, bias = divide_units(occupied, units, budgets, parent)
+    of_all = np.bincount(parent, variance[:, 0])[parent, None]
+    tied = np.where(of_all > 0, variance * (1 - variance / np.where(of_all > 0, of_all, 1.0)), 0.0)
+    return BlockErrors(tied, bias, variance)
+
+
+def clipped_part(
+    mean: FloatArray, most: FloatArray, deviation: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean and variance of min(most, max(0, N(mean, deviation^2))), and the chance of lying between."""
+    low, high = -mean / deviation, (most - mean) / deviation
+    density = [np.exp(-0.5 * at**2) / np.sqrt(2 * np.pi) for at in (low, high)]
+    inside, above = ndtr(high) - ndtr(low), ndtr(-high)
+    first = mean * inside + deviation * (density[0] - density[1]) + most * above
+    second = (
+        (mean**2 + deviation**2) * inside
+        + deviation * (mean * density[0] - (mean + most) * density[1])
+        + most**2 * above
+    )
+    return first, np.maximum(second - first**2, 0.0), inside

@@ -9,12 +9,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from spine.forecast.block_division import BlockDivision, BlockErrors
 from spine.forecast.counts import group_counts, predicted
-from spine.forecast.division import Division, Local
+from spine.forecast.division import BlockDivision, BlockErrors, Division, Local, block_units, divide_units
 from spine.forecast.precision import Precision, Weights, precision
 from spine.forecast.tree import Errors, ErrorTree
-from spine.forecast.units import block_units, divide_units
 from spine.geography import FloatArray, IntArray
 from spine.hierarchy import Spine
 from spine.osed import Pairs, overlap

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from spine.forecast.block_division import BlockErrors
-from spine.forecast.division import Local
+from spine.forecast.division import BlockErrors, Local
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.hierarchy import Spine
 from spine.osed import Pairs

@@ -24,7 +24,7 @@ Reading it together with the paper
     descend         the passes of a parent, level by level
     solve_parent    fallbacks of solvers                    least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
-    integer_programs  if the flow fails                     quadratic_programs      if the kernels do not converge
+    general_solvers   if the flow fails, or the kernels do not converge
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county

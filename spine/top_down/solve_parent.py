@@ -35,11 +35,11 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         iterations += solution.iterations
         if solution.step < stop and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
-    from spine.top_down import quadratic_programs  # scipy with it, which few processes need
+    from spine.top_down import general_solvers  # scipy with it, which few processes need
 
-    few = len(problem.parent.cells) * problem.children <= quadratic_programs.LARGEST
-    for solver in quadratic_programs.SOLVERS if few else ():
-        x = quadratic_programs.least_squares(problem, solver)
+    few = len(problem.parent.cells) * problem.children <= general_solvers.LARGEST
+    for solver in general_solvers.SOLVERS if few else ():
+        x = general_solvers.least_squares(problem, solver)
         if x is not None and problem.violation(x) <= MISSED:
             return x, iterations, solver, problem.violation(x)
     violation = problem.violation(solution.x)
@@ -56,9 +56,9 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tup
     whole, missing = rounded(x, problem.parent, total_first)
     if not missing and not broken_rule(problem, whole):
         return whole, "flow"
-    from spine.top_down import integer_programs  # scipy with it
+    from spine.top_down import general_solvers  # scipy with it
 
-    solution, nearest = integer_programs.rounding(problem, x, total_first)
+    solution, nearest = general_solvers.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
     if rule := broken_rule(problem, solution):

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import clarabel
 import numpy as np
+import scipy.sparse as sp
 
 from spine.geography import FloatArray, IntArray
-from spine.top_down import integer_programs
+from spine.top_down import general_solvers
 from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import on_grid
 from spine.top_down.solve_parent import By, EstimationError, Solver
-from spine.wide import general, rounding
+from spine.wide import rounding
 from spine.wide.dual import GRADIENT, STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
-from spine.wide.rounding import Rounding
-from spine.wide.stepwise import in_two_steps
+from spine.wide.rounding import Rounding, in_two_steps
 from spine.wide.transport import Problems
 from spine.wide.undecided import Rows, Undecided, undecided
 
@@ -140,7 +141,7 @@ def solve(
     found = minimize(problems, objective, stop)
     solver: Solver = "own"
     if not (found.step < stop and found.gradient < GRADIENT and found.missed <= MISSED):
-        solver, x = "clarabel", general.least_squares(problems, objective)
+        solver, x = "clarabel", least_squares(problems, objective)
         if x is None:
             raise EstimationError("least squares: no solver met the known sums of a parent")
     else:
@@ -166,7 +167,7 @@ def to_integers(
     for g in np.flatnonzero(missing).tolist():
         parent, at = rounding.problem(problems, g, chain), slice(problems.first[g], problems.first[g + 1])
         alone: Any = ParentProblem(None, parent)  # type: ignore[arg-type]  # no objective is needed
-        found, _ = integer_programs.rounding(alone, x[at].reshape(parent.allowed.shape), False)
+        found, _ = general_solvers.rounding(alone, x[at].reshape(parent.allowed.shape), False)
         if found is None:
             raise EstimationError("rounding: neither the flow nor HiGHS found integers with the known sums")
         whole[at] = found.ravel()
@@ -185,3 +186,54 @@ def meets(problems: Problems, whole: IntArray) -> bool:
     by_column = np.bincount(problems.first_column[of] + column, whole, len(problems.child))
     right = np.array_equal(by_column, problems.columns) and not (whole[problems.a == 0] != 0).any()
     return bool(right and (whole >= 0).all() and (not len(problems.rows) or np.array_equal(by_row, problems.rows)))
+
+
+def matrices(problems: Problems, objective: Objective) -> tuple[sp.csr_array, sp.csr_array, FloatArray]:
+    """Return A of the (sums x children) sums of the entries, and C, d of the known sums C x = d."""
+    entries, children = len(problems.a), objective.y.shape[1]
+    of = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first))
+    wide = np.diff(problems.first_column)[of]
+    row, column = np.divmod(np.arange(entries) - problems.first[of], wide)
+    row, column = row + problems.first_row[of], column + problems.first_column[of]
+    child, at = problems.child[column], np.arange(entries)
+    parts = [objective.up[row, k] for k in range(objective.up.shape[1])]
+    which = [(own[own >= 0] * children + child[own >= 0], at[own >= 0]) for own in parts]
+    places, cells = (np.concatenate([each[end] for each in which] or [np.zeros(0, np.int64)]) for end in (0, 1))
+    sums = sp.csr_array((np.ones(len(cells)), (places, cells)), shape=(objective.y.size, entries))
+    known, right = sp.csr_array((np.ones(entries), (column, at))), problems.columns
+    if len(problems.rows):
+        known = sp.vstack([known, sp.csr_array((np.ones(entries), (row, at)))], format="csr")
+        right = np.append(right, problems.rows)
+    return sums, known, right
+
+
+def value(problems: Problems, objective: Objective, x: FloatArray) -> float:
+    """Return the objective at x, (entries,)."""
+    sums, _, _ = matrices(problems, objective)
+    open_ = problems.a > 0
+    off = sums @ x - objective.y.ravel()
+    w = np.outer(objective.weight, objective.scale).ravel()
+    return float(((x - objective.target)[open_] ** 2 / problems.a[open_]).sum() + (w * off**2).sum()) / 2
+
+
+def least_squares(problems: Problems, objective: Objective, accuracy: float = 1e-10) -> FloatArray | None:
+    """Return x, (entries,), by Clarabel, or None if it gives up.
+
+    The sums are variables of their own: matrices then have an entry for each cell of a sum, not for each pair of cells.
+    """
+    open_ = np.flatnonzero(problems.a > 0)
+    sums, known, right = matrices(problems, objective)
+    sums, known = sums[:, open_], known[:, open_]
+    n, m = len(open_), sums.shape[0]
+    w = np.outer(objective.weight, objective.scale).ravel()
+    p = sp.diags_array(np.append(1.0 / problems.a[open_], w), format="csc")
+    linear = -np.append(objective.target[open_] / problems.a[open_], w * objective.y.ravel())
+    blocks: Any = [[sums, -sp.eye_array(m)], [known, None], [-sp.eye_array(n), sp.csr_array((n, m))]]
+    bound = np.concatenate([np.zeros(m), right, np.zeros(n)])
+    matrix = sp.csc_matrix(sp.block_array(blocks))
+    found, status = general_solvers.clarabel_minimum(p, linear, matrix, bound, m + len(right), accuracy)
+    if status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+        return None
+    x = np.zeros(len(problems.a))
+    x[open_] = np.clip(found[:n], 0.0, None)
+    return x

@@ -7,7 +7,10 @@ That drifts where many fractions are small: each of a hundred problems rounds th
 raised by KAPPA times what the sums that it lies in have lost so far in that child. Sums and zeros hold as before, and
 each problem is still one flow of least cost.
 
-"stepwise": carried, and the finest nested sums are rounded first, and divide a problem into small ones (`stepwise`).
+"stepwise": carried, in two steps. First the finest nested sums of every problem are rounded, each close to its own
+fraction. Then each sum is a transportation problem of few rows, which carries on what the queries' sums have lost in
+those before it. The integers of the first step need not divide in the second, where entries rise by at most one: then
+one step rounds all.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from spine.geography import FloatArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.least_squares import NO_BOUNDS, NO_FLOATS, NO_INTEGERS, NO_ROWS, NO_SETS, Parent
 from spine.top_down.rounding import distributed, remainder
+from spine.wide.dual import Objective
+from spine.wide.plan import Numbers
 from spine.wide.transport import Problems
+from spine.wide.undecided import Rows, Undecided, undecided
 
 Rounding: TypeAlias = Literal["program", "carried", "stepwise"]
 KAPPA = 0.02
@@ -112,3 +118,69 @@ def raise_fractions(fraction: FloatArray, up: IntArray, child: IntArray, lost: F
                     if up[i, k] >= 0:
                         push += lost[up[i, k], child[c]]
                 fraction[i, c] = min(MOST, max(LEAST, fraction[i, c] + KAPPA * push))
+
+
+def in_two_steps(
+    left: Undecided, problems: Problems, x: FloatArray, objective: Objective, nested: list[Numbers]
+) -> IntArray | None:
+    """Return (entries,) integers, or None where the sums' integers do not divide among the cells."""
+    rows, children = len(left.rows), len(objective.scale)
+    group = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first_row))
+    fraction, open_ = np.zeros((rows, children)), np.zeros((rows, children), bool)
+    fraction[left.row, left.child], open_[left.row, left.child] = x, left.open
+    known = np.zeros((len(problems.first) - 1, children), np.int64)
+    known[np.repeat(np.arange(len(known)), np.diff(problems.first_column)), problems.child] = problems.columns
+    counts = problems.rows.astype(np.int64) if len(problems.rows) else None
+
+    last = nested[-1].astype(np.int64)
+    _, first, of_row = np.unique(group * (last.max() + 1) + last, return_index=True, return_inverse=True)
+    sums, open_sums = np.zeros((len(first), children)), np.zeros((len(first), children), bool)
+    np.add.at(sums, of_row, fraction)
+    np.logical_or.at(open_sums, of_row, open_)
+    of_sums = None if counts is None else np.bincount(of_row, counts).astype(np.int64)
+    none = np.zeros((len(first), 0), np.int64)
+    outer = _rounded(
+        group[first], of_sums, known, sums, open_sums, [own[first] for own in nested[:-1]], none, objective
+    )
+    if outer is None:
+        return None
+
+    order = np.argsort(of_row, kind="stable")
+    of_cells = None if counts is None else counts[order]
+    inner = _rounded(of_row[order], of_cells, outer, fraction[order], open_[order], [], objective.up[order], objective)
+    if inner is None:
+        return None
+    whole = np.empty((rows, children), np.int64)
+    whole[order] = inner
+    return whole[left.row, left.child]
+
+
+def _rounded(
+    kept: IntArray,
+    counts: IntArray | None,
+    sums: IntArray,
+    fraction: FloatArray,
+    open_: BoolArray,
+    nested: list[Numbers],
+    up: IntArray,
+    objective: Objective,
+) -> IntArray | None:
+    """Return (rows, children) integers of rows that are sorted by the sum that they are kept in; None without any."""
+    whole = np.zeros(fraction.shape, np.int64)
+    everywhere: BoolArray = np.ones((len(objective.scale), 1), np.bool_)
+    rows = Rows(np.arange(len(kept)), counts, kept, np.zeros(len(kept), np.int64), sums, everywhere, objective.scale)
+    left = undecided(rows, whole)
+    at = left.rows[left.row], left.child
+    lost, decided = np.zeros(objective.y.shape), np.ones(whole.shape, np.bool_)
+    decided[at] = False
+    for own in up.T:
+        use = own >= 0
+        np.add.at(lost, own[use], np.where(decided, fraction - whole, 0.0)[use])
+    if len(left.child):
+        problems = left.problems._replace(a=open_[at].astype(float))
+        chain = numbered(problems, [own[left.rows] for own in nested])
+        integers, missing = round_all(problems, fraction[at], chain, np.ascontiguousarray(up[left.rows]), True, lost)
+        if missing.any():
+            return None
+        whole[at] = integers
+    return None if whole[~open_].any() else whole

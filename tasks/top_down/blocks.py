@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spine.geocodes import geocodes
+from spine.build import measured_spine
+from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import redistricting_bounds, redistricting_passes
@@ -35,6 +36,7 @@ from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+    from tasks.lifecycle.workers import Workers
 
 OFFSETS = "prepared/spine/{}/offsets"
 ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
@@ -233,3 +235,53 @@ def _nation(source: BlockSource, product: ProductName) -> tuple[Spine, Bounds]:
 def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:
     """Return the geounit of each row of a table; codes: the digits of all geounits."""
     return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), text(codes))
+
+
+def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
+    """Return the spine of one state's blocks below the nation, with shares: a forest of the state's parts."""
+    settings, allocation = design.settings[product], design.allocations[product]
+    return measured_spine(design.kind, geography, settings, allocation, root=settings.jurisdiction == "pr")
+
+
+def build_spines(source: BlockSource, workers: Workers) -> None:
+    """Build the spine of every state for every product."""
+    workers.map("spine", source, build_state, source.product_states)
+    for product in source.design.products:
+        states = source.summaries(product)
+        counts = np.array([state.geounits for state in states])
+        before = map(tuple, (np.cumsum(counts, axis=0) - counts).tolist())
+        save_object(source / OFFSETS.format(product), dict(zip(source.validated.states, before, strict=True)))
+
+
+def build_state(source: BlockSource, product: ProductName, state: str) -> None:
+    """Save the spine of a state and its summary."""
+    if source.summary_path(product, state).exists():
+        return
+    geography, design = source.state(state).geography, source.design
+    spine = make_spine(geography, design, product)
+    save_spine(source, product, state, spine, largest_numbers(spine, geography, design.settings[product]))
+
+
+def save_spine(
+    source: BlockSource, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()
+) -> None:
+    """Save the spine of a state, and its summary last; numbers: as in `StateSummary`."""
+    blocks = source.state(state)
+    save_object(source.spine_path(product, state), spine)
+    summary = StateSummary(
+        tuple(map(len, spine.starts)),
+        numbers,
+        digest_spine(spine, blocks.geography),
+        spine.shares[0],
+        spine.denominator,
+        np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
+    )
+    save_object(source.summary_path(product, state), summary)
+
+
+def digest_spine(spine: Spine, geography: Geography) -> str:
+    """Return the digest of a state's spine: its levels, geounits, shares and blocks."""
+    digest = sha256(json.dumps([spine.levels, spine.denominator]).encode())
+    for array in (geography.geocode[spine.order], *spine.starts, *spine.shares):
+        digest.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array, "<i8").tobytes())
+    return digest.hexdigest()

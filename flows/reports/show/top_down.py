@@ -27,7 +27,7 @@ from spine.top_down import Product
 from tasks.errors import Refused
 from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
-from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.input.block_files import QUARTERS
 from tasks.top_down.release.tables import REGION_TYPES, states_of_nation
 from tasks.top_down.user_areas.intervals import interval
 

@@ -27,6 +27,7 @@ from tasks.records.block_codes import short_codes
 from tasks.records.marks import UNMARKED
 from tasks.releases.pages.words import level_title
 from tasks.top_down.areas import areas
+from tasks.top_down.blocks import make_spine
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
@@ -35,7 +36,6 @@ from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import FIRST, PLANNED, load_histograms
-from tasks.top_down.spines import make_spine
 
 R = TypeVar("R", bound=MeasuredRun)
 

@@ -27,14 +27,14 @@ from tasks.lifecycle.run_directory import state_home
 from tasks.releases.check import Check, check_same
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
-from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.blocks import build_state
+from tasks.top_down.input.block_files import QUARTERS
 from tasks.top_down.published.release_source import AnswerFile, BlockRelease, save_description
 from tasks.top_down.release.design_file import MEASUREMENTS, read_description
 from tasks.top_down.release.measurement_files import BUREAU_FOLDER, PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.tables import spine_files
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.spines import build_state
 
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
 DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants

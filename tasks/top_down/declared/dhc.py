@@ -33,7 +33,7 @@ from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
 from tasks.records.declarations import SHIPPED, read_columns, read_raw
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
-from tasks.top_down.input.records import block_columns
+from tasks.top_down.input.block_files import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE
 
 CODE = re.compile("[0-9]{15}")

@@ -13,8 +13,7 @@ import numpy as np
 
 from privacy.noise.margins import margin_of_error
 from privacy.tables.histogram import Axis
-from spine.declaration.classes import classify
-from spine.declaration.declaration import Declaration
+from spine.declaration.declaration import Declaration, classify
 from spine.declaration.form import expanded
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
@@ -142,7 +141,7 @@ def _condition(declaration: Declaration, name: str, texts: Sequence[str]) -> str
 def explain(declared: Declared) -> Explanation:
     """Return what a declaration means."""
     declaration, plan = declared.declaration, declared.plan
-    product, spend, found = declaration.product, declared.spend, classify(declaration)
+    product, spend, (kind, why) = declaration.product, declared.spend, classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
     widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]
@@ -157,8 +156,8 @@ def explain(declared: Declared) -> Explanation:
         possible=int(product.possible.sum()),
         unchanged=declared_unchanged(declaration),
         relations=spend.as_json()["relations"],
-        kind=found.kind,
-        why=found.why,
+        kind=kind,
+        why=why,
         feasibility=_feasibility(declared),
         levels=levels,
         answers=answers,
@@ -167,8 +166,8 @@ def explain(declared: Declared) -> Explanation:
         excess="none: the total of the top is declared"
         if declaration.form.totals or plan.bounds.totals[0] is not None
         else "none: the total of the top is estimated first, and kept",
-        gls=f"not possible, for {why}"
-        if (why := declared.hindrance)
+        gls=f"not possible, for {hindrance}"
+        if (hindrance := declared.hindrance)
         else f"possible, with {memory(declared, 'gls') >> 20:,} MiB a process",
         remarks=[*_remarks(declared, answers)],
     )

@@ -15,8 +15,7 @@ from tasks.lifecycle.staging import PIPES
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.declarations import SHIPPED
 from tasks.top_down.blocks import Blocks
-from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.input.records import block_columns
+from tasks.top_down.input.block_files import QUARTERS, block_columns
 from tasks.top_down.run_plan import SCHEMAS
 
 LEAVES_FILE, TOTALS_FILE = "blocks.txt", "totals.txt"

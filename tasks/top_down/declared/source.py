@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from privacy.accounting.states import EVERYWHERE, STATES_PR, STATES_US
 from spine.declaration.declaration import Declaration
+from spine.declaration.figures import broken_counts
 from spine.declaration.form import Form
 from spine.declaration.product import coordinates
 from spine.geography import IntArray
@@ -33,8 +34,7 @@ from tasks.records.records import RecordFile, RowChecks, open_records
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, declared_of, keep_design
 from tasks.top_down.declared.tables import geounit_columns
-from tasks.top_down.input.declared_counts import broken_counts
-from tasks.top_down.level_sums import LEAVES_EACH
+from tasks.top_down.input.histograms import LEAVES_EACH
 from tasks.top_down.measure import Asked, Leaves, MeasuredRun
 from tasks.top_down.source import PLANNED, Descent, Names, Source
 

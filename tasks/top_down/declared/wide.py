@@ -32,7 +32,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
-from tasks.top_down.level_sums import sum_levels
+from tasks.top_down.input.histograms import sum_levels
 from tasks.top_down.source import Source, save_histograms
 
 if TYPE_CHECKING:

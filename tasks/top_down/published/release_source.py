@@ -30,7 +30,7 @@ from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
 from tasks.releases.received import path_in
-from tasks.top_down.blocks import Blocks, BlockSource
+from tasks.top_down.blocks import Blocks, BlockSource, build_spines, save_spine
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (
     LARGEST_NATION,
@@ -54,7 +54,6 @@ from tasks.top_down.release.design_file import (
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import PLANNED, Source
-from tasks.top_down.spines import build_spines, save_spine
 
 JOIN = "\x1f"  # separates the codes of a geounit that has several; no code has it
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns

@@ -25,7 +25,7 @@ from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.blocks import BlockSource, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.input.block_files import QUARTERS
 from tasks.top_down.release.design_file import MEASUREMENTS
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import BUREAU_FOLDER

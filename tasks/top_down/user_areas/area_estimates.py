@@ -15,7 +15,7 @@ from tasks.geography.blocks.area_file import AreaFile, shown_examples
 from tasks.geography.blocks.area_names import UNASSIGNED
 from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.releases.pages.words import count_title
-from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.tree import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas

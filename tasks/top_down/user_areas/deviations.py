@@ -16,7 +16,7 @@ from scipy.stats import binom
 from privacy.noise.margins import Z95
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import MINORITY
-from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.tree import columns_of
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 
 DRAWS, SEED = 20_000, 2020

@@ -14,7 +14,7 @@ import numpy as np
 from spine.geography import FloatArray, IntArray
 from spine.gls.columns import Covariances
 from spine.gls.entity_sums import entity_estimates
-from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.tree import columns_of
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.state_cache import CachedState
 

@@ -18,7 +18,7 @@ from tasks.releases.datapackage import write_package
 from tasks.releases.pages import number, render
 from tasks.releases.pages.text_table import TextTable, as_csv
 from tasks.releases.pages.words import count_title
-from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.tree import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.area_tables import DESCRIPTION
 from tasks.top_down.user_areas.bars import bound_bars, district_bars

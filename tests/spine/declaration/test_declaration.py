@@ -13,8 +13,7 @@ from declarations import BASE, LEAVES, TOTALS, changed, declared, exactly, figur
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spine.declaration.classes import classify
-from spine.declaration.declaration import read_declaration
+from spine.declaration.declaration import classify, read_declaration
 from spine.declaration.figures import read_bounds
 from spine.declaration.form import expanded, is_writable
 from spine.declaration.hierarchy import make_hierarchy
@@ -426,7 +425,7 @@ def test_bounds_of_parts_that_cross_are_refused_by_their_key(partitions: list[st
     assert (declaration is None) == bool(crossing)
     assert keys(faults) <= crossing
     if declaration is not None:
-        assert classify(declaration).kind == ("A" if len(partitions) <= 1 else "B")
+        assert classify(declaration)[0] == ("A" if len(partitions) <= 1 else "B")
 
 
 @pytest.mark.parametrize("code", ["-1", "+5", "-9.5", "-3--1"])

@@ -15,8 +15,8 @@ from top_down_cases import everything, measuring, problems_of, same
 from spine.declaration.figures import Figures, LevelFigures, border, read_bounds, subsets
 from spine.top_down import Plan, TrueHistograms, descend, summed
 from spine.top_down.bounds import NO_LIMIT
+from spine.top_down.general_solvers import least_squares
 from spine.top_down.histogram import from_entries
-from spine.top_down.quadratic_programs import least_squares
 from spine.top_down.queries import query_group
 
 WIDTH = {"dwelling": 2, "sex": 2, "young": 2, "dwelling*sex": 4, "total": 1, "sex*young": 4}

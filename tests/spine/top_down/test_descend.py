@@ -47,10 +47,10 @@ from spine.top_down import (
     TrueHistograms,
     estimate_children,
     estimate_roots,
+    general_solvers,
     joined,
     least_squares,
     own_answers,
-    quadratic_programs,
     solve_parent,
     summed,
 )
@@ -255,7 +255,7 @@ def test_a_failed_solve_is_continued_and_counted(solvers: tuple[str, ...], monke
         return solution._replace(step=1.0) if 10 <= solution.x.size <= 100 else solution
 
     monkeypatch.setattr(own_answers, "least_squares", stopping)
-    monkeypatch.setattr(quadratic_programs, "SOLVERS", solvers)
+    monkeypatch.setattr(general_solvers, "SOLVERS", solvers)
     estimates, solves = everything(plan, measure)
     check(plan, estimates, case.persons)
     failed = [solve for solve in solves if solve.failed]
@@ -278,7 +278,7 @@ def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypa
     plan = plan_of(case)
     real = own_answers.least_squares
     monkeypatch.setattr(own_answers, "least_squares", lambda *a: (s := real(*a))._replace(step=1.0, x=s.x * 1.5))
-    monkeypatch.setattr(quadratic_programs, "SOLVERS", ())
+    monkeypatch.setattr(general_solvers, "SOLVERS", ())
     with pytest.raises(EstimationError, match="least squares: no solver met") as error:
         everything(plan, measuring(plan, case.persons, 9))
     assert not any(character.isdigit() for character in str(error.value))

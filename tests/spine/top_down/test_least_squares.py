@@ -8,11 +8,11 @@ import numpy as np
 import piqp
 import pytest
 
+from spine.top_down.general_solvers import QPSolver, least_squares
 from spine.top_down.least_squares import Parent
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
-from spine.top_down.quadratic_programs import QPSolver, least_squares
 from spine.top_down.queries import coordinates_of
 from spine.top_down.solve_parent import solve
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult, linprog
 
 from spine.redistricting import PERSONS, redistricting_passes
-from spine.top_down import integer_programs
+from spine.top_down import general_solvers
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 from spine.top_down.own_answers import ParentProblem
@@ -42,7 +42,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
 
 def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
     """The linear program's optimum by HiGHS, and how far from integers its cells are."""
-    c, together, bounds, _ = integer_programs.rounding_program(problem, x, total_first)
+    c, together, bounds, _ = general_solvers.rounding_program(problem, x, total_first)
     a, low, high = together.A.tocsr(), np.asarray(together.lb), np.asarray(together.ub)
     equal = low == high
     upper, lower = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
@@ -149,7 +149,7 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
     other, by = to_integers(problem, x, False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
-    monkeypatch.setattr(integer_programs, "rounding", lambda *_: (None, False))
+    monkeypatch.setattr(general_solvers, "rounding", lambda *_: (None, False))
     with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
         to_integers(problem, x, False)
 
@@ -171,7 +171,7 @@ def test_the_flow_and_highs_are_as_near_as_all_integers(seed: int, total_first: 
     every = (whole + np.array(bits).reshape(3, 2) for bits in product((0, 1), repeat=6))
     costs = [cost(problem, x, each, total_first) for each in every if not broken_rule(problem, each)]
     found, by = to_integers(problem, x, total_first)
-    highs, nearest = integer_programs.rounding(problem, x, total_first)
+    highs, nearest = general_solvers.rounding(problem, x, total_first)
     assert (by, nearest) == ("flow", True)
     assert highs is not None
     assert broken_rule(problem, highs) == ""
@@ -184,18 +184,18 @@ def test_integers_that_highs_does_not_prove_nearest_meet_every_sum_and_are_named
     from spine.top_down import solve_parent
 
     _, problem, x = next(p for p in parents if len(p[1].parent.counts) and 50 < p[2].size < 500)
-    solved, asked = integer_programs.milp, []
+    solved, asked = general_solvers.milp, []
 
     def too_hard(cost: np.ndarray, *, options: dict[str, Any], **program: Any) -> Any:
         asked.append(options)
         return OptimizeResult(x=None, status=1) if cost.any() else solved(cost, **program, options=options)
 
-    monkeypatch.setattr(integer_programs, "milp", too_hard)
+    monkeypatch.setattr(general_solvers, "milp", too_hard)
     monkeypatch.setattr(solve_parent, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
     whole, by = to_integers(problem, x, False)
     assert by == "any"
     assert broken_rule(problem, whole) == ""
-    assert asked == [{"mip_rel_gap": 0.0, "node_limit": integer_programs.NODES}, {"mip_rel_gap": 0.0}]  # no time limit
+    assert asked == [{"mip_rel_gap": 0.0, "node_limit": general_solvers.NODES}, {"mip_rel_gap": 0.0}]  # no time limit
 
 
 def test_a_broken_rule_is_named(parents: Parents) -> None:

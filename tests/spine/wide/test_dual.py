@@ -7,7 +7,7 @@ import pytest
 from wide import Tree, tree
 
 from spine.top_down.rounding import on_grid
-from spine.wide import general, least_squares
+from spine.wide import least_squares
 from spine.wide.dual import STEP, Objective, Solution, accelerated, metric, minimize
 from spine.wide.transport import DENSE, Problems, start
 from tests.spine.wide.test_transport import problem
@@ -40,9 +40,9 @@ def test_the_minimum_is_that_of_a_general_solver(cases: list[Case]) -> None:
     assert len(cases) == 1 + 1 + 2 + 4  # of the state, of its counties, of their tracts, of the tracts' blocks
     for problems, objective, solution in cases:
         assert (solution.step, solution.missed) < (1e-6, 1e-12)
-        reference = general.least_squares(problems, objective)
+        reference = least_squares.least_squares(problems, objective)
         assert reference is not None
-        ours, theirs = (general.value(problems, objective, x) for x in (solution.x, reference))
+        ours, theirs = (least_squares.value(problems, objective, x) for x in (solution.x, reference))
         assert ours <= theirs * (1 + 1e-8)
         np.testing.assert_allclose(solution.x, reference, atol=1e-3)
 
@@ -62,7 +62,7 @@ def test_many_children_are_solved_by_conjugate_gradients() -> None:
     *_, (problems, objective, solution) = solved(tree(persons=12_000, blocks=280), 2.0)
     assert np.diff(problems.first_column).max() > DENSE
     assert solution.step < 1e-6
-    reference = general.least_squares(problems, objective)
+    reference = least_squares.least_squares(problems, objective)
     np.testing.assert_allclose(solution.x, reference, atol=1e-3)
 
 
@@ -78,8 +78,8 @@ def test_noise_much_larger_than_the_counts_leaves_no_vertex_too_early() -> None:
         scale, y = np.ones(children), np.rint(random.normal(0.0, 5.0, (2, children)))
         own = own._replace(a=np.where(own.a > 0, 1.0, 0.0))
         objective = Objective(up, weight, y, scale, target, *metric(up, weight, np.ones(rows), 2))
-        solution, reference = minimize(own, objective, STEP), general.least_squares(own, objective)
+        solution, reference = minimize(own, objective, STEP), least_squares.least_squares(own, objective)
         assert reference is not None
         assert (solution.step, solution.missed) < (STEP, 1e-9)
-        ours, theirs = (general.value(own, objective, x) for x in (solution.x, reference))
+        ours, theirs = (least_squares.value(own, objective, x) for x in (solution.x, reference))
         assert ours <= theirs * (1 + 1e-8)

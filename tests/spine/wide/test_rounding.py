@@ -12,8 +12,7 @@ from wide import tree
 
 from spine.geography import FloatArray, IntArray
 from spine.wide import least_squares, rounding
-from spine.wide.rounding import round_all
-from spine.wide.stepwise import in_two_steps
+from spine.wide.rounding import in_two_steps, round_all
 from spine.wide.transport import Problems
 
 Case = tuple[Problems, FloatArray, IntArray, IntArray, bool, FloatArray]  # as `round_all` is called

@@ -22,7 +22,7 @@ from wide_inputs import QUARTERS, wide, write, write_all
 import das_flows
 import tasks.top_down.declared.public_tables
 import tasks.top_down.declared.source
-import tasks.top_down.level_sums
+import tasks.top_down.input.histograms
 import tasks.top_down.source
 from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.ledger import Ledger
@@ -108,7 +108,10 @@ def test_pieces_of_leaves_give_the_counts_of_all(
     run: DeclaredRun, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker reads the leaves of its piece alone, whether it compares, sums, estimates or writes."""
-    for module, name in ((tasks.top_down.declared.source, "LEAVES_EACH"), (tasks.top_down.level_sums, "LEAVES_EACH")):
+    for module, name in (
+        (tasks.top_down.declared.source, "LEAVES_EACH"),
+        (tasks.top_down.input.histograms, "LEAVES_EACH"),
+    ):
         monkeypatch.setattr(module, name, 2)
     monkeypatch.setattr(tasks.top_down.declared.source, "LEAVES", 2)
     read = list[int]()

@@ -21,7 +21,7 @@ from tasks.errors import Refused
 from tasks.records.marks import read_mark
 from tasks.releases.manifest import read_manifest
 from tasks.top_down.published.microdata.make_inputs import NO_GEOGRAPHY, NO_TYPES, MadeInputs, make_inputs
-from tasks.top_down.published.moved_blocks import MOVED
+from tasks.top_down.published.nmf.census_2020 import MOVED
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 PPMF = (

@@ -33,10 +33,10 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.findings import load_findings
 from tasks.releases.manifest import read_manifest, released_files
 from tasks.top_down.check.redistricting import checks
-from tasks.top_down.published import moved_blocks
+from tasks.top_down.published.nmf import census_2020
 from tasks.top_down.published.nmf import rows as rows_of_files
+from tasks.top_down.published.nmf.census_2020 import totals_of_2020
 from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.nmf.totals import totals_of_2020
 from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
 from tasks.top_down.run_plan import SCHEMAS, counts_of
@@ -397,7 +397,7 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     gone, to, moved = sorted(counts)[:3]
     elsewhere = "5600599999999999"
     short = [int(code[:11] + code[12:]) for code in (gone, to, moved, elsewhere)]
-    monkeypatch.setattr(moved_blocks, "MOVED", dict(zip(short[::2], short[1::2], strict=True)))
+    monkeypatch.setattr(census_2020, "MOVED", dict(zip(short[::2], short[1::2], strict=True)))
     release = of_sample(tmp_path, sample, "exact", estimator="gls")
     manifest = read_manifest(release)
     assert manifest["source"]["as_tabulated"] == {gone: to, moved: elsewhere}

@@ -47,9 +47,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.datapackage import read_package
 from tasks.releases.manifest import FORMAT
 from tasks.releases.pages.text_table import as_csv
-from tasks.top_down.estimate.gls.margin_tables import columns_of
-from tasks.top_down.estimate.gls.pass_up import pass_up
-from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree
+from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree, columns_of, pass_up
 from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import PublishedMeasurements, find_published, release_of
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName

@@ -16,8 +16,7 @@ cell, next to the released count (docs/spec/files.md#topdown-release).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +29,26 @@ from privacy.tables.histogram import Count
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
 from spine.gls.grid import Blue
-from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.blocks import BlockSource, geounits
-from tasks.top_down.estimate.gls.tree import IN_NATION, Tree, blue_below, keep_whole, load_information, tree_folder
+from tasks.top_down.estimate.gls.tree import (
+    IN_NATION,
+    Tree,
+    blue_below,
+    columns_of,
+    keep_whole,
+    load_information,
+    tree_folder,
+)
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 from tasks.top_down.source import FIRST
 
 if TYPE_CHECKING:
-    from spine.gls.columns import Columns
+    pass
 
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
@@ -62,21 +68,6 @@ WITHOUT = (
     "is far better there than the unbiased estimate, for it counts nobody below zero. The estimate and its standard "
     "error hold in every row."
 )
-
-
-@lru_cache(maxsize=4)
-def columns_of(product: ProductName, pl94: bool = False, *, minority: bool = False) -> Columns:
-    """Return these counts as the columns of least squares over the tree; minority: and those of the minority."""
-    from spine.gls.columns import columns
-
-    found = columns(SCHEMAS[product], counts_of(product, pl94))
-    if not minority or product != "persons":
-        return found
-    majority = columns(PERSONS, MAJORITY_COUNTS)
-    parts = np.concatenate([found.parts, found.parts[:, :2] - majority.parts], axis=1)  # of the total, of voting age
-    return replace(
-        found, names=(*found.names, *MINORITY), types=np.concatenate([found.types, majority.types]), parts=parts
-    )
 
 
 def find_margins(source: BlockSource, workers: Workers) -> None:

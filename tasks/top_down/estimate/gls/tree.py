@@ -1,8 +1,10 @@
 """The saved tree of a state, for estimates, and for sums of blocks: places, districts, a user's areas.
 
-Each geounit has its estimate without its parent, and each parent the sums of its children. For blocks, only the
-columns' estimates are saved, and their variances by kind: share, and types of living quarters. All of it follows from
-noisy answers.
+One pass up the spine reads every answer once, sums up for each geounit all measurements in it and below it, and saves
+that information of the geounits above the blocks. It also saves the inputs of sums of blocks: each geounit has its
+estimate without its parent, and each parent the sums of its children. For blocks, only the columns' estimates are
+saved, and their variances by kind: share, and types of living quarters. All of it follows from noisy answers and
+declared invariants, so it costs no budget.
 
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST      information of a batch of geounits
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +27,34 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regress_parents
 from spine.gls.grid import STATES, Blue, SiblingSums
+from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from tasks.lifecycle.files import complete, open_array, save_arrays
-from tasks.top_down.run_plan import US
-from tasks.top_down.source import Source
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.blocks import BlockSource
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
+from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
     from spine.gls.information import Information
+    from spine.gls.upward import Seen
     from spine.top_down import Plan
 
 WHOLE, IN_NATION = "whole", "whole-in-nation"  # a state from its own spine; with the nation's measurement
+
+
+@lru_cache(maxsize=4)
+def columns_of(product: ProductName, pl94: bool = False, *, minority: bool = False) -> Columns:
+    """Return these counts as the columns of least squares over the tree; minority: and those of the minority."""
+    from spine.gls.columns import columns
+
+    found = columns(SCHEMAS[product], counts_of(product, pl94))
+    if not minority or product != "persons":
+        return found
+    majority = columns(PERSONS, MAJORITY_COUNTS)
+    parts = np.concatenate([found.parts, found.parts[:, :2] - majority.parts], axis=1)  # of the total, of voting age
+    return replace(
+        found, names=(*found.names, *MINORITY), types=np.concatenate([found.types, majority.types]), parts=parts
+    )
 
 
 def tree_folder(source: Source, state: str) -> Path:
@@ -198,3 +220,63 @@ def blue_below(source: Source, product: str, state: str, above: Blue | None = No
     if plan.is_leaf(level):  # whose information is not kept
         return blue_level(plan, measured(plan, source.needed_answers(product, state), level, *ends), above)
     return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
+
+
+def pass_up(source: Source, workers: Workers, *, estimate: bool = False) -> None:
+    """Pass the measurements of every product and state up to the state's parts.
+
+    estimate: save the block groups' information, which an estimate needs; else, for a user's areas, the counts of the
+    minority.
+    """
+    workers.map("pass up", source, up_to_tracts, [(*batch, estimate) for batch in source.batches(source.descents[-1])])
+    workers.map("pass up states", source, up_to_roots, [(*pair, estimate) for pair in source.product_states])
+
+
+def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, estimate: bool) -> None:
+    """Save the information of the tracts first ... last - 1, and the inputs of sums below them.
+
+    The last stage of an estimate begins with tracts.
+    """
+    tract = source.descents[-1].level
+    if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
+        return
+    answers = source.needed_answers(product, state)  # before importing numba
+    plan = answers.plan
+    from spine.gls import upward
+
+    keep = _keeper(source, product, state, plan, estimate)
+    passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, keep)
+    for information in reversed(passed[: 1 + estimate]):
+        save_information(source, product, state, plan, information)
+
+
+def up_to_roots(source: Source, product: str, state: str, estimate: bool) -> None:
+    """Save the information of a state's counties and parts, and the inputs of sums above the tracts.
+
+    US: the nation's, from all states' parts.
+    """
+    top = US if state == US else source.spine(product, state).levels[0]
+    if (information_folder(source, product, state, top) / FIRST).exists():
+        return
+    answers = source.needed_answers(product, state)  # before importing numba
+    plan = answers.plan
+    from spine.gls import blue, upward
+
+    name = "State" if state == US else source.descents[-1].level
+    number = plan.spine.levels.index(name)
+    below = load_information(source, product, state, name, 0, len(plan.spine.starts[number]))
+    keep = _keeper(source, product, state, plan, estimate)
+    passed = upward.pass_up_above(plan, answers, below, keep)
+    if keep is not None:
+        keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
+        keep_whole(tree_folder(source, state) / product, blue.blue_states(plan, passed[0]))
+    for information in reversed(passed[:number]):
+        save_information(source, product, state, plan, information)
+
+
+def _keeper(source: Source, product: Any, state: str, plan: Plan, estimate: bool) -> Seen | None:
+    """Return what saves the inputs of sums of blocks; None for the nation and for leaves, which are not summed."""
+    if state == US or not isinstance(source, BlockSource):
+        return None
+    columns = columns_of(product, source.design.pl94, minority=not estimate)
+    return partial(keep_siblings, tree_folder(source, state) / product, plan, columns)

@@ -25,7 +25,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, gather, has_errors, keep_findings
 from tasks.releases.digests import file_digest
-from tasks.top_down.input.public_input import read_totals
+from tasks.top_down.blocks import make_spine, save_spine
+from tasks.top_down.input.block_files import read_totals
+from tasks.top_down.published.nmf.census_2020 import SOURCE, totals_of_2020
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
 from tasks.top_down.published.nmf.inventory import Inventory
@@ -41,12 +43,10 @@ from tasks.top_down.published.nmf.source import (
     measured_total,
     shares_of,
 )
-from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 from tasks.top_down.source import PLANNED, Origin, Validated
-from tasks.top_down.spines import make_spine, save_spine
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"

@@ -15,7 +15,7 @@ from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.records.block_codes import find_blocks
 from tasks.records.findings import Finding
 from tasks.top_down.blocks import Blocks
-from tasks.top_down.published.moved_blocks import as_tabulated
+from tasks.top_down.published.nmf.census_2020 import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import StateGeounits, read_geounits, spine_of
 from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource
@@ -28,7 +28,7 @@ OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 class StateRead(NamedTuple):
     """The result of reading a state's geounits: findings, and the lengths of geocodes by product and level.
 
-    moved: for each measured block that the tables have moved, the block there (`moved_blocks`).
+    moved: for each measured block that the tables have moved, the block there (`as_tabulated`).
     """
 
     findings: list[Finding]
