@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,23 @@ class Entities:
 
 
 OUTSIDE = -1
+
+
+class Areas(NamedTuple):
+    """The areas of a family, without the region outside all of them.
+
+    codes: (areas,) as in `Entities`. of_block: (blocks,) the area of each block, -1 outside; every area has a block.
+    """
+
+    name: str
+    codes: IntArray
+    of_block: IntArray
+
+    def sums(self, values: IntArray) -> IntArray:
+        """Return the (areas, columns) sums of values of blocks, (blocks, columns)."""
+        found, inside = np.zeros((len(self.codes), values.shape[1]), values.dtype), self.of_block >= 0
+        np.add.at(found, self.of_block[inside], values[inside])
+        return found
 
 
 def entities(geography: Geography, name: str, settings: SpineSettings) -> Entities | None:

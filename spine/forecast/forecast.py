@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from spine.entities import Areas
 from spine.forecast.counts import group_counts, predicted
 from spine.forecast.division import BlockDivision, BlockErrors, Division, Local, block_units, divide_units
 from spine.forecast.precision import Precision, Weights, precision
@@ -20,22 +21,6 @@ from spine.settings import Definition
 from spine.top_down.histogram import Histograms, summed
 
 Budgets = Sequence[FloatArray]  # by level of the spine, (geounits,) the budget of each geounit
-
-
-@dataclass(frozen=True)
-class AreaFamily:
-    """A family of areas.
-
-    of_block: (blocks,) the area of each row of the geography; -1 outside. number: how many areas there are.
-    """
-
-    name: str
-    of_block: IntArray
-    number: int
-
-    def pairs(self, spine: Spine) -> tuple[Pairs, ...]:
-        """Return the pairs of geounits and areas by level; what is outside counts as one more area."""
-        return overlap(spine, np.where(self.of_block < 0, self.number, self.of_block), self.number + 1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +38,7 @@ class StandIn:
     blocks: Histograms
     quarters: IntArray
     state: IntArray
-    families: Sequence[AreaFamily] = ()
+    families: Sequence[Areas] = ()
 
     def budgets(self, weights: Weights) -> Budgets:
         """Return the budget of every geounit."""
@@ -90,7 +75,7 @@ class Forecast:
     def __init__(self, stand_in: StandIn) -> None:
         self.stand_in, self.levels = stand_in, summed(stand_in.blocks, stand_in.spine)
         self.sizes = [level.totals().astype(float) for level in self.levels]
-        self._pairs = [family.pairs(stand_in.spine) for family in stand_in.families]
+        self._pairs = [_pairs(stand_in.spine, family) for family in stand_in.families]
         self._local = [Recent[Local](partial(self.divide, level)) for level in range(len(self.levels) - 1)]
         self._blocks = Recent[BlockErrors](self.divide_blocks)
 
@@ -102,7 +87,7 @@ class Forecast:
         tree = self._tree(weights, with_below=with_below)
         found = dict(zip(self.stand_in.spine.levels, tree.errors, strict=True))
         for family, pairs in zip(self.stand_in.families, self._pairs, strict=True):
-            errors = tree.areas(pairs, family.number + 1)
+            errors = tree.areas(pairs, len(family.codes) + 1)
             found[family.name] = Errors(errors.variance[:-1], errors.bias[:-1])
         return found
 
@@ -129,6 +114,12 @@ class Forecast:
     def divide_blocks(self, own: Precision) -> BlockErrors:
         """Return the errors that dividing block groups among their blocks adds."""
         raise NotImplementedError
+
+
+def _pairs(spine: Spine, family: Areas) -> tuple[Pairs, ...]:
+    """Return the pairs of geounits and areas by level; the region outside all areas counts as one more."""
+    number = len(family.codes)
+    return overlap(spine, np.where(family.of_block < 0, number, family.of_block), number + 1)
 
 
 class PersonsForecast(Forecast):

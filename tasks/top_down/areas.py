@@ -6,14 +6,13 @@ Both are sums of blocks and are named by public codes, unlike the geounits of an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spine.entities import entities
+from spine.entities import Areas, entities
 from spine.geocodes import digits
-from spine.geography import Geography, IntArray
+from spine.geography import Geography
 from spine.settings import SpineSettings
 
 TABULATED = {"county": "County", "tract": "Tract", "cbg": "Block_Group"}  # family, as spine.entities calls it: level
@@ -27,20 +26,9 @@ FOLDERS = {  # a family's folder in histograms/PRODUCT and margins/PRODUCT
 }
 
 
-class Areas(NamedTuple):
-    """The areas of one family in a state.
-
-    codes: (areas,) sorted public codes. of_block: (blocks,) the area of each block of the geography, -1 outside all.
-    """
-
-    family: str
-    codes: IntArray
-    of_block: IntArray
-
-    @property
-    def geocodes(self) -> NDArray[np.uint8]:
-        """Return the public codes as digits, (areas, width)."""
-        return digits(self.codes, DIGITS[self.family])
+def geocodes_of(areas: Areas) -> NDArray[np.uint8]:
+    """Return the public codes of areas as digits, (areas, width)."""
+    return digits(areas.codes, DIGITS[areas.name])
 
 
 def areas(geography: Geography, settings: SpineSettings, *, whole_state: bool = False) -> Iterator[Areas]:

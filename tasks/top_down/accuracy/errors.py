@@ -7,7 +7,7 @@ entities; they are also compared with the margins of error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
 from privacy.noise.margins import Z95
+from spine.entities import Areas
 from spine.forecast.counts import group_counts
 from spine.geography import FloatArray, IntArray
 from spine.top_down import TrueHistograms
@@ -127,54 +128,25 @@ def repetitions(
             yield seed, estimator
 
 
-@dataclass(frozen=True)
-class LevelEntities:
-    """The entities of one level of a state that have blocks.
-
-    level: a key of LEVELS. codes: public codes, or numbers. of_block: the entity of each block, -1 outside all.
-    present: their places among the family's areas.
-    """
-
-    level: str
-    codes: IntArray
-    of_block: IntArray
-    present: IntArray
-
-    def sums(self, values: IntArray) -> IntArray:
-        """Return the sums over each entity of values of blocks, (blocks, columns)."""
-        sums = np.zeros((len(self.codes), values.shape[1]), values.dtype)
-        inside = self.of_block >= 0
-        np.add.at(sums, self.of_block[inside], values[inside])
-        return sums
-
-
-def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[LevelEntities]:
-    """Yield the entities of every level of a state; they are found once for all seeds and estimators."""
+def families(run: TopDownRun, product: ProductName, state: str) -> Iterator[Areas]:
+    """Yield the areas of a state by keys of LEVELS; they are found once for all seeds and estimators."""
     path = run / f"accuracy/{product}/{state}"
     if not path.exists():
         save_object(path, list(_find(run, product, state)))
-    yield from load_object(path, list[LevelEntities])
+    yield from load_object(path, list[Areas])
 
 
-def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[LevelEntities]:
+def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Areas]:
     geography, settings = run.state(state).geography, run.design.settings[product]
     number = len(geography)
-    yield _present("state", np.array([int(state)]), np.zeros(number, np.int64))
-    for family in areas(geography, settings):
-        yield _present(family.family, family.codes, family.of_block)
+    yield Areas("state", np.array([int(state)]), np.zeros(number, np.int64))
+    yield from areas(geography, settings)
     spine = make_spine(geography, replace(run.design, kind="optimized"), product)
     group = np.empty(number, np.int64)
     level = spine.levels.index("Block_Group")
     group[spine.order] = spine.geounit_of_block(level)
-    yield _present("obg", np.arange(len(spine.starts[level])), group)
-    yield _present("block", short_codes(geography.geocode), np.arange(number))
-
-
-def _present(level: str, codes: IntArray, of_block: IntArray) -> LevelEntities:
-    present = np.flatnonzero(np.bincount(of_block[of_block >= 0], minlength=len(codes)))
-    row = np.full(len(codes) + 1, -1)
-    row[present] = np.arange(len(present))
-    return LevelEntities(level, codes[present], row[of_block], present)
+    yield Areas("obg", np.arange(len(spine.starts[level])), group)
+    yield Areas("block", short_codes(geography.geocode), np.arange(number))
 
 
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -189,22 +161,22 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     truth, estimated = exact.sums(counted), released.sums(counted)
     groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]
     errors, coverage, target = [], [], []
-    for found in entities(run, product, state):
+    for found in families(run, product, state):
         true, error = (found.sums(values) for values in (truth, estimated - truth))
-        margins = _margins(run, product, state, found)
+        margins = _margins(run, product, state, found.name)
         if groups:
-            target.append((product, found.level, *meets_target(*(found.sums(counts) for counts in groups))))
+            target.append((product, found.name, *meets_target(*(found.sums(counts) for counts in groups))))
         for quantity in dict.fromkeys(quantities.tolist()):
             column = np.flatnonzero(quantities == quantity)
             sums = sums_by_size(true[:, column].ravel(), error[:, column].ravel())
-            errors += [(product, found.level, quantity, *row) for row in sums]
+            errors += [(product, found.name, quantity, *row) for row in sums]
             if margins is None:
                 continue
             for cut in np.unique(margins.cut).tolist():
                 cells = np.ix_(margins.cut == cut, column)
                 unbiased = margins.estimate[cells] - true[cells]
                 row = _sums_of_coverage(error[cells].astype(float), unbiased, margins.error[cells])
-                coverage.append((product, found.level, quantity, cut, *row))
+                coverage.append((product, found.name, quantity, int(cut), *row))
     keys = ["product", "level", "quantity"]
     return (
         pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields, *Closeness._fields]),
@@ -254,13 +226,10 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
     return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
 
 
-def _margins(run: TopDownRun, product: ProductName, state: str, entities: LevelEntities) -> Margins | None:
-    """Return the margins of a level's entities, or None; "obg" are the optimized spine's own."""
-    name = "Block_Group" if entities.level == "obg" and run.design.kind == "optimized" else entities.level
-    found = load_margins(run, product, state, name)
-    if found is None:
-        return None
-    return found if found.area is None else found.only(np.searchsorted(found.area, entities.present))
+def _margins(run: TopDownRun, product: ProductName, state: str, level: str) -> Margins | None:
+    """Return the margins of a level's areas, or None; "obg" are the optimized spine's own."""
+    is_own = level == "obg" and run.design.kind == "optimized"
+    return load_margins(run, product, state, "Block_Group" if is_own else level)
 
 
 def covered(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.build import measured_spine
 from spine.forecast.counts import group_counts
-from spine.forecast.forecast import AreaFamily, PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.forecast import PersonsForecast, StandIn, UnitsForecast
 from spine.forecast.precision import Weights, weights_of
 from spine.forecast.search import Aims, Row, best_shares
 from spine.forecast.tree import Errors
@@ -175,20 +175,14 @@ class RunForecast:
             of_blocks = group_counts(state.levels[-1])
             for family in state.stand_in.families:
                 if family.name == level:
-                    area = family.of_block[own.order]
-                    sums = np.zeros((family.number, of_blocks.shape[1]))
-                    np.add.at(sums, area[area >= 0], of_blocks[area >= 0])
-                    yield sums
+                    yield family._replace(of_block=family.of_block[own.order]).sums(of_blocks).astype(float)
 
 
 def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
     """Return the stand-in and spine of a state, from the counts of a run on marked data."""
     blocks, design, spine = run.state(state), run.design, run.spine(product, state)
     histograms = run.exact(product, state, spine.levels[-1])
-    families = [
-        AreaFamily(family.family, family.of_block, len(family.codes))
-        for family in areas(blocks.geography, design.settings[product])
-    ]
+    families = [*areas(blocks.geography, design.settings[product])]
     state_of_part = np.zeros(len(spine.starts[0]), np.int64)
     pattern = _pattern(run, product, state)
     return StandIn(spine, pattern, design.definition, histograms, blocks.quarters[spine.order], state_of_part, families)

@@ -26,7 +26,7 @@ from tasks.records.arrow import text
 from tasks.releases.check import Check
 from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
-from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
+from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas, geocodes_of
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.input.block_files import QUARTERS
 from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, read_blocks, read_description
@@ -192,10 +192,10 @@ def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> di
     nothing = pa.table({"geounit": pa.array([], pa.string()), "code": pa.array([], pa.string())})
     found = dict.fromkeys(OFF_SPINE, nothing)
     for family in areas(geography, settings):
-        if family.family in OFF_SPINE:
+        if family.name in OFF_SPINE:
             inside = family.of_block >= 0
-            codes = text(family.geocodes).take(pa.array(family.of_block[inside]))
-            found[family.family] = pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
+            codes = text(geocodes_of(family)).take(pa.array(family.of_block[inside]))
+            found[family.name] = pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
     return found
 
 

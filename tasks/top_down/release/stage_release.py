@@ -21,7 +21,7 @@ from tasks.geography.regions import Region
 from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.records.arrow import text
-from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.areas import FOLDERS, areas, geocodes_of
 from tasks.top_down.blocks import BlockSource, geounits
 from tasks.top_down.estimate.gls.margin_tables import write_margins
 from tasks.top_down.estimate.topdown import load_estimates
@@ -89,9 +89,9 @@ def write_state(run: BlockSource, product: ProductName, state: str, staged: Path
         inside = area >= 0
         entries = area[inside], blocks.cell[inside], blocks.count[inside]
         sums = from_entries(Estimates, 0, 0, *entries, len(family.codes))
-        name = f"{product}/{FOLDERS[family.family]}/{state}.parquet"
-        _write_histograms(staged, name, family.geocodes, sums)
-        write_margins(run, product, state, family.family, staged, name, family.geocodes, sums)
+        name, codes = f"{product}/{FOLDERS[family.name]}/{state}.parquet", geocodes_of(family)
+        _write_histograms(staged, name, codes, sums)
+        write_margins(run, product, state, family.name, staged, name, codes, sums)
 
 
 def _write_histograms(staged: Path, name: str, codes: NDArray[np.uint8], histograms: Histograms) -> None:

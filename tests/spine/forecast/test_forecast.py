@@ -9,8 +9,9 @@ import pytest
 from scipy import integrate, stats
 from top_down_cases import small_state, units_of
 
+from spine.entities import Areas
 from spine.forecast.division import MET, BlockErrors, Local, clipped_part, positive_part
-from spine.forecast.forecast import AreaFamily, PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.forecast import PersonsForecast, StandIn, UnitsForecast
 from spine.forecast.precision import precision, weights_of
 from spine.forecast.search import Aims, best_shares, least_factor, scaled
 from spine.forecast.tree import ErrorTree
@@ -104,7 +105,8 @@ def _stand_in(seed: int = 0, parts: int = 1) -> StandIn:
     spine = case.spine
     pattern = [np.tile(np.eye(5)[at], (len(starts), 1)) for at, starts in enumerate(spine.starts)]
     half = np.arange(spine.blocks) % 2
-    families = (AreaFamily("half", half, 2), AreaFamily("tracts", spine.geounit_of_block(2), len(spine.starts[2])))
+    tracts = Areas("tracts", np.arange(len(spine.starts[2])), spine.geounit_of_block(2))
+    families = (Areas("half", np.arange(2), half), tracts)
     return StandIn(spine, pattern, "zcdp", case.persons, case.quarters, np.zeros(parts, int), families)
 
 

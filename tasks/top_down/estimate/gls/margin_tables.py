@@ -5,7 +5,7 @@ information, those of places and other areas from the saved tree (tree.py).
 
 ```
 noisy/PRODUCT/SS/margins/LEVEL/FIRST    estimates and standard errors of a batch of geounits
-noisy/PRODUCT/SS/margins/FAMILY/all     the same of a family's areas
+noisy/PRODUCT/SS/margins/FAMILY/0000000  the same of a family's areas
 ```
 
 `margins/PRODUCT/LEVEL/SS.parquet` of a release holds those of the spine's geounits above the blocks,
@@ -16,9 +16,8 @@ cell, next to the released count (docs/spec/files.md#topdown-release).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +49,6 @@ from tasks.top_down.source import FIRST
 if TYPE_CHECKING:
     pass
 
-AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
 PLACES = 3  # decimal places in files: far below any standard error
 COVERED = ("total", "race", "voting age by race", "occupied")  # counts whose coverage is near 95 % (docs/top-down.md)
@@ -126,15 +124,15 @@ def of_areas(source: BlockSource, product: ProductName, state: str) -> None:
     """Save the margins of the areas of every family that a state has."""
     design = source.design
     of_state = list(areas(source.state(state).geography, design.settings[product], whole_state=design.pl94))
-    folders = [margins_folder(source, product, state, found.family) / AREAS for found in of_state]
+    folders = [margins_folder(source, product, state, family.name) / FIRST for family in of_state]
     if all(folder.exists() for folder in folders):
         return
     columns, spine = columns_of(product, design.pl94), source.spine(product, state)
     tree = Tree(tree_folder(source, state) / product, spine.levels)
-    *_, tops = tree.climb(columns, [found.of_block[spine.order] for found in of_state])
+    *_, tops = tree.climb(columns, [family.of_block[spine.order] for family in of_state])
     for folder, top in zip(folders, tops, strict=True):
-        area, estimate, error, cut = entity_estimates(columns, tree.whole, top)
-        save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
+        _, estimate, error, groups_cut = entity_estimates(columns, tree.whole, top)  # of all areas: each has blocks
+        _save(folder, Margins(estimate, error, groups_cut > 0))
 
 
 def margins_folder(source: BlockSource, product: ProductName, state: str, name: str) -> Path:
@@ -147,28 +145,24 @@ def save_level(
 ) -> None:
     """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
     columns = columns_of(product, source.design.pl94)
-    arrays = {"estimate": columns.sums(found.x), "error": np.sqrt(columns.variances(found.variance))}
     number = found.first if batch is None else batch
-    save_arrays(margins_folder(source, product, state, level) / f"{number:07d}", arrays)
+    margins = columns.sums(found.x), np.sqrt(columns.variances(found.variance)), np.zeros(len(found), bool)
+    _save(margins_folder(source, product, state, level) / f"{number:07d}", Margins(*margins))
 
 
-@dataclass(frozen=True)
-class Margins:
+class Margins(NamedTuple):
     """Unbiased estimates and standard errors of a level's geounits, or of a family's areas.
 
-    area: (n,) place among the family's areas; None for all geounits of a level. estimate, error: (n, columns). cut:
-    (n,) whether an area holds block groups of the spine in part; 0 for a geounit.
+    estimate, error: (n, columns). cut: (n,) whether an area holds block groups of the spine in part; no geounit does.
     """
 
-    area: IntArray | None
     estimate: FloatArray
     error: FloatArray
-    cut: IntArray
+    cut: BoolArray
 
-    def only(self, rows: IntArray) -> Margins:
-        """Return some rows."""
-        area = None if self.area is None else self.area[rows]
-        return Margins(area, self.estimate[rows], self.error[rows], self.cut[rows])
+
+def _save(folder: Path, margins: Margins) -> None:
+    save_arrays(folder, margins._asdict())
 
 
 def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
@@ -177,11 +171,7 @@ def load_margins(source: BlockSource, product: ProductName, state: str, name: st
     if not folder.exists():
         return None
     paths = complete(folder)
-    estimate, error = (np.concatenate([open_array(path, array) for path in paths]) for array in ("estimate", "error"))
-    if paths[0].name != AREAS:
-        return Margins(None, estimate, error, np.zeros(len(error), np.int64))
-    area, groups_cut = (np.array(open_array(paths[0], array)) for array in ("area", "cut"))
-    return Margins(area, estimate, error, (groups_cut > 0).astype(np.int64))
+    return Margins(*(np.concatenate([open_array(path, array) for path in paths]) for array in Margins._fields))
 
 
 def write_margins(
@@ -202,14 +192,13 @@ def write_margins(
     if margins is None:
         return
     counts, (n, width) = counts_of(product, source.design.pl94), margins.estimate.shape
-    rows = np.arange(n) if margins.area is None else margins.area
     column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
     margin = pa.array(np.round(Z95 * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
     table = pa.table(
         {
-            "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),
+            "geounit": geounits(codes, np.repeat(np.arange(n), width)),
             "count": pa.DictionaryArray.from_arrays(column, pa.array([one.name for one in counts])),
-            "released": pa.array(released.sums(SCHEMAS[product].matrix(counts))[rows].astype(np.int32).ravel()),
+            "released": pa.array(released.sums(SCHEMAS[product].matrix(counts)).astype(np.int32).ravel()),
             "margin": margin,
             "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
             "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
@@ -225,7 +214,7 @@ def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any
     """
     counts = counts_of(product, source.design.pl94)
     every = np.arange(len(counts))
-    covered = np.flatnonzero(is_covered(counts, np.zeros(1, np.int64)))
+    covered = np.flatnonzero(is_covered(counts, np.zeros(1, bool)))
 
     def means(error: FloatArray, columns: IntArray) -> dict[str, float]:
         mean = error.mean(axis=0)
@@ -238,19 +227,19 @@ def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any
         found = [part for state in states if (part := load_margins(source, product, state, name)) is not None]
         if found:
             error, cut = (np.concatenate([getattr(part, of) for part in found]) for of in ("error", "cut"))
-            whole = error[cut == 0]
+            whole = error[~cut]
             row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
             narrow = means(whole, covered) if len(whole) else {}
             rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": narrow})
     return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
-def is_covered(counts: Sequence[Count], cut: IntArray) -> BoolArray:
+def is_covered(counts: Sequence[Count], cut: BoolArray) -> BoolArray:
     """Return (n, counts): whether a count has a margin, one that covers its released error.
 
     See docs/top-down.md#margins-of-error. A table cell has one if it is such a count under another name.
     cut: (n,) as in `Margins`.
     """
     measured = [count.where for count in counts if count.quantity in COVERED]
-    covered: BoolArray = (cut == 0)[:, None] & np.array([count.where in measured for count in counts])
+    covered: BoolArray = ~cut[:, None] & np.array([count.where in measured for count in counts])
     return covered
