@@ -6,7 +6,7 @@ import numpy as np
 
 from spine.allocations import Allocation
 from spine.bypass import bypass
-from spine.entities import block_group_key, in_aian, is_strong_mcd
+from spine.entities import aian_part, block_group_key, is_strong_mcd
 from spine.entities import entities as entities_of
 from spine.geography import BoolArray, Geography, IntArray
 from spine.groups import group_starts, size_cap, with_tract_groups
@@ -24,9 +24,7 @@ def conventional(geography: Geography, settings: SpineSettings) -> Spine:
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the conventional spine with every geounit from the state down split into its AIAN part and the rest."""
-    if not settings.aian_split:
-        return conventional(geography, settings)
-    return _tabulation(geography, in_aian(geography, settings), settings)
+    return _tabulation(geography, aian_part(geography, settings), settings)
 
 
 def optimized(geography: Geography, settings: SpineSettings) -> Spine:
@@ -34,7 +32,7 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
 
     Raises ValueError if the settings name a column that the geography lacks.
     """
-    part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
+    part = aian_part(geography, settings)
     county = county_codes(geography, part, settings)
     families = [name for name in settings.entities if name != "gq" or geography.gq is not None]
     entities = [_required(block_group_key(geography, name, settings), name) for name in families]

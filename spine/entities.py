@@ -108,6 +108,11 @@ def in_aian(geography: Geography, settings: SpineSettings) -> BoolArray:
     return chosen[geography.aiannh]
 
 
+def aian_part(geography: Geography, settings: SpineSettings) -> BoolArray:
+    """Return whether each block is in the AIAN part of its state; no block is where states are not split."""
+    return in_aian(geography, settings) & settings.aian_split
+
+
 def is_strong_mcd(geography: Geography, settings: SpineSettings) -> BoolArray:
     """Return whether each block is in a strong-MCD state."""
     return np.isin(geography.state, np.array(settings.strong_mcd_states))

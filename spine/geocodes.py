@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.build import county_codes
-from spine.entities import in_aian
-from spine.geography import BoolArray, Geography, IntArray
+from spine.entities import aian_part
+from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
@@ -69,20 +69,15 @@ def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSet
         own, whole = digits(geocode % 10**4, 4), digits(geocode, 16)  # its own part in its tabulation block group
         return {"conventional": [own], "aian": [own, whole], "optimized": [whole]}[kind]
     if name == "State":
-        flag = [] if kind == "conventional" else [digits(_part(geography, settings)[first].astype(np.int64), 1)]
+        flag = [] if kind == "conventional" else [digits(aian_part(geography, settings)[first].astype(np.int64), 1)]
         return [*flag, digits(geography.state[first], 2)]
     if name == "County" and kind == "conventional":
         return [digits(geography.county[first] % 1000, 3)]
     if name == "County":
-        return [digits(county_codes(geography, _part(geography, settings), settings)[first], 5)]
+        return [digits(county_codes(geography, aian_part(geography, settings), settings)[first], 5)]
     if name == "US" or kind == "optimized":
         return []
     return [digits(geocode // 10**5 % 10**6, 6) if name == "Tract" else digits(geocode // 10**4 % 10, 1)]
-
-
-def _part(geography: Geography, settings: SpineSettings) -> BoolArray:
-    """Return whether each block is in the AIAN part of its state."""
-    return in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
 
 
 def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray | None:
@@ -115,7 +110,7 @@ def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSett
 
 def _codes(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray:
     """Return the (geounits,) codes of states, with their AIAN flag, or of counties."""
-    first, part = spine.order[spine.starts[level]], _part(geography, settings)
+    first, part = spine.order[spine.starts[level]], aian_part(geography, settings)
     if spine.levels[level] == "State":
         return geography.state[first] * 2 + part[first]
     return county_codes(geography, part, settings)[first]

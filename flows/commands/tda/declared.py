@@ -22,7 +22,7 @@ from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
-    from tasks.top_down.declared.dhc import Kept
+    from tasks.top_down.declared.block_declarations import Kept
     from tasks.top_down.declared.explain import Explanation
 
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
@@ -167,7 +167,7 @@ def _redistricting(
     *,
     as_json: bool,
 ) -> None:
-    from tasks.top_down.declared.redistricting import write_declarations
+    from tasks.top_down.declared.block_declarations import write_declarations
     from tasks.top_down.input.block_files import read_public
 
     settings = TopDownSettings(data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=states)
@@ -192,7 +192,7 @@ def _dhc(
     anchored: bool,
     as_json: bool,
 ) -> None:
-    from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
+    from tasks.top_down.declared.block_declarations import ToKeep, write_dhc_declarations
 
     kept: dict[Kept, ToKeep] = {}
     for of, release in releases.items():

@@ -39,7 +39,7 @@ from tasks.top_down.blocks import Blocks, BlockSource
 from tasks.top_down.run_plan import QUARTERS_FILE, SCHEMAS, TOTALS_FILE, Design, ProductName, Tables
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
-QUARTERS_COLUMNS = ("tabblk", *QUARTERS)
+BLOCK = "tabblk"  # its column in quarters.csv
 TOTALS_COLUMNS = ("state", "pop")
 MOST = 10**9  # largest count
 
@@ -57,16 +57,14 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     if geography is None or has_errors(findings):
         return None, np.zeros(0, np.int64), findings
     codes = short_codes(geography.geocode)
-    row, declared = find_blocks(code, codes)
-    living_quarters = np.zeros((len(codes), TYPES), np.int64)
-    living_quarters[declared] = quarters[row[declared]]
+    living_quarters = quarters_of_blocks(geography, code, quarters)
     file = file_name(tables.quarters)
-    if others := len(code) - int(declared.sum()):
+    if others := int((~np.isin(code, codes)).sum()):
         rule = "blocks that are not of the run's geography, left out"
-        findings.append(Finding(file, rule, "tabblk", others, warning=True))
+        findings.append(Finding(file, rule, BLOCK, others, warning=True))
     universe = living_quarters.sum(axis=1) > 0
     if not universe.any():
-        findings.append(Finding(file, "no block of the geography has living quarters", "tabblk"))
+        findings.append(Finding(file, "no block of the geography has living quarters", BLOCK))
         return None, codes, findings
     gq = gq_pattern([living_quarters[:, gq_type] > 0 for gq_type in range(1, TYPES)])
     geography = replace(geography, gq=gq, universe=universe)
@@ -89,15 +87,28 @@ def _read_geography(source: str, design: Design) -> tuple[Geography | None, list
     return replace(geography, population=None), []
 
 
-def read_quarters(path: str) -> tuple[IntArray, IntArray, list[Finding]]:
-    """Return sorted 15-digit block codes and (blocks, 8) living quarters; none where a finding is an error."""
-    table, findings = _read(path, QUARTERS_COLUMNS, "[0-9]{15}")
+def read_quarters(
+    path: str, columns: Sequence[str] = QUARTERS, *, more: bool = False
+) -> tuple[IntArray, IntArray, list[Finding]]:
+    """Return sorted 15-digit block codes and (blocks, columns) living quarters; none where a finding is an error.
+
+    more: whether the file may have other columns.
+    """
+    table, findings = _read(path, (BLOCK, *columns), "[0-9]{15}", more=more)
     if table is None:
-        return np.zeros(0, np.int64), np.zeros((0, TYPES), np.int64), findings
-    counts = np.column_stack([whole_numbers(table[name])[0] for name in QUARTERS])
-    code = whole_numbers(table["tabblk"])[0]
+        return np.zeros(0, np.int64), np.zeros((0, len(columns)), np.int64), findings
+    counts = np.column_stack([whole_numbers(table[name])[0] for name in columns])
+    code = whole_numbers(table[BLOCK])[0]
     order = np.argsort(code, kind="stable")
     return code[order], counts[order], findings
+
+
+def quarters_of_blocks(geography: Geography, code: IntArray, quarters: IntArray) -> IntArray:
+    """Return the (blocks, columns) living quarters of a geography's blocks, of those that `read_quarters` returned."""
+    row, declared = find_blocks(code, short_codes(geography.geocode))
+    found = np.zeros((len(declared), quarters.shape[1]), np.int64)
+    found[declared] = quarters[row[declared]]
+    return found
 
 
 def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
@@ -108,10 +119,10 @@ def read_totals(path: str) -> tuple[dict[int, int], list[Finding]]:
     return dict(zip(*(whole_numbers(table[name])[0].tolist() for name in TOTALS_COLUMNS), strict=True)), findings
 
 
-def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None, list[Finding]]:
+def _read(path: str, columns: Sequence[str], key: str, *, more: bool = False) -> tuple[pa.Table | None, list[Finding]]:
     """Read and validate a table of a key and counts; None where a finding is an error."""
     file = file_name(path)
-    rows, findings = find_faults(path, columns)
+    rows, findings = find_faults(path, columns, more=more)
     if rows is None:
         return None, findings
     table = rows.table.append_column(LINE, pa.array(rows.lines))
@@ -134,7 +145,7 @@ def open_quarters(folder: Path) -> Iterator[Callable[[IntArray, IntArray], None]
         code = text(digits(blocks[there], 15)).cast(pa.string())
         writer.write_table(pa.table([code, *facilities[there].T], schema))
 
-    schema = pa.schema([(QUARTERS_COLUMNS[0], pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])
+    schema = pa.schema([(BLOCK, pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])
     plain = pa.csv.WriteOptions(quoting_style="none", quoting_header="none")
     with pa.csv.CSVWriter(folder / QUARTERS_FILE, schema, write_options=plain) as writer:
         yield write

@@ -51,7 +51,7 @@ from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import accuracy, dhc_microdata
-from tasks.top_down.declared.dhc import ToKeep, write_dhc_declarations
+from tasks.top_down.declared.block_declarations import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared

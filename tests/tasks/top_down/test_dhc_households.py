@@ -29,7 +29,7 @@ from tasks.releases.manifest import read_manifest
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks
-from tasks.top_down.declared import dhc
+from tasks.top_down.declared import block_declarations as dhc
 from tasks.top_down.declared.dhc_fields import FIELDS, units_table
 from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.source import DeclaredRun

@@ -25,8 +25,8 @@ from spine.top_down import Estimates, joined
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
+from tasks.top_down.declared.block_declarations import write_declarations
 from tasks.top_down.declared.public_tables import read_declared
-from tasks.top_down.declared.redistricting import write_declarations
 from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates

@@ -1,10 +1,9 @@
-"""The DHC as declarations with their tables: blocks on their spine, facilities, the release that each is equal to."""
+"""Declarations of the redistricting data and of the DHC, written with the tables of blocks that they name."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,9 +17,8 @@ import pyarrow.csv
 
 from spine.build import optimized
 from spine.declaration.declaration import read_declaration
-from spine.declaration.figures import whole_numbers
 from spine.dhc_households import NAMES, households_declaration, units_declaration
-from spine.entities import in_aian
+from spine.entities import aian_part, block_group_key
 from spine.geography import BoolArray, IntArray, gq_pattern
 from spine.hierarchy import Spine
 from spine.settings import Jurisdiction, settings_for
@@ -29,16 +27,58 @@ from tasks.geography.blocks.geography import read_geography
 from tasks.geography.names import names_of_2020
 from tasks.geography.regions import Region
 from tasks.lifecycle.staging import PIPES
-from tasks.records.block_codes import BLOCK_COLUMNS, find_blocks, short_codes
-from tasks.records.declarations import SHIPPED, read_columns, read_raw
+from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.records.declarations import SHIPPED, read_raw
+from tasks.records.findings import has_errors
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
-from tasks.top_down.input.block_files import block_columns
-from tasks.top_down.run_plan import QUARTERS_FILE
+from tasks.top_down.blocks import Blocks
+from tasks.top_down.input.block_files import QUARTERS, block_columns, quarters_of_blocks, read_quarters
+from tasks.top_down.run_plan import QUARTERS_FILE, SCHEMAS
 
-CODE = re.compile("[0-9]{15}")
+LEAVES_FILE, TOTALS_FILE = "blocks.txt", "totals.txt"
+STATE = "state"  # the column that totals are declared by
+BLOCK_GROUP = "TABBLKGRPCE"
+
+
+def write_declarations(blocks: Blocks, jurisdiction: Jurisdiction, out: Path) -> list[str]:
+    """Write the shipped declarations of a jurisdiction into a folder with the tables that they name.
+
+    A run of one with the same records and noise estimates what `das tda run` does on the optimized spine with the US
+    level; with other levels, on the other spines (docs/declarations.md). Returns the names of the declarations.
+    """
+    states = {STATE: list(blocks.states), "total": [blocks.totals[int(state)] for state in blocks.states]}
+    for file, columns in ((LEAVES_FILE, block_table(blocks, jurisdiction)), (TOTALS_FILE, states)):
+        pa.csv.write_csv(pa.table(columns), out / file, PIPES)
+    names = [f"{product.name}-{jurisdiction}.toml" for product in SCHEMAS.values()]
+    for name in names:
+        shutil.copyfile(SHIPPED / name, out / name)
+    return names
+
+
+def block_table(blocks: Blocks, jurisdiction: Jurisdiction) -> dict[str, pa.Array]:
+    """Return the table of leaves: a block's codes, what block groups are made apart by, and its living quarters.
+
+    aian: 1 in the AIAN part of its state. pme, aianarea, gqpattern: its place or county subdivision, its AIAN area and
+    which types of group quarters it has, as the optimized spine takes them (docs/spec/spine.md#entities).
+    TABBLKGRPCE: its block group, for the other spines.
+    """
+    settings, geography = settings_for(SCHEMAS["persons"].name, jurisdiction), blocks.geography
+    codes = block_columns(geography.geocode)
+    part = aian_part(geography, settings)
+    quarters = zip(QUARTERS, blocks.quarters.T, strict=True)
+    return {
+        **{name: codes[name] for name in (*BLOCK_COLUMNS, BLOCK_GROUP)},
+        STATE: codes[BLOCK_COLUMNS[0]],
+        "aian": pa.array(part.astype(int)),
+        "pme": pa.array(block_group_key(geography, "pme", settings)),
+        "aianarea": pa.array(block_group_key(geography, "aian", settings)),
+        "gqpattern": pa.array(geography.gq),
+        **{name: pa.array(number) for name, number in quarters},
+    }
+
+
 PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
-BLOCKS_FILE = "blocks.txt"
 RELEASE = "redistricting"  # that the shipped declaration names
 Kept = Literal["redistricting", "units"]
 NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
@@ -65,7 +105,7 @@ def write_dhc_declarations(
     for place in places.values():
         require_release(place)
     table = _block_table(data, jurisdiction)
-    pa.csv.write_csv(table, out / BLOCKS_FILE, PIPES)
+    pa.csv.write_csv(table, out / LEAVES_FILE, PIPES)
     made = dict[str, str]()
     if first := kept.get("redistricting"):
         persons = f"dhc-persons-{jurisdiction}.toml"
@@ -95,18 +135,18 @@ def _block_table(data: Path, jurisdiction: Jurisdiction) -> pa.Table:
     geography, _ = read_geography(
         data / GRF_FILE, replace(settings, occupied_only=False), extra=str(extra) if extra.exists() else None
     )
-    code, counts = _read_facilities(data / QUARTERS_FILE, columns)
-    codes = short_codes(geography.geocode)
-    row, declared = find_blocks(code, codes)
-    facilities = np.zeros((len(codes), counts.shape[1]), np.int64)
-    facilities[declared] = counts[row[declared]]
+    code, counts, findings = read_quarters(str(data / QUARTERS_FILE), ["hu", *columns], more=True)
+    if has_errors(findings):
+        fault, line = findings[0], f", line {findings[0].first}" if findings[0].first else ""
+        raise Refused(f"{data / QUARTERS_FILE}{line}: {fault.rule}")
+    facilities = quarters_of_blocks(geography, code, counts)
     universe = facilities.sum(axis=1) > 0
     if not universe.any():
         raise Refused(f"{data / QUARTERS_FILE}: no block of {GRF_FILE} has living quarters")
     major = np.array([0, *(min(int(column[2]), 7) for column in columns)])  # 8xx and 9xx are with 7xx
     gq = gq_pattern([facilities[:, major == kind].sum(axis=1) > 0 for kind in range(1, 8)])
     blocks = replace(geography, gq=gq, universe=universe).take(universe)
-    part = in_aian(blocks, settings) if settings.aian_split else np.zeros(len(blocks), bool)
+    part = aian_part(blocks, settings)
     spine, own = optimized(blocks, settings), block_columns(blocks.geocode)
     states, counties = (own[name] for name in BLOCK_COLUMNS[:2])
     return pa.table(
@@ -129,26 +169,6 @@ def _names(kind: str, codes: pa.Array, part: BoolArray) -> pa.Array:
     names = [known.get(region, f"{kind.capitalize()} {region.id}") for region in of_kind]
     both = pa.array([*names, *(f"{name}, AIAN areas" for name in names)])
     return both.take(pa.array(of_block.indices.to_numpy() + len(names) * part))
-
-
-def _read_facilities(path: Path, columns: list[str]) -> tuple[IntArray, IntArray]:
-    """Return sorted 15-digit block codes, and (blocks, 1 + types) housing units and facilities."""
-    table, findings = read_columns(str(path), ["tabblk", "hu", *columns], ",")
-    if table is None:
-        raise Refused(f"{path}: {findings[0].rule} {findings[0].column}".rstrip())
-    if wrong_code := next((text for text in table["tabblk"] if not CODE.fullmatch(text)), None):
-        raise Refused(f"{path}: tabblk is {wrong_code!r:.50}: the 15 digits of a block are read")
-    numbers = [np.array(table["tabblk"], np.int64)]
-    for name in ("hu", *columns):
-        values, wrong = whole_numbers(table[name])
-        if wrong:
-            raise Refused(f"{path}: {name} is {table[name][wrong[0]]!r:.50} in row {wrong[0] + 1}: no whole number")
-        numbers.append(values)
-    order = np.argsort(numbers[0], kind="stable")
-    code, *counts = (each[order] for each in numbers)
-    if (np.diff(code) == 0).any():
-        raise Refused(f"{path}: the block {code[:-1][np.diff(code) == 0][0]:015d} has two rows")
-    return code, np.column_stack(counts)
 
 
 def _numbers(spine: Spine, level: str) -> IntArray:
