@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from spine.forecast.counts import AGE, GROUP, GROUPS, STRATA, predicted, strata_of_groups
-from spine.forecast.precision import Precision
+from spine.forecast.counts import AGE, GROUP, GROUPS, STRATA, Precision, predicted, strata_of_groups
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.redistricting import PERSONS, TYPES
 from spine.top_down.histogram import Histograms

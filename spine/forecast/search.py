@@ -12,7 +12,7 @@ from math import exp, log
 
 import numpy as np
 
-from spine.forecast.precision import Weights
+from spine.forecast.counts import Weights
 from spine.geography import FloatArray
 
 Row = tuple[str, str]  # a level or family of areas, and a quantity

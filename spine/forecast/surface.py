@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.forecast.precision import Weights
+from spine.forecast.counts import Weights
 from spine.forecast.search import Predict, Row, kinds
 from spine.geography import FloatArray, IntArray
 

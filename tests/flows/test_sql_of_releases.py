@@ -27,7 +27,7 @@ from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.releases.manifest import MANIFEST
 from tasks.releases.received import NotOfRelease
 from tasks.releases.release_database import ReleaseDatabase, identifier
-from tasks.top_down.check.measurements import BureauLayout
+from tasks.top_down.check.redistricting import BureauLayout
 
 RELEASES = ("few_levels", "top_down_released", "bottom_up_released")
 SOME = ("few_levels", pytest.param("top_down_released", marks=pytest.mark.ci), "bottom_up_released")

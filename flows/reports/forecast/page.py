@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from spine.allocations import Allocation
-from spine.forecast.precision import Weights
+from spine.forecast.counts import Weights
 from spine.forecast.search import Predict
 from spine.forecast.surface import Surface, fit
 from tasks.releases.pages import render

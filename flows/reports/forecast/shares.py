@@ -9,7 +9,7 @@ from math import floor
 
 from flows.reports.figures import digits, pair, share
 from spine.allocations import Allocation
-from spine.forecast.precision import Weights
+from spine.forecast.counts import Weights
 from tasks.errors import Refused
 
 UNIT = 10_000  # found shares are multiples of 1 / this

@@ -29,7 +29,7 @@ from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.input.block_files import QUARTERS
 from tasks.top_down.release.tables import REGION_TYPES, states_of_nation
-from tasks.top_down.user_areas.intervals import interval
+from tasks.top_down.user_areas.area_tables import interval
 
 LEVELS = {region_type: level for level, region_type in REGION_TYPES.items()} | {  # by region type, as in files
     "USA": "US",

@@ -25,8 +25,7 @@ from tasks.releases.received import NotOfRelease, path_in, read_in
 from tasks.releases.release_database import ReleaseDatabase, differing, identifier
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.check.counts import margin_faults
-from tasks.top_down.check.measurements import check_answers
-from tasks.top_down.check.redistricting import HOW_SOLVED, SOLVED, stated_shares
+from tasks.top_down.check.redistricting import HOW_SOLVED, SOLVED, check_answers, stated_shares
 from tasks.top_down.choices import ESTIMATORS
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table
 from tasks.top_down.declared.dhc_microdata import microdata

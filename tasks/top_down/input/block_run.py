@@ -24,8 +24,7 @@ from tasks.records.records import RecordFile, open_records
 from tasks.top_down.blocks import BlockSource, save_blocks
 from tasks.top_down.input.block_files import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
 from tasks.top_down.measure import Asked, Leaves, MeasuredRun
-from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
-from tasks.top_down.spend import planned_spend
+from tasks.top_down.run_plan import SCHEMAS, ProductName, planned_spend, request_digest
 
 
 @dataclass(frozen=True)

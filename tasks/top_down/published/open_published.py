@@ -21,8 +21,7 @@ from tasks.releases.digests import file_digest
 from tasks.releases.manifest import MANIFEST, marked
 from tasks.releases.received import path_in
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
+from tasks.top_down.published.nmf.inventory import Faults, Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import FileRequest, NmfSource
 from tasks.top_down.published.source import Changes
 from tasks.top_down.release.design_file import (

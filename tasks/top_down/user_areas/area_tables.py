@@ -1,6 +1,8 @@
-"""Describe the tables of estimates of areas."""
+"""Describe the tables of estimates of areas, and round the ends of their intervals."""
 
 from __future__ import annotations
+
+from math import ceil, floor
 
 from tasks.releases.description import Column, Description, Table, integer, number
 
@@ -84,3 +86,11 @@ DESCRIPTION = Description(
         ),
     )
 )
+
+
+def interval(estimate: float, error: float, z: float) -> tuple[int, int]:
+    """Return the smallest and largest integer >= 0 within z standard errors; else the nearest."""
+    low, high = ceil(estimate - z * error - 1e-6), floor(estimate + z * error + 1e-6)
+    if low > high:
+        low = high = round(estimate)
+    return max(low, 0), max(high, 0)

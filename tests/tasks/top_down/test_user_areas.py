@@ -53,9 +53,9 @@ from tasks.top_down.published.open_published import PublishedMeasurements, find_
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas import area_estimates
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
+from tasks.top_down.user_areas.area_tables import interval
 from tasks.top_down.user_areas.bars import bound_bars, district_bars
 from tasks.top_down.user_areas.deviations import DRAWS, Deviations, StatisticBounds, deviations, errors, joint_width
-from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.hearing import (
     COLOURS,
     Sketch,
@@ -66,7 +66,6 @@ from tasks.top_down.user_areas.hearing import (
     tract_points,
     verdict_table,
 )
-from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.published_counts import published_counts
 from tasks.top_down.user_areas.report import (
     OUTSIDE,
@@ -77,7 +76,7 @@ from tasks.top_down.user_areas.report import (
     terminal_tables,
     write_files,
 )
-from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, find_state
+from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, estimate_areas, find_state
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import HOUSEHOLD, TYPES
-from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import Inventory, PartFile
+from tasks.top_down.published.nmf.inventory import Faults, Inventory, PartFile
 from tasks.top_down.published.nmf.rows import read_rows
 from tasks.top_down.release.nmf_layout import (
     CONSTRAINTS,

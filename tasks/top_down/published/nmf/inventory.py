@@ -1,4 +1,4 @@
-"""Find published noisy measurements, and read the footers of their files: an inventory without any data.
+"""Find published noisy measurements, and read the footers of their files: an inventory without any data; their faults.
 
 US_Person_PL_PROD/County.parquet/DPQuery/State=044/part-*.parquet     of the US level in DPQuery itself
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from privacy.accounting.states import STATES_PR, STATES_US
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.records.files import is_passed_over, locate_file, why
-from tasks.top_down.published.nmf.faults import Faults
+from tasks.records.findings import Finding
 from tasks.top_down.release.nmf_layout import (
     FOOTER,
     LEVELS,
@@ -30,6 +30,41 @@ from tasks.top_down.release.nmf_layout import (
     read_footer,
 )
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
+
+
+class Faults:
+    """Collect the faults of a piece of work."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, bool], tuple[int, str | None]] = {}
+
+    def add(
+        self, file: str, rule: str, geocodes: Iterable[bytes | str] | None = None, *, warning: bool = False
+    ) -> None:
+        """Add a fault of a file, or of the rows with these geocodes; do nothing without geocodes."""
+        named = None if geocodes is None else [_text(geocode) for geocode in geocodes]
+        if named == []:
+            return
+        rows, first = self._found.get((file, rule, warning), (0, None))
+        firsts = [code for code in (first, *(named or ())) if code is not None]
+        self._found[file, rule, warning] = rows + (1 if named is None else len(named)), min(firsts, default=None)
+
+    def note(self, file: str, rule: str) -> None:
+        """Add a note, which is not an error."""
+        self.add(file, rule, warning=True)
+
+    def findings(self) -> list[Finding]:
+        """Return one finding per file and rule, which names the smallest geocode at fault."""
+        return [
+            Finding(file, rule if first is None else f"{rule}: geocode {first or US}", "", rows, warning=warning)
+            for (file, rule, warning), (rows, first) in self._found.items()
+        ]
+
+
+def _text(geocode: bytes | str) -> str:
+    text = geocode.decode("utf-8", "replace") if isinstance(geocode, bytes) else geocode
+    return text[:40] if text.isprintable() else ascii(text[:40])  # a message is one line
+
 
 NEEDED: dict[RowKind, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),

@@ -28,19 +28,21 @@ from tasks.releases.digests import file_digest
 from tasks.top_down.blocks import make_spine, save_spine
 from tasks.top_down.input.block_files import read_totals
 from tasks.top_down.published.nmf.census_2020 import SOURCE, totals_of_2020
-from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
-from tasks.top_down.published.nmf.inventory import Inventory
-from tasks.top_down.published.nmf.read_state import OF_2010, StateRead, geounits_path, read_state
+from tasks.top_down.published.nmf.inventory import Faults, Inventory
 from tasks.top_down.published.nmf.shares import Shares, find_shares
 from tasks.top_down.published.nmf.source import (
     GEOGRAPHY,
+    OF_2010,
     OPENED,
     FileRequest,
     NmfSource,
     Opened,
+    StateRead,
+    geounits_path,
     level_codes,
     measured_total,
+    read_state,
     shares_of,
 )
 from tasks.top_down.published.source import ORIGIN, read_level

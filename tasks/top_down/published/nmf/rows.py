@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import DHC, PartFile
+from tasks.top_down.published.nmf.inventory import DHC, Faults, PartFile
 from tasks.top_down.release.nmf_layout import Codes
 
 LEAST, MOST = 1e-20, 1e20  # variances of noise; beyond these, noise is negligible or hides everything

@@ -21,7 +21,7 @@ from spine.allocations import Allocation
 from spine.noise import parameter
 from spine.production import allocation
 from spine.settings import Jurisdiction
-from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import Faults
 from tasks.top_down.published.nmf.source import SameVariances, Variances
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
