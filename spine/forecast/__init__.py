@@ -8,5 +8,5 @@ would disclose them.
 * `division`: the errors that dividing a parent among its children adds, persons or housing units.
 * `tree`: how these errors pass down the spine, and add up in areas off the spine.
 * `forecast`: all of it for one allocation.
-* `search`: the least budget for a target, and the best shares.
+* `search`: the least budget for a target, the best shares, and a surface of errors around them.
 """

@@ -18,8 +18,7 @@ from flows.reports.forecast.questions import read_aim, read_limit, read_row, rea
 from flows.reports.forecast.shares import as_allocation, changed
 from flows.reports.forecast.tables import conclusion
 from spine.forecast.counts import Weights, weights_of
-from spine.forecast.search import Row
-from spine.forecast.surface import fit
+from spine.forecast.search import Row, fit
 from spine.production import allocation
 from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE

@@ -9,8 +9,7 @@ from typing import Any
 
 from spine.allocations import Allocation
 from spine.forecast.counts import Weights
-from spine.forecast.search import Predict
-from spine.forecast.surface import Surface, fit
+from spine.forecast.search import Predict, Surface, fit
 from tasks.releases.pages import render
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import level_title
