@@ -1,4 +1,6 @@
-"""The Census Bureau's noisy measurement files as a source: every answer is validated and mapped, in spine order.
+"""The Census Bureau's noisy measurement files as a source: blocks and spines are saved, every answer is mapped.
+
+Answers are validated, and in the order of the spine.
 
 ```
 prepared/opened, geography/SS                the files, the request, and the blocks
