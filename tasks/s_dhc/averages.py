@@ -14,7 +14,7 @@ import pyarrow as pa
 from privacy.estimation.densities import lattice
 from privacy.estimation.ratio_sets import NoisyRatio
 from privacy.tables.histogram import IntArray
-from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.releases.published import rows_of
@@ -48,17 +48,14 @@ def find_averages(run: RunDirectory, workers: Workers) -> None:
 
 def find_part(run: RunDirectory, number: int) -> None:
     """Compute the averages of one pair of queries on a worker: noisy/averages/NUMBER."""
-    unless_done(path := _part(run, number), lambda: save_object(path, _columns(run, number)))
+    if not (path := _part(run, number)).exists():
+        plan = plan_of(run)
+        average, *queries = levels_of(plan)[number]
+        save_object(path, average_columns(plan, average, queries, in_run(plan, answers_of(run))))
 
 
 def _part(run: RunDirectory, number: int) -> Path:
     return run / f"noisy/averages/{number:02d}"
-
-
-def _columns(run: RunDirectory, number: int) -> Columns:
-    plan = plan_of(run)
-    average, *queries = levels_of(plan)[number]
-    return average_columns(plan, average, queries, in_run(plan, answers_of(run)))
 
 
 def average_columns(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.geography.grf_c import NOWHERE, RegionMap
 from tasks.geography.regions import REGION_TYPES
-from tasks.lifecycle.files import save_arrays, save_object, unless_done
+from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, unchanged
 from tasks.records.tables import read_table
@@ -172,7 +171,8 @@ def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, ki
         for source, (first, last) in zip(made[side.level], pieces[side.level], strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
             folder = run.noisy_folder(side.level, kind.FINAL, first)
-            unless_done(folder, partial(_write_final, source, folder, given.take(inside)))
+            if not folder.exists():
+                _write_final(source, folder, given.take(inside))
 
 
 @dataclass(frozen=True)
