@@ -37,15 +37,18 @@ def stage_release(
     spine: the manifest's line about the spine branch; if it ends in SEE_SPINE, the branch's files are in the folder
     already. All other files there are left from an earlier try and removed.
     """
-    levels, estimated = run.parameters.configuration.levels(jurisdiction), bool(options.get("estimates"))
+    configuration, estimated = run.parameters.configuration, bool(options.get("estimates"))
+    levels = configuration.levels(jurisdiction)
     staged = open_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
     kinds = (PublishedGroups, EstimatedGroups)[: 1 + estimated]
     files = [(level, kind, name, staged) for kind, level, name in product(kinds, levels, PublishedGroups.TABLES)]
     workers.map("release", run, write_table, files)
     groups = workers.map("release", run, groups_by_detail, [(level, PublishedGroups) for level in levels])
-    facts: dict[str, Any] = {
-        "levels": {str(level): _level(run, level, own) for level, own in zip(levels, groups, strict=True)}
+    of_levels = {
+        str(level): level_facts(configuration, load_domain(run, level), noisy_queries(run, level), own)
+        for level, own in zip(levels, groups, strict=True)
     }
+    facts: dict[str, Any] = {"levels": of_levels}
     if estimated:
         dropped = workers.map("release", run, dropped_estimates, [(level,) for level in levels])
         facts["estimates"] = {
@@ -53,10 +56,6 @@ def stage_release(
         }
     facts |= {"statements": statements_of(truth=is_truth(run), estimated=estimated), "spine": spine}
     describe_release(run, workers, jurisdiction, staged, TITLE, options, facts, description, write_report_of)
-
-
-def _level(run: DetailedRun, level: Level, groups: list[int]) -> dict[str, Any]:
-    return level_facts(run.parameters.configuration, load_domain(run, level), noisy_queries(run, level), groups)
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:
