@@ -42,10 +42,6 @@ LONGEST_MARGINAL = 200  # characters of its names, which name a file
 MOST_STEPS = 1 << 31  # most steps of a record's weight: counts of 2^32 such records fit int64
 LARGEST_DECLARATION = 12 << 20  # characters, with its leaves: a manifest has 32 MiB at most, with the totals
 MOST_CELLS = 1 << 31
-DOMAIN = (
-    "factors: das bottom-up no longer reads domains. Write a declaration (docs/declarations.md): for each factor "
-    "[axes.NAME] with column and values, for groups [recodes.NAME] or leaves and levels, for structural_zeros [[zeros]]"
-)
 T = TypeVar("T")
 
 
@@ -155,9 +151,9 @@ class DeclaredHistogram:
 
 
 def is_declaration(path: Path) -> bool:
-    """Return whether a file is a declaration or a domain, which the reader refuses. Large files are not read."""
+    """Return whether a file is a declaration. Large files are not read."""
     try:
-        return path.stat().st_size <= LARGEST_READ and bool({"factors", "axes"} & read_raw(str(path)).keys())
+        return path.stat().st_size <= LARGEST_READ and "axes" in read_raw(str(path))
     except (Refused, OSError):
         return False  # its reader says why
 
@@ -166,8 +162,6 @@ def read_declared_histogram(path: Path) -> DeclaredHistogram:
     """Read a declaration and its table of leaves. Raises Refused with the first fault, in one line."""
     try:
         raw = read_raw(str(path))
-        if "factors" in raw:
-            raise ValueError(DOMAIN)
         of_tda = Form.model_fields.keys() - TableForm.model_fields.keys()
         form = _sound(*read_form({key: raw[key] for key in raw if key not in of_tda}, TableForm))
         leaves = _read_leaves(str(path), form)

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BufferedReader
@@ -222,9 +222,3 @@ def _next_array(file: BufferedReader) -> NDArray[Any]:
     mapped = np.memmap(file, kind, "c", start, shape, "F" if is_fortran else "C")
     file.seek(start + size)
     return np.asarray(mapped)
-
-
-def unless_done(path: Path, make: Callable[[], None]) -> None:
-    """Call `make`, which makes `path`, unless `path` exists from an earlier try of the run."""
-    if not path.exists():
-        make()

@@ -43,7 +43,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> pd.DataFr
 def _errors_of_averages(plan: SDhcPlan, exact: Counts, noisy: Counts) -> Iterator[pd.DataFrame]:
     """Yield the errors of interval midpoints against the true ratios; half an interval's length is the margin."""
     for average, *queries in levels_of(plan):
-        columns = average_columns(plan, average, queries, [noisy[each.query.name] for each in queries])
+        columns = average_columns(plan, average, queries, noisy)
         rows = average.rows([exact[each.query.name] for each in queries])
         above, below = np.array([row[2:] for row in rows]).T
         there = below > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from privacy.estimation.densities import lattice
 from privacy.estimation.ratio_sets import NoisyRatio
 from privacy.tables.histogram import IntArray
-from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.releases.published import rows_of
@@ -48,34 +48,38 @@ def find_averages(run: RunDirectory, workers: Workers) -> None:
 
 def find_part(run: RunDirectory, number: int) -> None:
     """Compute the averages of one pair of queries on a worker: noisy/averages/NUMBER."""
-    unless_done(path := _part(run, number), lambda: save_object(path, _columns(run, number)))
+    if not (path := _part(run, number)).exists():
+        plan = plan_of(run)
+        average, *queries = levels_of(plan)[number]
+        save_object(path, average_columns(plan, average, queries, in_run(plan, answers_of(run))))
 
 
 def _part(run: RunDirectory, number: int) -> Path:
     return run / f"noisy/averages/{number:02d}"
 
 
-def _columns(run: RunDirectory, number: int) -> Columns:
-    plan = plan_of(run)
-    average, *queries = levels_of(plan)[number]
-    counts = in_run(plan, answers_of(run))
-    return average_columns(plan, average, queries, [counts[each.query.name] for each in queries])
-
-
 def average_columns(
-    plan: SDhcPlan, average: Average, queries: Sequence[TableQuery], counts: Sequence[IntArray]
+    plan: SDhcPlan,
+    average: Average,
+    queries: Sequence[TableQuery],
+    counts: Mapping[str, IntArray],
+    alphas: Mapping[str, Fraction] = ALPHAS,
 ) -> Columns:
-    """Return the columns of an average's rows, keys x rows: counts, ratio and intervals."""
+    """Return the columns of an average's rows, keys x rows: counts, ratio and the intervals at `alphas`.
+
+    counts: those of each query, by name.
+    """
     columns: Columns = defaultdict(list)
-    for *rows, numerator, denominator in average.rows(counts):
-        above, below = (lattice(plan.law(query), len(row.cells)) for query, row in zip(queries, rows, strict=True))
-        low, high = possible_range(plan, average, rows[0].codes[0], queries)
-        noisy = NoisyRatio(numerator, denominator, above, below, low, high)
+    most, laws = queries[0].query.tau or 0, [plan.law(query) for query in queries]
+    for *rows, numerator, denominator in average.rows([counts[each.query.name] for each in queries]):
+        consistent = plan.configuration.household_rules == "error"
+        low = min(average.lowest(rows[0].codes[0]) if consistent else 0, most)  # the smallest possible average
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
-        columns["RATIO"].append(nearest_ratio(numerator, denominator, low, high))
-        for level, alpha in ALPHAS.items():
-            interval = noisy.interval(alpha)
+        columns["RATIO"].append(_nearest_ratio(numerator, denominator, low, most))
+        for level, alpha in alphas.items():
+            above, below = (lattice(law, len(row.cells)) for law, row in zip(laws, rows, strict=True))
+            interval = NoisyRatio(numerator, denominator, above, below, low, most).interval(alpha)
             columns[f"LOW{level}"].append(float(interval.low))
             columns[f"HIGH{level}"].append(float(interval.high))
             columns[f"SAID{level}"].append(interval.extent)
@@ -88,13 +92,7 @@ def average_rows(plan: SDhcPlan, average: Average, above: TableQuery, columns: C
     return rows_of(average.numerator, keys_of(plan, above), numbers)
 
 
-def possible_range(plan: SDhcPlan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
-    """Return the smallest and the largest value that an average can have in a row."""
-    most = queries[0].query.tau or 0
-    return min(average.lowest(code) if plan.configuration.household_rules == "error" else 0, most), most
-
-
-def nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> float:
+def _nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> float:
     """Return a ratio, or the nearest possible average."""
     if denominator <= 0:
         return float(high if numerator > 0 else low)

@@ -15,7 +15,7 @@ from privacy.tables.histogram import IntArray
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.published import check_rows, numbers_in
 from tasks.releases.received import path_in
-from tasks.s_dhc.averages import average_rows, levels_of, nearest_ratio, possible_range
+from tasks.s_dhc.averages import average_columns, average_rows, levels_of
 from tasks.s_dhc.configuration import read_described
 from tasks.s_dhc.estimates import estimate_all, estimate_tables
 from tasks.s_dhc.release import designed
@@ -63,11 +63,7 @@ def _check_averages(release: Path, plan: SDhcPlan, counts: Mapping[str, IntArray
     for average, levels in groupby(levels_of(plan), key=lambda level: level[0]):
         made = []
         for _, *queries in levels:
-            columns = dict[str, list[float]](NUMERATOR=[], DENOMINATOR=[], RATIO=[])
-            for row, _, above, below in average.rows([counts[each.query.name] for each in queries]):
-                ratio = nearest_ratio(above, below, *possible_range(plan, average, row.codes[0], queries))
-                for column, value in zip(columns.values(), (above, below, ratio), strict=True):
-                    column.append(value)
+            columns = average_columns(plan, average, queries, counts, alphas={})
             made.append(average_rows(plan, average, queries[0], columns))
         rows = pq.read_table(path_in(release, f"averages/{average.name}.parquet"))
         yield check_rows(f"averages/{average.name}", rows, pa.concat_tables(made))

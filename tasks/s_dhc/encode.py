@@ -91,16 +91,12 @@ def encode_chunk(run: RunDirectory, name: str, number: int) -> None:
     sources = load_object(run / SOURCES, Sources)
     kind, file = KINDS[name], sources.files[name]
     rows, report = read_rows(kind, file, read_chunk(file, number))
-    bucket = bucket_of(rows >> np.uint64(kind.bits), sources.buckets)
+    unit = rows >> np.uint64(kind.bits)
+    bucket = ((unit * SCATTER) >> np.uint64(56)).astype(np.uint8) & np.uint8(sources.buckets - 1)
     order = np.argsort(bucket, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=sources.buckets))])
     save_arrays(run / f"rows/{name}/{number:05d}", {"rows": rows[order], "starts": starts})
     save_object(at, report)
-
-
-def bucket_of(identity: NDArray[np.uint64], buckets: int) -> NDArray[np.uint8]:
-    """Return the bucket of each housing unit."""
-    return ((identity * SCATTER) >> np.uint64(56)).astype(np.uint8) & np.uint8(buckets - 1)
 
 
 def rows_of(run: RunDirectory, kind: FileKind, bucket: int) -> NDArray[np.uint64]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import NoiseSource, read_drawing
-from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Claim, Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -34,12 +34,9 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 def add_noise(run: RunDirectory) -> None:
     """Draw the run's noise on a worker; a truth has no noise."""
-    unless_done(run / ANSWERS, lambda: save_object(run / ANSWERS, _measured(run)))
-
-
-def _measured(run: RunDirectory) -> Answers:
-    drawing, exact = read_drawing(run), exact_answers(run)
-    return noisy_answers(plan_of(run), exact, drawing) if drawing else exact
+    if not (run / ANSWERS).exists():
+        drawing, exact = read_drawing(run), exact_answers(run)
+        save_object(run / ANSWERS, noisy_answers(plan_of(run), exact, drawing) if drawing else exact)
 
 
 def noisy_answers(plan: SDhcPlan, exact: Answers, drawing: NoiseSource) -> Answers:

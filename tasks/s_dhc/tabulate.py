@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
+from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -98,10 +98,9 @@ def _findings(
 
 def tabulate_bucket(run: RunDirectory, bucket: int) -> None:
     """Count one bucket: counts/NUMBER with `counts`, int64 states x groups x cells, `faults` and `sums`."""
-    unless_done(run / f"counts/{bucket:05d}", lambda: _tabulate_bucket(run, bucket))
-
-
-def _tabulate_bucket(run: RunDirectory, bucket: int) -> None:
+    folder = run / f"counts/{bucket:05d}"
+    if folder.exists():
+        return
     from tasks.s_dhc.compiled_join import join_and_count
 
     plan = plan_of(run)
@@ -122,7 +121,7 @@ def _tabulate_bucket(run: RunDirectory, bucket: int) -> None:
         faults,
     )
     save_object(run / f"counts/{bucket:05d}.sums", _sums(persons, geo))
-    save_arrays(run / f"counts/{bucket:05d}", {"counts": counts, "faults": faults})
+    save_arrays(folder, {"counts": counts, "faults": faults})
 
 
 @cache

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from spine.settings import Jurisdiction
 from tasks.errors import Refused
 from tasks.geography.grf_c import NOWHERE, RegionMap
 from tasks.geography.regions import REGION_TYPES
-from tasks.lifecycle.files import save_arrays, save_object, unless_done
+from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.records.files import digest_file, unchanged
 from tasks.records.tables import read_table
@@ -172,32 +171,22 @@ def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, ki
         for source, (first, last) in zip(made[side.level], pieces[side.level], strict=True):
             inside = np.arange(*np.searchsorted(given.group, np.array([first, last]) * len(side.codes)))
             folder = run.noisy_folder(side.level, kind.FINAL, first)
-            unless_done(folder, partial(_write_final, source, folder, given.take(inside)))
+            if not folder.exists():
+                _write_final(source, folder, given.take(inside))
 
 
 @dataclass(frozen=True)
 class _Side:
     """A level while coterminous groups are equated.
 
-    codes: the codes of its iterations. set_of: the set of each region. tables: the published groups in coterminous
-        regions, a small part of all.
+    codes: those of its iterations. set_of: the set of each region. tables: the published groups in coterminous regions,
+    a small part of all.
     """
 
     level: Level
     codes: NDArray[np.str_]
     set_of: NDArray[np.int64]
     tables: GroupTables
-
-    def records(self, place: int) -> pd.DataFrame:
-        """Return the published groups of coterminous regions: set, code, place of the level, row."""
-        region, position = np.divmod(self.tables.group, len(self.codes))
-        row = np.arange(len(region))
-        return pd.DataFrame({"set": self.set_of[region], "code": self.codes[position], "donor": place, "row": row})
-
-    def members(self, place: int) -> pd.DataFrame:
-        """Return the coterminous regions: set, place of the level, region."""
-        regions = np.flatnonzero(self.set_of != NOWHERE)
-        return pd.DataFrame({"set": self.set_of[regions], "place": place, "region": regions})
 
 
 def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: Sequence[Path]) -> _Side:
@@ -214,10 +203,15 @@ def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: 
 
 def _recipients(sides: Sequence[_Side]) -> pd.DataFrame:
     """Return the groups that copy the table of a donor: the first level, in the order R, that published theirs."""
-    records = pd.concat([side.records(place) for place, side in enumerate(sides)])
-    donors = records.drop_duplicates(["set", "code"])  # the levels are in the order R
-    members = pd.concat([side.members(place) for place, side in enumerate(sides)])
-    recipients = donors.merge(members, on="set")
+    published, members = [], []
+    for place, side in enumerate(sides):
+        region, position = np.divmod(side.tables.group, len(side.codes))
+        groups = {"set": side.set_of[region], "code": side.codes[position], "donor": place, "row": range(len(region))}
+        published.append(pd.DataFrame(groups))
+        regions = np.flatnonzero(side.set_of != NOWHERE)
+        members.append(pd.DataFrame({"set": side.set_of[regions], "place": place, "region": regions}))
+    donors = pd.concat(published).drop_duplicates(["set", "code"])  # the levels are in the order R
+    recipients = donors.merge(pd.concat(members), on="set")
     return recipients[recipients["donor"] != recipients["place"]]
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
 from tasks.geography.grf_c import NOWHERE
-from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp, unless_done
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.encode import encoded_chunks
 from tasks.safetab.flatmap import Records, Regions, count_groups
@@ -35,18 +35,15 @@ class Partition:
 
 def make_partitions(run: SafeTabRun, levels: Sequence[Level], workers: int, blocks_each: int | None) -> int:
     """Cut the blocks into partitions for a number of workers, unless that was done; return how many there are."""
-    geography = run.geography
-    most = blocks_each or min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers) + 1)
-    region_types = dict.fromkeys(level.region_type for level in levels)
-
-    def make() -> None:
+    if not (run / PARTITIONS).exists():
+        geography = run.geography
+        most = blocks_each or min(MOST_BLOCKS, len(geography.blocks) // (PARTITIONS_PER_WORKER * workers) + 1)
+        region_types = dict.fromkeys(level.region_type for level in levels)
         partitions = [
             Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
             for blocks in geography.partitions(most)
         ]
         save_object(run / PARTITIONS, partitions)
-
-    unless_done(run / PARTITIONS, make)
     return len(load_partitions(run))
 
 

@@ -1,8 +1,10 @@
-"""The facts that the manifests of all SafeTabs share: noise, geography, coterminous regions."""
+"""The manifest of a SafeTab release: the facts that both share, and the end of the release."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
@@ -10,10 +12,15 @@ from tasks.geography.names import name_of_state
 from tasks.geography.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.commit import manifest_of
+from tasks.lifecycle.staging import write_all_tidy
+from tasks.lifecycle.workers import Workers
+from tasks.releases.describe import write_descriptions
+from tasks.releases.description import Description
 from tasks.releases.manifest import noise_law
 from tasks.safetab.configuration import SafeTabConfiguration
 from tasks.safetab.noise import LevelQueries
 from tasks.safetab.parameters import configuration_digest, planned_spend
+from tasks.safetab.release_tables import write_tabulated
 from tasks.safetab.run import SafeTabRun
 
 MARGINS = (
@@ -32,15 +39,29 @@ def noise_facts(queries: LevelQueries) -> dict[str, Any]:
     }
 
 
-def release_facts(
-    run: SafeTabRun, jurisdiction: Jurisdiction, release: str, options: Mapping[str, object], **own: Any
-) -> dict[str, Any]:
-    """Return the facts of a release's manifest. own: further facts of its SafeTab, by key."""
+def describe_release(
+    run: SafeTabRun,
+    workers: Workers,
+    jurisdiction: Jurisdiction,
+    out: Path,
+    title: str,
+    options: Mapping[str, object],
+    facts: Mapping[str, Any],
+    description: Callable[[Mapping[str, Any]], Description],
+    write_report: Callable[[Any, Jurisdiction, Path, dict[str, Any]], None],
+) -> None:
+    """Write into OUT, next to the tables, all that describes them: tabulated/, report.html, tables/, manifest.json.
+
+    facts: what only its SafeTab states, by key.
+    """
+    write_tabulated(run, jurisdiction, out)
     parameters, validated, truth = run.parameters, run.validated, is_truth(run)
     geography = {"blocks": validated.blocks, "GRF-C": validated.geography_digest}
     stated = designed(parameters.configuration, jurisdiction, parameters.digests, options, geography, truth=truth)
-    own = stated | own | {"coterminous_sets": coterminous_facts(run, jurisdiction)}
-    return manifest_of(run, release, validated.mark, own)
+    own = {**stated, **facts, "coterminous_sets": coterminous_facts(run, jurisdiction)}
+    manifest = manifest_of(run, title, validated.mark, own)
+    write_report(run, jurisdiction, out, manifest)
+    write_descriptions(out, description(manifest), manifest, partial(write_all_tidy, run, workers, out))
 
 
 def designed(

@@ -23,7 +23,7 @@ _UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 
 @dataclass(frozen=True)
 class BlockCounts:
-    """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
+    """The published counts of blocks.
 
     cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block. residents: (b, 7), of group quarters by
     type. units, occupied: (b,).

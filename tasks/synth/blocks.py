@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 
 from tasks.errors import Refused
 from tasks.geography.blocks.files import block_files
@@ -48,6 +51,11 @@ class BlockTable:
         """Persons in all blocks."""
         return int(self.population.sum())
 
+    @property
+    def codes(self) -> np.ndarray:
+        """The 15 digits of each block."""
+        return np.asarray(reduce(np.char.add, (self.columns[name] for name in BLOCK_COLUMNS)))
+
     def take(self, rows: np.ndarray | slice) -> BlockTable:
         """Return the blocks in `rows` (a mask, row numbers or a slice)."""
         return BlockTable({name: column[rows] for name, column in self.columns.items()}, self.population[rows])
@@ -55,8 +63,11 @@ class BlockTable:
 
 def grf_text(blocks: BlockTable, *, header: bool) -> bytes:
     """Return the lines of GRF-C.txt, one per block, with or without the header."""
-    names = "|".join(blocks.columns).encode() + b"\n"
-    return (names if header else b"") + delimited([*blocks.columns.values()], end=b"\n").tobytes()
+    columns = pa.table({name: pa.array(column).view(pa.string()) for name, column in blocks.columns.items()})
+    options = pa.csv.WriteOptions(include_header=header, delimiter="|", quoting_style="none", quoting_header="none")
+    stream = pa.BufferOutputStream()
+    pa.csv.write_csv(columns, stream, options)
+    return bytes(stream.getvalue())
 
 
 def digits(numbers: np.ndarray, width: int) -> np.ndarray:
@@ -65,15 +76,6 @@ def digits(numbers: np.ndarray, width: int) -> np.ndarray:
         raise ValueError(f"{numbers.max()} has more than {width} digits")
     powers = 10 ** np.arange(width - 1, -1, -1)
     return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8).view(f"S{width}").ravel()
-
-
-def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -> np.ndarray:
-    """Return rows of text: fixed-width columns joined by `between`, each row ending with `end`; `S` of shape (n,)."""
-    rows = len(columns[0])
-    pieces = [piece for column in columns for piece in (column, np.full(rows, between))]
-    pieces[-1] = np.full(rows, end)
-    matrix = np.hstack([np.ascontiguousarray(piece).view(np.uint8).reshape(rows, piece.itemsize) for piece in pieces])
-    return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 
 def read_blocks(source: Path, *, populated: bool = True) -> BlockTable:
@@ -92,11 +94,11 @@ def read_blocks(source: Path, *, populated: bool = True) -> BlockTable:
         if all(name in part.columns for part in parts)
     }
     blocks = BlockTable(columns, np.concatenate([part.population for part in parts]))
-    codes = delimited([columns[name] for name in BLOCK_COLUMNS], end=b"")
+    codes = blocks.codes
     order = np.argsort(codes, kind="stable")
     repeated = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
     if len(repeated):
-        block = codes[order[repeated[0]]].decode().replace("|", "")
+        block = codes[order[repeated[0]]].decode()
         raise Refused(f"{source}: block {block} appears twice")
     if not blocks.persons:
         raise Refused(f"{source}: its {len(blocks):,} blocks have no population")

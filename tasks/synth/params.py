@@ -52,7 +52,10 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
     us = sorted(set(states) - {PUERTO_RICO})
     runs = {"run_us": bool(us), "run_pr": PUERTO_RICO in states, "reader": "csv"}
     runs |= {"state_filter_us": us} if us else {}
-    households, sdhc = (_given(params, name) for name in (HOUSEHOLDS_CONFIG, SDHC_CONFIG))
+    households, sdhc = (
+        read_config(params if (params / name).exists() else PRODUCTION, name)
+        for name in (HOUSEHOLDS_CONFIG, SDHC_CONFIG)
+    )
     if not (params / HOUSEHOLDS_CONFIG).exists():
         households |= {"max_race_codes": config["max_race_codes"]}
     sdhc |= {"state_filter": us or [PUERTO_RICO], "reader": "csv"}
@@ -65,8 +68,3 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
     for name, fitted in (("config.json", config | runs), (HOUSEHOLDS_CONFIG, households | runs), (SDHC_CONFIG, sdhc)):
         text = re.sub(r'"@([^"@]+)@"', r"\1", json.dumps(fitted, indent=2))
         (out / name).write_text(text + "\n", "utf-8")
-
-
-def _given(params: Path, name: str) -> dict[str, Any]:
-    """Return a configuration from the user's parameter files or, if they lack it, from the production's."""
-    return read_config(params if (params / name).exists() else PRODUCTION, name)

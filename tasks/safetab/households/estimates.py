@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from privacy.estimation.two_tables import PooledTable, changes, margin_of_row, spread
 from privacy.estimation.weighted_tables import TableInformation, least_variance, margins, pool, whole
 from tasks.geography.grf_c import NOWHERE
-from tasks.lifecycle.files import save_arrays, unless_done
+from tasks.lifecycle.files import save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import equalities, load_domain, map_pieces
 from tasks.safetab.group_tables import Margins
@@ -97,7 +96,8 @@ def estimate_tables(run: HouseholdRun, level: Level, first: int, _last: int) -> 
             estimates[name].cells[places] = table.published[detail].counts(cells)
             estimates[name].margins[places] = margins_of_cells
     for name, tables in estimates.items():
-        unless_done(folders[name], partial(save_arrays, folders[name], tables.arrays()))
+        if not folders[name].exists():
+            save_arrays(folders[name], tables.arrays())
 
 
 # -- both tables of a group alone -------------------------------------------------------------------------------------

@@ -1,19 +1,13 @@
-"""manifest.json and report.html of a release: what it is and how it was made, without exact counts of households."""
+"""What a release states, and its report.html, without exact counts of households."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
 from tasks.geography.names import coverage, states_of_nation, title_of_states
-from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import write_all_tidy
-from tasks.lifecycle.workers import Workers
-from tasks.releases.describe import write_descriptions
-from tasks.releases.description import Description
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import in_short, write_report
@@ -21,7 +15,7 @@ from tasks.safetab.domain import Domain, load_domain
 from tasks.safetab.households.run import HouseholdRun, SafeTabHConfiguration
 from tasks.safetab.households.tables import TABLES, description
 from tasks.safetab.levels import Level, named_level
-from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous
 from tasks.safetab.noise import LevelQueries, noisy_queries
 from tasks.safetab.parameters import stability_parts
 
@@ -44,34 +38,6 @@ OF_ESTIMATES = {
     "where parts or coterminous regions count too, by the normal law. Within a group estimates are correlated; between "
     "groups they are independent, except coterminous ones and a Regional ethnicity and its parts."
 }
-GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
-
-
-def describe_release(
-    run: HouseholdRun,
-    workers: Workers,
-    jurisdiction: Jurisdiction,
-    out: Path,
-    groups: GroupsByDetail,
-    options: Mapping[str, object],
-) -> None:
-    """Write OUT/report.html, OUT/tables/ and, over all files in OUT, OUT/manifest.json.
-
-    groups: by level and table, the number of groups of each detail.
-    """
-    totals, levels = run.totals_read, dict.fromkeys(level for level, _ in groups)
-    manifest = release_facts(
-        run,
-        jurisdiction,
-        "Detailed DHC-B by SafeTab-H",
-        options,
-        totals={"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
-        levels={str(level): _level(run, level, groups) for level in levels},
-        statements=statements_of(truth=is_truth(run), estimated=bool(options.get("estimates"))),
-    )
-    described = description(manifest)
-    _write_report(run, jurisdiction, out, manifest, described)
-    write_descriptions(out, described, manifest, partial(write_all_tidy, run, workers, out))
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
@@ -79,12 +45,12 @@ def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
     return {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {})
 
 
-def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:
+def level_of_run(run: HouseholdRun, level: Level, groups: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the facts of a level of a run; groups: those of each table by detail."""
     configuration, queries = run.parameters.configuration, noisy_queries(run, level)
-    of_level = {table.name: groups[level, table.name] for table in configuration.tables(level)}
     races, ethnicities = stability_parts(configuration, run.parameters.iterations, level)
     parts = {"stability_parts": {"race": races, "ethnicity": ethnicities}} if queries else {}
-    return level_facts(configuration, load_domain(run, level), queries, of_level) | parts
+    return level_facts(configuration, load_domain(run, level), queries, groups) | parts
 
 
 def level_facts(
@@ -104,9 +70,8 @@ def level_facts(
     }
 
 
-def _write_report(
-    run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any], described: Description
-) -> None:
+def write_report_of(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    """Write OUT/report.html."""
     where, spend = title_of_states(names_of_states(run, jurisdiction)), spend_of(manifest)
     published = (
         f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder. "
@@ -119,7 +84,7 @@ def _write_report(
         manifest,
         spend,
         f"Detailed DHC-B, {where}: households",
-        in_short(out, described, manifest, [published], notes=notes_of_coterminous(manifest)),
+        in_short(out, description(manifest), manifest, [published], notes=notes_of_coterminous(manifest)),
         count_tables=TABLES,
         levels=levels,
         covers=coverage(states_of_nation(manifest)),

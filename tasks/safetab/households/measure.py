@@ -5,12 +5,10 @@ Groups and details are public: no count of households, noisy or exact, chooses t
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.lifecycle.files import save_arrays, unless_done
+from tasks.lifecycle.files import save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import load_domain, map_pieces
 from tasks.safetab.exact_counts import read_exact_counts
@@ -37,8 +35,9 @@ def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> No
     of_records = read_exact_counts(run, level, first, last).cells(group - start)
     noise = open_noise(run, level)
     for table in tables:
-        made = noisy_tables(run, table, group, details(run, level, table, total), of_records, noise)
-        unless_done(folders[table.name], partial(save_arrays, folders[table.name], made.arrays()))
+        if not folders[table.name].exists():
+            made = noisy_tables(run, table, group, details(run, level, table, total), of_records, noise)
+            save_arrays(folders[table.name], made.arrays())
 
 
 def noisy_tables(

@@ -126,6 +126,7 @@ T4 = TableShell(
     ((0,), (1, 2, 3)),
 )
 TABLES = {table.name: table for table in (T3, T4)}
+TITLE = "Detailed DHC-B by SafeTab-H"  # `release` in manifests
 
 
 class HouseholdTables(GroupTables):

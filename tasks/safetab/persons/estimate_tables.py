@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import AnswerLaws
 from spine.settings import Jurisdiction
-from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
+from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.configuration import NEVER
 from tasks.safetab.levels import Level
@@ -67,9 +67,9 @@ def make_estimators(run: DetailedRun, workers: Workers, jurisdiction: Jurisdicti
 
 def save_estimator(run: DetailedRun, jurisdiction: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
-    path = run / ESTIMATORS.format(number)
-    made_for = _distinct(run, jurisdiction)[number]
-    unless_done(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
+    if not (path := run / ESTIMATORS.format(number)).exists():
+        made_for = _distinct(run, jurisdiction)[number]
+        save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high))
 
 
 def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:

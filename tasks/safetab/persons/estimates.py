@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import allocate
 from privacy.estimation.equality import combine, combined_margin, combined_variance
-from tasks.lifecycle.files import open_array, save_arrays, unless_done
+from tasks.lifecycle.files import open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import equalities, load_domain, map_pieces
 from tasks.safetab.levels import Level
@@ -49,7 +49,20 @@ def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the estimates, as `EstimatedGroups`, of the published groups of regions first ... last - 1."""
     folder = run.noisy_folder(level, EstimatedGroups.MADE, first)
-    unless_done(folder, lambda: save_arrays(folder, _estimated(run, level, first).arrays()))
+    if folder.exists():
+        return
+    published = PublishedGroups.load([run.noisy_folder(level, PublishedGroups.MADE, first)])
+    pooled = pooled_totals(run, level, published.group)
+    summed = _equated(run, level, published.group, pooled)
+    estimated = EstimatedGroups(
+        group=published.group,
+        detail=published.detail,
+        cells=published.cells + _spread(published, summed),
+        noise_of=published.noise_of,
+        margin=summed.margin,
+        dropped=_dropped(run, level, published.group, pooled),
+    )
+    save_arrays(folder, estimated.arrays())
 
 
 def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> PooledTotals:
@@ -91,21 +104,6 @@ def _taken(run: DetailedRun, level: Level, groups: NDArray[np.int64], stage: str
         array = open_array(run.noisy_folder(level, stage, int(starts[number]) // width), name)
         taken[rows] = array[groups[rows] - starts[number]]
     return taken
-
-
-def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
-    published = PublishedGroups.load([run.noisy_folder(level, PublishedGroups.MADE, first)])
-    pooled = pooled_totals(run, level, published.group)
-    dropped = _dropped(run, level, published.group, pooled)
-    summed = _equated(run, level, published.group, pooled)
-    return EstimatedGroups(
-        group=published.group,
-        detail=published.detail,
-        cells=published.cells + _spread(published, summed),
-        noise_of=published.noise_of,
-        margin=summed.margin,
-        dropped=dropped,
-    )
 
 
 def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""manifest.json and report.html of a release: what it is and how it was made, without exact counts of persons.
+"""What a release states, and its report.html, without exact counts of persons.
 
 The report is one offline page for a review board, with charts. It shows the content of the manifest only.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -19,24 +18,18 @@ from privacy.accounting.composition import Spend
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.geography.names import coverage, states_of_nation, title_of_states
-from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import write_all_tidy
-from tasks.lifecycle.workers import Workers
-from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages.dots import Series, dots
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.report import IN_WORDS, InShort, write_report
 from tasks.safetab.domain import Domain, equalities, load_domain
 from tasks.safetab.levels import Level, named_level
-from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.safetab.manifest import MARGINS, names_of_states, noise_facts, notes_of_coterminous
 from tasks.safetab.noise import LevelQueries, load_queries, noisy_queries
 from tasks.safetab.persons.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
 from tasks.safetab.persons.estimate_tables import ancestors, critical_values, load_estimators
-from tasks.safetab.persons.level_budgets import TITLE
 from tasks.safetab.persons.run import PERSONS, DetailedRun, SafeTabPConfiguration
 from tasks.safetab.persons.suppression import suppression_threshold
-from tasks.safetab.persons.tables import description
 
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -56,41 +49,6 @@ OF_ESTIMATES = {
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # the one of RELATIVE in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
-
-
-def describe_release(
-    run: DetailedRun,
-    workers: Workers,
-    jurisdiction: Jurisdiction,
-    out: Path,
-    published: Mapping[Level, Sequence[int]],
-    options: Mapping[str, object],
-    spine: str,
-    estimated: Mapping[Level, int] | None = None,
-) -> None:
-    """Write OUT/report.html, OUT/tables/ and, over all files in OUT, OUT/manifest.json.
-
-    published: the number of groups by published detail. spine: one line about the spine branch. estimated: if estimates
-    were made, how many groups the ancestor test dropped.
-    """
-    by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
-    manifest = release_facts(
-        run,
-        jurisdiction,
-        TITLE,
-        options,
-        levels={
-            str(level): level_facts(
-                run.parameters.configuration, load_domain(run, level), noisy_queries(run, level), groups
-            )
-            for level, groups in published.items()
-        },
-        **({"estimates": by_level} if estimated else {}),
-        statements=statements_of(truth=is_truth(run), estimated=bool(estimated)),
-        spine=spine,
-    )
-    _write_report(run, jurisdiction, out, manifest)
-    write_descriptions(out, description(manifest), manifest, partial(write_all_tidy, run, workers, out))
 
 
 def statements_of(*, truth: bool, estimated: bool) -> dict[str, str]:
@@ -113,8 +71,8 @@ def level_facts(
     }
 
 
-def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
-    """Return how the estimates of a level were made.
+def estimate_facts(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
+    """Return how the estimates of a level were made, and how many of them the ancestor test dropped.
 
     By detail: the weight of pooling, deviations and margins far from any threshold, and the distance from a threshold
     within which the stage-1 answer is corrected for having chosen the detail.
@@ -151,7 +109,8 @@ def groups_published(manifest: Mapping[str, Any]) -> TextTable:
     return TextTable("Groups published", ["population group level", "groups published", "of"], rows)
 
 
-def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+def write_report_of(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    """Write OUT/report.html."""
     truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
     where = title_of_states(states)
     rows = [

@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from spine.settings import Jurisdiction
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.safetab.domain import load_domain
 from tasks.safetab.group_tables import groups_by_detail, load_final, write_table
 from tasks.safetab.levels import Level
-from tasks.safetab.persons.manifest import describe_release
+from tasks.safetab.manifest import describe_release
+from tasks.safetab.noise import noisy_queries
+from tasks.safetab.persons.level_budgets import TITLE
+from tasks.safetab.persons.manifest import estimate_facts, level_facts, statements_of, write_report_of
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
-from tasks.safetab.release_tables import write_tabulated
+from tasks.safetab.persons.tables import description
 
 
 def stage_release(
@@ -31,20 +37,25 @@ def stage_release(
     spine: the manifest's line about the spine branch; if it ends in SEE_SPINE, the branch's files are in the folder
     already. All other files there are left from an earlier try and removed.
     """
-    levels = run.parameters.configuration.levels(jurisdiction)
+    configuration, estimated = run.parameters.configuration, bool(options.get("estimates"))
+    levels = configuration.levels(jurisdiction)
     staged = open_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
-    each = list(product(levels, PublishedGroups.TABLES))
-    workers.map("release", run, write_table, [(level, PublishedGroups, name, staged) for level, name in each])
+    kinds = (PublishedGroups, EstimatedGroups)[: 1 + estimated]
+    files = [(level, kind, name, staged) for kind, level, name in product(kinds, levels, PublishedGroups.TABLES)]
+    workers.map("release", run, write_table, files)
     groups = workers.map("release", run, groups_by_detail, [(level, PublishedGroups) for level in levels])
-    published = dict(zip(levels, groups, strict=True))
-    write_tabulated(run, jurisdiction, staged)
-    estimated = None
-    if options.get("estimates"):
-        tables = [(level, EstimatedGroups, name, staged) for level, name in each]
-        workers.map("release of estimates", run, write_table, tables)
-        dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
-        estimated = dict(zip(levels, dropped, strict=True))
-    describe_release(run, workers, jurisdiction, staged, published, options, spine, estimated)
+    of_levels = {
+        str(level): level_facts(configuration, load_domain(run, level), noisy_queries(run, level), own)
+        for level, own in zip(levels, groups, strict=True)
+    }
+    facts: dict[str, Any] = {"levels": of_levels}
+    if estimated:
+        dropped = workers.map("release", run, dropped_estimates, [(level,) for level in levels])
+        facts["estimates"] = {
+            str(level): estimate_facts(run, level, number) for level, number in zip(levels, dropped, strict=True)
+        }
+    facts |= {"statements": statements_of(truth=is_truth(run), estimated=estimated), "spine": spine}
+    describe_release(run, workers, jurisdiction, staged, TITLE, options, facts, description, write_report_of)
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import sex_margin
 from privacy.noise import margins
-from tasks.lifecycle.files import open_array, save_arrays, unless_done
+from tasks.lifecycle.files import open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import load_domain, map_pieces
 from tasks.safetab.group_tables import GroupTables, Margins
@@ -77,10 +77,8 @@ def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:
     """Write the published groups, as `PublishedGroups`, of regions first ... last - 1."""
     folder = run.noisy_folder(level, PublishedGroups.MADE, first)
-    unless_done(folder, lambda: save_arrays(folder, _published(run, level, first).arrays()))
-
-
-def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
+    if folder.exists():
+        return
     detail = np.asarray(open_array(run.noisy_folder(level, "totals", first), "detail"))
     tables = run.noisy_folder(level, "sex_by_age", first)
     total = np.asarray(open_array(tables, "total"))
@@ -98,4 +96,4 @@ def _published(run: DetailedRun, level: Level, first: int) -> PublishedGroups:
     for table, name in enumerate(DETAILS):
         cells = open_array(tables, name) if table in AGES else total[group][published.detail == table][:, None]
         published.cells[published.places(table)] = cells
-    return published
+    save_arrays(folder, published.arrays())

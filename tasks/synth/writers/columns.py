@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spine.compiled import compiled
 from tasks.records.block_codes import BLOCK_COLUMNS
-from tasks.synth.blocks import BlockTable, delimited, digits
+from tasks.synth.blocks import BlockTable, digits
 from tasks.synth.population.codes import Origins
 from tasks.synth.population.model import IntArray, Population
 from tasks.synth.population.recodes import Recodes, recode
@@ -76,14 +76,6 @@ def at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
     )
 
 
-def block_code(blocks: BlockTable) -> NDArray[np.bytes_]:
-    """Return the 15 digits of each block."""
-    code: NDArray[np.bytes_] = blocks.columns[BLOCK_COLUMNS[0]]
-    for name in BLOCK_COLUMNS[1:]:
-        code = np.char.add(code, blocks.columns[name])
-    return code
-
-
 def numerals(numbers: IntArray) -> NDArray[np.bytes_]:
     """Return whole numbers as text, without leading zeros."""
     most = int(numbers.max(initial=0))
@@ -95,53 +87,20 @@ def coded(name: str, words: list[str], index: NDArray[np.integer]) -> IndexedCol
     return IndexedColumns({name: np.array(words, "S")}, index)
 
 
-def as_text(groups: list[IndexedColumns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
-    """Return the bytes of records as lines, with or without the header."""
-    words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
-    for number, group in enumerate(groups):
-        pieces, end = [*group.words.values()], b"\n" if number == len(groups) - 1 else delimiter
-        lines = delimited(pieces, end=end, between=delimiter)
-        matrix = lines.view(np.uint8).reshape(lines.size, lines.itemsize)
-        letters = matrix.ravel()
-        words.append(letters[letters != 0])  # a word shorter than its column is padded with zeros
-        starts.append((matrix != 0).sum(axis=1))
-        offsets.append(row)
-        row += len(matrix)
-    names = delimiter.join(name.encode() for group in groups for name in group.words) + b"\n"
-    ends = np.concatenate(starts).cumsum()
-    index = np.array([group.index for group in groups], np.int32)
-    first = np.frombuffer(names if header else b"", np.uint8)
-    return _join_words(first, np.concatenate(words), ends, np.array(offsets), index)
+def as_text(groups: list[IndexedColumns], delimiter: str, *, header: bool) -> pa.Buffer:
+    """Return records as lines of text, with or without the header.
 
-
-@compiled
-def _join_words(
-    first: NDArray[np.uint8],
-    words: NDArray[np.uint8],
-    starts: IntArray,
-    offsets: IntArray,
-    index: NDArray[np.int32],
-) -> NDArray[np.uint8]:
-    """Return the rows after `first`, each the words of its columns one after the other.
-
-    words: those of all columns. starts: each word's, and the end. offsets: where each column's words begin among them.
-    index: (columns, rows), the word of each row.
+    The distinct rows of each group are joined once, and then those of all groups for each record.
     """
-    columns, rows = index.shape
-    size = len(first)
-    for column in range(columns):
-        for row in range(rows):
-            word = offsets[column] + index[column, row]
-            size += starts[word + 1] - starts[word]
-    text, at = np.empty(size, np.uint8), len(first)
-    text[:at] = first
-    for row in range(rows):
-        for column in range(columns):
-            word = offsets[column] + index[column, row]
-            for place in range(starts[word], starts[word + 1]):
-                text[at] = words[place]
-                at += 1
-    return text
+    *texts, last = (pc.binary_join_element_wise(*map(_texts, group.words.values()), delimiter) for group in groups)
+    texts.append(pc.binary_join_element_wise(last, "", "\n"))
+    columns = [text.take(pa.array(group.index)) for text, group in zip(texts, groups, strict=True)]
+    names = delimiter.join(name for group in groups for name in group.words) + "\n"
+    lines = pa.concat_arrays(
+        [pa.array([names] * header, pa.string()), pc.binary_join_element_wise(*columns, delimiter)]
+    )
+    _, ends, letters = lines.buffers()
+    return letters[: np.frombuffer(ends, np.int32)[len(lines)]]
 
 
 def as_table(groups: list[IndexedColumns]) -> pa.Table:
@@ -154,8 +113,12 @@ def as_table(groups: list[IndexedColumns]) -> pa.Table:
     return pa.table(columns, pa.schema(fields))
 
 
+def _texts(words: NDArray[np.bytes_]) -> pa.StringArray:
+    return pa.array(words).view(pa.string())
+
+
 def _column(name: str, words: NDArray[np.bytes_], index: NDArray[np.integer]) -> pa.Array:
-    texts = pa.array(words).view(pa.string())
+    texts = _texts(words)
     if name == MAFID:
         return texts.take(pa.array(index))
     coded = texts.dictionary_encode()

@@ -10,7 +10,7 @@ from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES, OLDEST
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, OWN_CHILDREN, IntArray, has_role
-from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, block_code, coded, numerals
+from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, coded, numerals
 
 # Detailed types of each major type of group quarters, and the first relationship code of each.
 TYPES = {1: range(101, 107), 2: range(201, 204), 3: (301,), 4: range(401, 406), 5: (501,), 6: (601, 602)}
@@ -79,7 +79,7 @@ def facilities(stretch: Stretch) -> list[IndexedColumns]:
     inside = homes.kind > 0
     at = homes.block[inside] * len(CODES) + _quarters_type(stretch)[inside] - 18
     counts = np.bincount(at, minlength=blocks * len(CODES)).reshape(blocks, len(CODES))
-    words = {"tabblk": block_code(stretch.blocks), "hu": numerals(stretch.facilities[:, 0])}
+    words = {"tabblk": stretch.blocks.codes, "hu": numerals(stretch.facilities[:, 0])}
     words |= {f"gq{code}": numerals(counts[:, at]) for at, code in enumerate(CODES)}
     return [IndexedColumns(words, np.flatnonzero(stretch.facilities.sum(axis=1)))]
 
@@ -89,7 +89,7 @@ def prims(stretch: Stretch) -> list[IndexedColumns]:
     columns = stretch.blocks.columns
     cousub = columns.get("COUSUBFP", np.full(len(stretch.blocks), b"99999"))
     code = np.char.add(np.char.add(columns["TABBLKST"], columns["TABBLKCOU"]), np.char.add(cousub, b"99999"))
-    words = {"tabblk": block_code(stretch.blocks), "primgeo": code}
+    words = {"tabblk": stretch.blocks.codes, "primgeo": code}
     return [IndexedColumns(words, np.arange(len(stretch.blocks)))]
 
 

@@ -15,7 +15,7 @@ from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
 from tasks.synth.writers import dhc
-from tasks.synth.writers.columns import MAFID, IndexedColumns, Stretch, at_block, block_code, coded, numerals
+from tasks.synth.writers.columns import MAFID, IndexedColumns, Stretch, at_block, coded, numerals
 
 # HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
 TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
@@ -35,7 +35,7 @@ class RecordTable:
 
     name: str
     rows: Callable[[Stretch], list[IndexedColumns]]
-    delimiter: bytes = b"|"
+    delimiter: str = "|"
     extension: str = "txt"
     always_text: bool = False
 
@@ -155,7 +155,7 @@ def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
 
 def _tda_quarters(stretch: Stretch) -> list[IndexedColumns]:
     counts = stretch.facilities
-    words = {"tabblk": block_code(stretch.blocks), "hu": numerals(counts[:, 0])}
+    words = {"tabblk": stretch.blocks.codes, "hu": numerals(counts[:, 0])}
     words |= {f"gq{kind}": numerals(counts[:, kind]) for kind in range(1, counts.shape[1])}
     return [IndexedColumns(words, np.flatnonzero(counts.sum(axis=1)))]
 
@@ -168,9 +168,9 @@ SYSTEMS = {
         SystemFiles(
             "sdhc",
             (
-                RecordTable("persons", _sdhc_persons, b",", "csv"),
-                RecordTable("units", _sdhc_units, b",", "csv"),
-                RecordTable("geo", _sdhc_geo, b",", "csv"),
+                RecordTable("persons", _sdhc_persons, ",", "csv"),
+                RecordTable("units", _sdhc_units, ",", "csv"),
+                RecordTable("geo", _sdhc_geo, ",", "csv"),
             ),
             58,
             geography=False,
@@ -180,7 +180,7 @@ SYSTEMS = {
             (
                 RecordTable("persons", _tda_persons),
                 RecordTable("units", _tda_units),
-                RecordTable("quarters", _tda_quarters, b",", "csv", always_text=True),
+                RecordTable("quarters", _tda_quarters, ",", "csv", always_text=True),
             ),
             44,
             totals="states.csv",
@@ -191,8 +191,8 @@ SYSTEMS = {
                 RecordTable("persons", dhc.person_records),
                 RecordTable("households", dhc.household_records),
                 RecordTable("units", dhc.unit_records),
-                RecordTable("quarters", dhc.facilities, b",", "csv", always_text=True),
-                RecordTable("prims", dhc.prims, b",", "csv", always_text=True),
+                RecordTable("quarters", dhc.facilities, ",", "csv", always_text=True),
+                RecordTable("prims", dhc.prims, ",", "csv", always_text=True),
             ),
             68,
         ),

@@ -179,7 +179,6 @@ def axis(*values: str, column: str = "A") -> dict[str, Any]:
         ({"records_file": {"key": ["A", "B"]}}, "records_file.key: it names 2 columns for the 1"),
         ({"records": "dwelling"}, "unit: accounts are of persons or of households"),
         ({"records": "household", "unit": "person"}, "unit: a record is a household"),
-        ({"factors": {"SEX": ["1", "2"]}}, r"factors: das bottom-up no longer reads domains.*\[axes\.NAME\]"),
     ],
     ids=str,
 )
