@@ -11,7 +11,11 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numba import njit
+from numba.core.registry import cpu_target
 from numba.extending import overload
+
+cpu_target.typing_context.refresh()  # what numba loads at the first kernel: processes forked after this import have it
+cpu_target.target_context.refresh()
 
 F = TypeVar("F", bound=Callable[..., Any])
 

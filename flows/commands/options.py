@@ -19,6 +19,7 @@ from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
 from tasks.errors import Refused
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.records.findings import IN_REPORT, has_errors, load_findings
 
@@ -133,6 +134,7 @@ class RunOptions(LedgerOptions):
         """
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars take the place of its log
         if not self.cluster.scheduler:
+            use_kernels(self.home)
             start_fork_server(*stages)
 
     def shared_settings(self) -> dict[str, Any]:

@@ -171,7 +171,12 @@ With --declaration, DATA is a table of any records, and OUT gets histograms by t
             exact=("spine", "microdata"),
             accuracy="flows.commands.tda.accuracy:accuracy",
             modules={
-                "": ("scipy.sparse", "tasks.top_down.input.block_run", "tasks.top_down.release.stage_release"),
+                "": (
+                    "scipy.sparse",
+                    "spine.compiled",
+                    "tasks.top_down.input.block_run",
+                    "tasks.top_down.release.stage_release",
+                ),
                 "declaration": ("tasks.top_down.declared.release",),
             },
         ),

@@ -118,9 +118,9 @@ def _texts(words: NDArray[np.bytes_]) -> pa.StringArray:
 
 
 def _column(name: str, words: NDArray[np.bytes_], index: NDArray[np.integer]) -> pa.Array:
-    texts = _texts(words)
-    if name == MAFID:
-        return texts.take(pa.array(index))
-    coded = texts.dictionary_encode()
+    if name == MAFID:  # all words have the same length
+        ends = words.itemsize * np.arange(len(index) + 1, dtype=np.int32)
+        return pa.StringArray.from_buffers(len(index), pa.py_buffer(ends), pa.py_buffer(words.take(index)))
+    coded = _texts(words).dictionary_encode()
     at = coded.indices.to_numpy().astype(np.int16).take(index)
     return pa.DictionaryArray.from_arrays(pa.array(at), coded.dictionary, safe=False)  # they are in it
