@@ -34,7 +34,7 @@ from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
 from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
-from tasks.top_down.declared.run import contradictions
+from tasks.top_down.declared.run import contradictions, stated_states
 from tasks.top_down.declared.source import names_of
 from tasks.top_down.declared.tables import (
     COUNT,
@@ -71,7 +71,8 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         text, shares = json.loads(public.text), distinct_shares(declared.hierarchy.spine)
         later = not declared.hindrance
         digests = dict.fromkeys(public.digests, Unshown(Digest, PUBLIC_FILE))
-        own = {"spent": declared.spend.as_json(), **table_statements(declared, digests, explain(declared))}
+        own = {"spent": declared.spend.as_json(), "states": stated_states(declared)}
+        own |= table_statements(declared, digests, explain(declared))
     by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}
     return {
         **own,
