@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.execution.systems import kind_of_release
-from tasks.releases.check import Check
+from tasks.releases.check import Check, NotChecked
 from tasks.releases.check_tables import check_forms, check_values
 from tasks.releases.datapackage import DICTIONARY_FILE, PACKAGE_FILE, resources_of, write_package
 from tasks.releases.description import Description
@@ -36,6 +36,10 @@ ALIKE = (
     "settings",
     "allocations",
 )
+TEXTS, WORD = (
+    (".txt", ".html", ".json", "dictionary.csv"),
+    re.compile(r"\b(of|the|a|for)\b"),
+)  # files, and a word of theirs
 SEVERAL = 3  # how many entries of a long list, or of equal entries, are forged
 
 
@@ -150,6 +154,8 @@ def of_tables(release: Path) -> Iterator[Forgery]:
     for name in file_names(release):
         if name not in (PACKAGE_FILE, DICTIONARY_FILE) and not any(name in table.paths for table in tables):
             yield Forgery(name, "removed", _removing([name]))
+        if any(name.endswith(end) for end in TEXTS) and WORD.search((release / name).read_text("utf-8")):
+            yield Forgery(f"{name}: words", "changed", _reworded(name))
 
 
 def _quarter(number: Any) -> Any:
@@ -209,12 +215,30 @@ def _removing(files: list[str]) -> Callable[[Path], None]:
     return forge
 
 
+def _reworded(file: str) -> Callable[[Path], None]:
+    def forge(release: Path) -> None:
+        text = (release / file).read_text("utf-8")
+        (release / file).unlink()
+        (release / file).write_text(WORD.sub("not", text, count=1), "utf-8")
+        with_digests(release, read_any_manifest(release))
+
+    return forge
+
+
+def with_digests(release: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest anew, with the digests of the files as they are."""
+    for name in (MANIFEST, SIGNATURE):
+        (release / name).unlink(missing_ok=True)
+    manifest.pop("files", None)
+    write_manifest(release, manifest)
+
+
 def copied(release: Path, folder: Path) -> Path:
     """Copy a release by hard links; a forgery writes its files anew."""
     return Path(shutil.copytree(release, folder, copy_function=os.link))
 
 
-def check_tables(release: Path, manifest: dict[str, Any], description: Description) -> Iterator[Check]:
+def check_tables(release: Path, manifest: dict[str, Any], description: Description) -> Iterator[Check | NotChecked]:
     """Yield the checks of the form and of the values of a release's tables."""
     tables = yield from check_forms(release, manifest, description)
     yield from check_values(release, tables)
@@ -225,13 +249,12 @@ def seal(release: Path, manifest: dict[str, Any]) -> None:
     """Write descriptions and manifest over the files as they are, as a forger would."""
     kind = kind_of_release(str(manifest.get("release")))
     before = {name: (release / name).read_bytes() for name in (PACKAGE_FILE, DICTIONARY_FILE)}
-    for name in (*before, MANIFEST, SIGNATURE):
-        (release / name).unlink(missing_ok=True)
+    for name in before:
+        (release / name).unlink()
     try:
         assert kind is not None
         write_package(release, kind.part("description")(manifest), manifest, file_names(release))
     except Exception:  # the forged manifest describes no table
         for name, content in before.items():
             (release / name).write_bytes(content)
-    manifest.pop("files", None)
-    write_manifest(release, manifest)
+    with_digests(release, manifest)

@@ -62,6 +62,8 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")
+    if os.path.ismount(place):  # no rename replaces it
+        raise Refused(f"{place} is a mounted folder: choose an output folder in it, or another one")
     if place.exists() and not is_released(run, out, folder) and any(place.iterdir() if place.is_dir() else [place]):
         way_out = f"; das runs discard {run.id} gives up this run" if run.path.exists() else ""
         raise Refused(f"{place} is not empty: choose an output folder without {folder}/ in it{way_out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,15 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.releases.check import Check
+from tasks.releases.check import Check, NotChecked
 from tasks.releases.datapackage import (
     DICTIONARY_FILE,
-    OWN,
     PACKAGE_FILE,
     Resource,
-    as_json,
     columns_of,
     dictionary,
+    package_of,
     resources_of,
 )
 from tasks.releases.description import TIDY_FOLDER, Column, Description, fill
@@ -29,7 +29,6 @@ from tasks.releases.received import path_in, read_in, read_json
 from tasks.releases.release_database import ReleaseDatabase, identifier
 from tasks.releases.text_twin import differing_rows
 
-WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # the form does not depend on these
 OF_ALL = (PACKAGE_FILE, DICTIONARY_FILE, README)  # files that every release has
 MEMORY = "256MB"  # for distinct keys, which then spill: 50 million take a minute, as without it
 TYPES = {  # types of Table Schema, by Arrow's
@@ -43,7 +42,7 @@ TYPES = {  # types of Table Schema, by Arrow's
 
 def check_forms(
     release: Path, manifest: Mapping[str, Any], description: Description
-) -> Generator[Check, None, list[Resource]]:
+) -> Generator[Check | NotChecked, None, list[Resource]]:
     """Check files, columns and types against the system's description.
 
     Return the tables, or an empty list if files or columns are missing, since their values then cannot be checked.
@@ -110,13 +109,12 @@ def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -
 
 def _check_words(
     release: Path, manifest: Mapping[str, Any], description: Description, tables: Sequence[Resource]
-) -> Iterator[Check]:
+) -> Iterator[Check | NotChecked]:
     """Compare what describes the tables with this version's description. Another version's is not compared."""
-    if (made_by := manifest["versions"]["das-flows"]) != (own := version("das-flows")):
-        words = f"of das-flows {made_by!s:.20}: not compared with that of {own}"
-        yield from (Check(name, words) for name in (PACKAGE_FILE, DICTIONARY_FILE, README))
+    if manifest["versions"]["das-flows"] != version("das-flows"):
+        yield from (NotChecked(name, "the words of another version of das-flows") for name in OF_ALL)
         return
-    yield _check_package(release, tables)
+    yield _check_package(release, manifest, tables)
     texts = {
         DICTIONARY_FILE: dictionary(description, manifest["files"]),
         README: readme(manifest, tables, manifest["files"]),
@@ -126,24 +124,19 @@ def _check_words(
         yield Check(name, f"{text.count(chr(10)):,} lines", () if same else ("it differs from this version's",))
 
 
-def _check_package(release: Path, tables: Sequence[Resource]) -> Check:
-    """Compare datapackage.json with the description, except its words."""
-    found = {each["name"]: each for each in read_json(release, PACKAGE_FILE)["resources"]}
-    expected = {each["name"]: each for table in tables for each in as_json(release, table)}
-    faults = [f"{name!a:.80} is not a table of this release" for name in found if name not in expected]
+def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
+    """Compare datapackage.json with this version's."""
+    found = read_json(release, PACKAGE_FILE)
+    expected = json.loads(json.dumps(package_of(release, manifest, tables)))
+    stated, own = ({each["name"]: each for each in package.pop("resources")} for package in (found, expected))
+    faults = [f"{name!a:.80} is not a table of this release" for name in stated if name not in own]
     faults += [
         f"{name} has another description in this version of das-flows"
-        for name, each in expected.items()
-        if _form(found.get(name)) != _form(each)
+        for name, each in own.items()
+        if stated.get(name) != each
     ]
+    faults += ["it has another title, name, run or schema"] * (found != expected)
     return Check(PACKAGE_FILE, f"{len(tables)} tables", tuple(faults))
-
-
-def _form(value: Any) -> Any:
-    """Return a part of a description without its words."""
-    if isinstance(value, dict):
-        return {name: _form(each) for name, each in value.items() if name not in WORDS}
-    return [_form(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _check_contents(database: ReleaseDatabase, release: Path, tables: Mapping[str, Resource]) -> Iterator[Check]:

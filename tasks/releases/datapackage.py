@@ -111,15 +111,20 @@ def write_package(
     """Write OUT/datapackage.json and OUT/dictionary.csv for the tables among these files of OUT; return the tables."""
     tables = resources_of(out, description, files)
     (out / DICTIONARY_FILE).write_text(dictionary(description, files), "utf-8")
-    package = {
+    package = package_of(out, manifest, tables)
+    (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return tables
+
+
+def package_of(out: Path, manifest: Mapping[str, Any], tables: Iterable[Resource]) -> dict[str, Any]:
+    """Return the content of datapackage.json for these tables of OUT."""
+    return {
         "$schema": PROFILE,
         "name": slug(manifest["release"]),
         "title": manifest["release"],
         **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
         "resources": [each for table in tables for each in as_json(out, table)],
     }
-    (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    return tables
 
 
 def dictionary(description: Description, files: Iterable[str]) -> str:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from flows.frames import read_release
+from privacy.accounting.composition import read_spend
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.errors import Refused
+from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.marks import MARK_FILE
+from tasks.releases.manifest import read_manifest, release_digest, write_manifest
 from tasks.top_down.declared.synth import synthesize_records
 from tests.flows.conftest import Das, Refuse
 
@@ -146,3 +151,40 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
     for words in ("Dwellings by comuna", 'con moradores <span class="code">1</span>', EXAMPLE):
         assert words in page
     assert '98 <span class="code">98</span>' not in page
+
+
+def test_a_release_of_blocks_names_the_states_that_were_charged(das: Das, tmp_path: Path) -> None:
+    """So that a ledger that charged others is found."""
+    raw = {
+        "name": "blocks",
+        "records": "person",
+        "budget": "2",
+        "leaves": {"file": "blocks.csv", "key": [*BLOCK_COLUMNS]},
+        "levels": [{"name": "nation"}, {"name": "block", "columns": ["code"]}],
+        "axes": {"sex": {"column": "SEX", "values": ["1", "2"]}},
+        "queries": {"total": "1/2", "detailed": "1/2"},
+    }
+    (tmp_path / "blocks.json").write_text(json.dumps(raw))
+    header = ",".join(BLOCK_COLUMNS)
+    (tmp_path / "blocks.csv").write_text(f"{header},code\n31,001,000100,1001,a\n46,001,000100,1002,b\n")
+    (tmp_path / "records.csv").write_text(f"{header},SEX\n" + "31,001,000100,1001,1\n" * 5)
+    book = Ledger(tmp_path / "ledger.sqlite")
+    book.open_account(Account("census", "zcdp", Fraction(2)))
+    words = ("--declaration", tmp_path / "blocks.json", "--account", "census", "--ledger", book.path, "--workers", 1)
+    words = (*words, "--runs-folder", tmp_path / "state")
+    assert das("tda", "run", tmp_path / "records.csv", tmp_path / "out", *words)[0] == 0
+    release = tmp_path / "out/declared"
+    manifest = read_manifest(release)
+    assert manifest["states"] == ["31", "46"] == [*book.spent("census")]
+    assert das("check", release)[0] == das("ledger", "check", release, "--ledger", book.path)[0] == 0
+    other = Ledger(tmp_path / "other.sqlite")
+    other.open_account(Account("census", "zcdp", Fraction(2)))
+    spend = read_spend(manifest["spent"])
+    row = other.reserve(Request(manifest["run"], "census", ("46",), spend, "1" * 64, "2" * 64, 1, ()), lambda: "3" * 64)
+    write_manifest(release, manifest | {"journal": row.journal})
+    other.seal(manifest["run"], release_digest(release))
+    other.release(manifest["run"], release_digest(release))
+    code, out, _ = das("ledger", "check", release, "--ledger", other.path)
+    assert (code, "its states are not the row's" in out) == (1, True)
+    write_manifest(release, read_manifest(release) | {"states": ["46"]})
+    assert "states has 1 entries, not 2" in das("check", release, "--json")[1]

@@ -89,6 +89,7 @@ def faulty(path: str, delimiter: str, column: str) -> Callable[[Path], None]:
 
 
 OF_EVERY = {"run", "journal", "versions.*", "code"}  # only the ledger or a signature shows them
+OF_EVERY |= {"report.html: words"}
 PUBLIC = {"names.csv*", "points.csv*"}
 SAFETAB = {*OF_EVERY, *PUBLIC, "geography.blocks", "geography.GRF-C", "parameter_files.*", "tabulated/hierarchy.csv*"}
 SAFETAB |= {

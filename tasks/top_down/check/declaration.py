@@ -33,7 +33,7 @@ from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Declared, PublicTables, assemble
 from tasks.top_down.declared.release import declaration_statements, names_text, table_statements
-from tasks.top_down.declared.source import contradictions, names_of
+from tasks.top_down.declared.source import contradictions, names_of, stated_states
 from tasks.top_down.declared.tables import (
     COUNT,
     ESTIMATE_MARGIN,
@@ -44,6 +44,7 @@ from tasks.top_down.declared.tables import (
     names_file,
     released_levels,
 )
+from tasks.top_down.declared.wide import defined_answers
 from tasks.top_down.published.release_source import AnswerFile, joined_codes
 from tasks.top_down.release.design_file import MEASUREMENTS
 
@@ -69,16 +70,28 @@ def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         text, shares = json.loads(public.text), distinct_shares(declared.hierarchy.spine)
         later = not declared.hindrance
         digests = dict.fromkeys(public.digests, Unshown(Digest, PUBLIC_FILE))
-        own = {"spent": declared.spend.as_json(), **table_statements(declared, digests, explain(declared))}
+        own = {"spent": declared.spend.as_json(), "states": stated_states(declared)}
+        own |= table_statements(declared, digests, explain(declared))
+        own |= {"answers": _count_answers(release, declared)} if declared.is_wide else {}
     by = {"ESTIMATE": Unshown(Line, OF_THE_RUN), "measured_by": Unshown(Line, OF_THE_RUN)}
     return {
         **own,
         **declaration_statements(declaration, text, estimator, shares, drawn=drawn, later=later),
         **(by if estimate else {}),
-        **({} if truth or not declaration.form.is_wide else {"answers": Unshown(dict[str, dict[str, int]], SOLVED)}),
         **HOW_SOLVED,
         "configuration_digest": Unshown(Digest, "the folders of the public files are not published"),
     }
+
+
+def _count_answers(release: Path, declared: Declared) -> dict[str, dict[str, Any]]:
+    """Return by level what a wide release states of its answers: those that were read are rows of its measurements."""
+    found = {}
+    for level, defined in defined_answers(declared).items():
+        file = f"{MEASUREMENTS}/{level}.parquet"
+        is_all = is_full(declared.declaration, level)
+        read = Unshown(int, SOLVED) if is_all else pq.read_metadata(path_in(release, file)).num_rows
+        found[level] = {"defined": defined, "read": read}
+    return found
 
 
 def _read_public(release: Path, manifest: Mapping[str, Any]) -> tuple[PublicTables, Declared]:

@@ -38,7 +38,7 @@ from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measurements import write_read
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource, names_of
+from tasks.top_down.declared.source import ALL, DeclarationSource, names_of, stated_states
 from tasks.top_down.declared.tables import (
     COUNT,
     ESTIMATE_MARGIN,
@@ -193,6 +193,7 @@ def describe(own: DeclarationSource, staged: Path) -> None:
     stated = {
         **({} if origin is None else {"measured_by": origin.run}),
         "spent": declared.spend.as_json() if drawn else None,
+        **({"states": stated_states(declared)} if drawn else {}),
         **declaration_statements(
             declared.declaration,
             json.loads(published.text),

@@ -201,6 +201,12 @@ def charged_states(states: set[str]) -> tuple[str, ...]:
     return tuple(sorted(states)) if states and states <= {*EVERYWHERE} else EVERYWHERE
 
 
+def stated_states(declared: Declared) -> list[str]:
+    """Return the states that a release says were charged; empty for every state."""
+    states = charged_states(states_of(declared))
+    return [] if states == EVERYWHERE else list(states)
+
+
 def states_read(declared: Declared) -> Collection[str] | None:
     """Return the states whose records are counted: of blocks of one jurisdiction, not the other's. None is all."""
     states, pr = states_of(declared), {*STATES_PR}

@@ -29,6 +29,7 @@ from tasks.lifecycle.files import (
 )
 from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
@@ -143,11 +144,18 @@ def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswe
         yield ReadAnswers(*(np.asarray(open_array(path, name)) for name in ReadAnswers._fields))
 
 
+def defined_answers(declared: Declared) -> dict[str, int]:
+    """Return by level how many answers the queries define."""
+    spine = declared.hierarchy.spine
+    shares = zip(spine.levels, spine.shares, strict=True)
+    return {level: declared.widths[level] * int((own > 0).sum()) for level, own in shares}
+
+
 def count_answers(source: DeclarationSource) -> dict[str, dict[str, int]]:
     """Return by level the answers that the queries define, and those that estimation read."""
-    declared, found = source.declared, {}
-    for level, shares in zip(declared.hierarchy.spine.levels, declared.hierarchy.spine.shares, strict=True):
+    found = {}
+    for level, defined in defined_answers(source.declared).items():
         folder = source.estimates_folder(source.name, READ, level)
         read = sum(len(open_array(path, "query")) for path in (complete(folder) if folder.exists() else []))
-        found[level] = {"defined": declared.widths[level] * int((shares > 0).sum()), "read": read}
+        found[level] = {"defined": defined, "read": read}
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_a_link_in_the_place_of_the_release_is_refused_before_the_charge(tmp_pat
     (tmp_path / "us").symlink_to(tmp_path / "empty")
     with pytest.raises(Refused, match="us is a link or another user's: remove it"):
         check_out(RunDirectory(tmp_path / "state/runs/r1-us"), tmp_path, "us")
+
+
+def test_a_mount_in_the_place_of_the_release_is_refused_before_the_charge(tmp_path: Path) -> None:
+    """The commit could not rename the release onto it."""
+    place = tmp_path / "us"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with pytest.raises(Refused, match="us is a mounted folder: choose an output folder in it, or another one"):
+            check_out(RunDirectory(tmp_path / "state/runs/r1-us"), tmp_path, "us")
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def test_a_run_directory_is_closed_to_others(shared: Path) -> None:

@@ -47,6 +47,7 @@ from tasks.records.marks import write_mark
 from tasks.records.records import is_checked
 from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
+from tasks.releases.statements import Unshown
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks, statements
@@ -186,7 +187,9 @@ def test_the_release_has_the_counts_of_the_other_and_passes_its_check(staged: Pa
     assert {"answers of state", "declared figures"} <= {each.what for each in found}
     stated = read_manifest(staged)["statements"]
     assert "standard_errors" not in stated, "no estimator takes its few answers"
-    assert statements(staged, read_manifest(staged))["statements"] == stated
+    expected = statements(staged, read_manifest(staged))
+    assert expected["statements"] == stated
+    assert expected["answers"] == read_manifest(staged)["answers"]
     own = pd.read_parquet(staged / "parquet/block.parquet")
     has_the_other_counts(own, inputs)
     assert not ((own["relgq"].astype(int) == 1) & (own["age"].astype(int) < 3)).any()
@@ -232,6 +235,8 @@ def test_what_was_read_is_released_and_more_on_request(
     values = pd.read_parquet(out / "measurements/county.parquet").set_index("query")["value"]
     assert {len(own) for own in values["detailed"]} == {run.declared.declaration.product.cells}
     assert "coordinate" in pd.read_parquet(out / "measurements/tract.parquet")
+    expected = statements(out, read_manifest(out))["answers"]
+    assert [level for level, own in expected.items() if isinstance(own["read"], Unshown)] == ["state", "county"]
     assert [each for each in checks(out, read_manifest(out)) if isinstance(each, Check) and each.faults] == []
 
 
