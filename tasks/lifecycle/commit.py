@@ -29,7 +29,7 @@ from tasks.lifecycle.private_folder import check_own, is_own
 from tasks.lifecycle.process import code_names, versions
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
-from tasks.lifecycle.staging import clear_staging, own_folders, staging
+from tasks.lifecycle.staging import clear_staging, longest_name, own_folders, staging
 from tasks.releases.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -62,6 +62,11 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")
+    longest, most = longest_name(staging(run, out, folder)), os.pathconf(nearest, "PC_NAME_MAX")
+    if len(os.fsencode(longest)) > most:
+        raise Refused(
+            f"the run id {run.id[:40]}… is too long: {nearest} takes names of {most} bytes; give a shorter one"
+        )
     if os.path.ismount(place):  # no rename replaces it
         raise Refused(f"{place} is a mounted folder: choose an output folder in it, or another one")
     if place.exists() and not is_released(run, out, folder) and any(place.iterdir() if place.is_dir() else [place]):

@@ -59,6 +59,11 @@ def _mark(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.seen")
 
 
+def longest_name(staged: Path) -> str:
+    """Return a name as long as the longest that a run gives to a folder next to its release."""
+    return f".{staged.name}.{uuid4().hex}"
+
+
 def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> None:
     """Remove what a run has staged but not released, except for these files and folders.
 

@@ -18,9 +18,10 @@ from tasks.errors import Refused
 from tasks.lifecycle import process
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, is_released
+from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.private_folder import is_as_safe_as, make_private
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
-from tasks.lifecycle.staging import clear_staging, open_staging, staging
+from tasks.lifecycle.staging import clear_staging, longest_name, open_staging, staging
 from tasks.releases.manifest import MANIFEST
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes other users' parts")
@@ -123,6 +124,16 @@ def test_a_link_in_the_place_of_the_release_is_refused_before_the_charge(tmp_pat
     (tmp_path / "us").symlink_to(tmp_path / "empty")
     with pytest.raises(Refused, match="us is a link or another user's: remove it"):
         check_out(RunDirectory(tmp_path / "state/runs/r1-us"), tmp_path, "us")
+
+
+def test_a_run_id_with_which_no_release_could_be_staged_is_refused_before_the_charge(tmp_path: Path) -> None:
+    """Two folders next to the release are named by it, one of them while a worker writes it in one piece."""
+    most = os.pathconf(tmp_path, "PC_NAME_MAX") - len(longest_name(staging(RunDirectory(Path()), tmp_path, "us")))
+    check_out(RunDirectory(tmp_path / "runs" / ("r" * most)), tmp_path / "out", "us")
+    with atomic_path(staging(RunDirectory(Path("r" * most)), tmp_path, "us")) as longest:
+        longest.mkdir()
+    with pytest.raises(Refused, match=r"the run id r{40}… is too long"):
+        check_out(RunDirectory(tmp_path / "runs" / ("r" * (most + 1))), tmp_path / "out", "us")
 
 
 def test_a_mount_in_the_place_of_the_release_is_refused_before_the_charge(tmp_path: Path) -> None:
