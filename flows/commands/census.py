@@ -110,9 +110,9 @@ def _planned(settings: CensusSettings, *, as_json: bool) -> tuple[Census, Charge
 def _run_flow(settings: CensusSettings, census: Census, options: CensusOptions) -> None:
     """Run the flow with its bars. Raises Refused, Failed; the command that continues is named."""
     from flows.census import census as flow
+    from flows.execution.approval import answered_by
     from flows.execution.cluster import OneCluster
     from flows.execution.no_server import without_server
-    from flows.execution.second_charge import answered_by
 
     make_private(options.home, may_be_link=True)
     again = f"continue with: das census run {settings.plan} --runs-folder {settings.runs_folder}"

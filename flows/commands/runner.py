@@ -200,9 +200,9 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
     brief: the bars are without a title and vanish with the run. ask: ask before data that was charged is charged again;
         else print that it is.
     """
+    from flows.execution.approval import answered_by
     from flows.execution.cluster import OneCluster
     from flows.execution.no_server import without_server
-    from flows.execution.second_charge import answered_by
 
     parts, outcomes = settings.parts, list[Outcome]()
     try:

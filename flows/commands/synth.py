@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from flows.commands.fields import given, refuse
 from flows.commands.tda.declared import DeclarationOption, StateOption
 from flows.execution.systems import all_data_files
-from flows.reports.population import plausibility, summary, warnings
 from flows.reports.terminal import Json, counting, err, labelled, show
 from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
+
+if TYPE_CHECKING:
+    from tasks.synth.synthesize import MadePopulation
 
 FORMS = {  # forms of the command, with the options that apply to each
     (BLOCKS := "das synth BLOCKS PARAMS OUT"): {"shares", "systems"},
@@ -27,6 +32,14 @@ FORMS = {  # forms of the command, with the options that apply to each
     (EXAMPLE := "das synth OUT"): {"systems"},
     (RECORDS := "das synth --declaration DECLARATION OUT"): {"shares", "persons", "declaration"},
     (MARK := "das synth --mark DATA"): set[str](),
+}
+
+NEXT = {  # the next command for the data of each system
+    "detailed-dhca": "das validate {0} {1}",
+    "ddhcb": "das ddhcb validate {0} {1}",
+    "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
+    "tda": "das tda validate {1}",
+    "dhc": "das tda declare {1} DECLARED --redistricting RELEASE",
 }
 
 # An enumeration, because typer does not take a repeated option of a literal type.
@@ -127,11 +140,50 @@ def synth(
             made = synthesize_blocks(words[0], words[1], words[2], options, shares)
         else:
             made = synthesize_example(words[0], options)
-    show(asdict(made) | {"data": made.data}, lambda: summary(made), as_json=as_json)
+    show(asdict(made) | {"data": made.data}, lambda: _summary(made), as_json=as_json)
     if plausible and not as_json:
-        err.print(plausibility(made))
-    for label, text in warnings(made):
+        err.print(_plausibility(made))
+    for label, text in _warnings(made):
         err.print(labelled(label, text, "bold yellow"), soft_wrap=True)
+
+
+def _summary(made: MadePopulation) -> Table:
+    """Return the contents of the population, and the commands to continue with."""
+    table = Table.grid(padding=(0, 2))
+    many = len(made.states) > 6
+    states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
+    table.add_row(
+        "persons", f"{made.persons:,} synthetic, seed {made.mark.seed}, in {made.counts['units']:,} living quarters"
+    )
+    table.add_row("blocks", f"{made.blocks:,} in {states}")
+    made_up = "have made-up shares; --shares CSV gives them published counts"
+    table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)
+    table.add_row("data", "\n".join(map(str, made.folders.values())))
+    table.add_row("parameters", str(made.params))
+    table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
+    return table
+
+
+def _plausibility(made: MadePopulation) -> Table:
+    """Return the plausibility of the population as a table."""
+    from tasks.synth.report import FIGURES
+
+    table = Table("figure", "here", "published", "within", title="How plausible it is")
+    for figure in FIGURES:
+        value = f"{figure.value(made.counts):.4f}"
+        here = Text(value, style="" if figure.fits(made.counts) else "yellow")
+        table.add_row(figure.words, here, f"{figure.target:.4f}", f"{figure.within:.3f}")
+    return table
+
+
+def _warnings(made: MadePopulation) -> Iterator[tuple[str, str]]:
+    """Yield warnings: about blocks that were repaired, and groups without a published count."""
+    for rule, blocks in ((made.mark.population or {}).get("repaired") or {}).items():
+        yield "repaired:", f"{rule}: {blocks:,}"
+    if made.uncounted:
+        others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
+        named = "; ".join(made.uncounted[:3]) + others
+        yield "warning:", f"{made.shares} has no count of these groups, which get one person each: {named}"
 
 
 def _form(words: list[Path], *, marks: bool, declares: bool) -> str:

@@ -191,8 +191,7 @@ def _queries(
 
 def _compare(first: BudgetPlan, second: BudgetPlan, form: Format, *, as_json: bool) -> None:
     """Print the levels whose figures differ between two plans."""
-    from flows.reports.tuning.against import differences
-    from flows.reports.tuning.tuning import answers
+    from flows.reports.tuning.tuning import answers, differences
 
     table = differences(answers(first), answers(second))
     report([dict(zip(table.columns, row, strict=True)) for row in table.rows], [table], form, as_json=as_json)

@@ -26,14 +26,13 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
-from flows.execution.approval import await_approval, check_agreed
+from flows.execution.approval import await_approval, check_agreed, confirm_second_charges
 from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.run_status import charge_of, released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
-from flows.execution.second_charge import confirm_second_charges
 from flows.execution.settings import RESERVATION, RunSettings, keep_settings
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
