@@ -17,7 +17,7 @@ from flows.execution.fork_server import start_fork_server
 from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
-from flows.reports.terminal import Json, interruptible
+from flows.reports.terminal import interruptible
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.records.findings import IN_REPORT, has_errors, load_findings
@@ -67,7 +67,6 @@ class WorkOptions(FolderOptions):
 
     workers: Annotated[int | None, option_of(ClusterSettings, "workers")] = None
     memory_limit: Annotated[str, option_of(ClusterSettings, "memory_limit")] = "auto"
-    as_json: Json = False
 
     @contextmanager
     def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
@@ -99,7 +98,7 @@ class WorkOptions(FolderOptions):
                 yield workers
         except Refused as error:
             for findings in filter(has_errors, map(load_findings, runs)):
-                show_findings(findings, as_json=self.as_json)
+                show_findings(findings)
             raise Refused(str(error).partition(IN_REPORT)[0]) from None  # the report goes with its directory
         finally:
             end()
@@ -123,7 +122,6 @@ class RunOptions(LedgerOptions):
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the input and the account and show the charge; charge nothing.")
     ] = False
-    as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def start_ahead(self, *stages: str) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from flows.execution.systems import kind_of_release
 from flows.reports.show.view import RELEASED, Confidence, NotThere, refusing_malformed
-from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
+from flows.reports.terminal import Format, FormatOption, err, is_json, labelled, report
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.pages.text_table import TextTable
@@ -54,7 +54,6 @@ def show(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
@@ -75,8 +74,8 @@ def show(
             if export is not None:
                 _write(shown, export)
                 return
-            if named != (None, None, None) or as_json or form is not Format.table:
-                _print(shown, named, form, as_json=as_json)
+            if named != (None, None, None) or is_json() or form is not Format.table:
+                _print(shown, named, form)
                 return
             from flows.reports.show.application import warm
 
@@ -132,9 +131,7 @@ def _write(shown: ReleasePages, folder: Path) -> None:
     err.print(f"wrote {what}: open {folder / 'index.html'}, or put {folder} on a web server", soft_wrap=True)
 
 
-def _print(
-    shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format, *, as_json: bool
-) -> None:
+def _print(shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format) -> None:
     """Print the table that the options name."""
     from flows.reports.show.terminal import table
     from flows.reports.show.view import Reading
@@ -148,7 +145,7 @@ def _print(
         text = TextTable(read.view.title, columns, cells)
     else:
         text = table(read)
-    report(read.data, [text], form, as_json=as_json)
+    report(read.data, [text], form)
 
 
 def _check(shown: ReleasePages) -> None:

@@ -18,7 +18,7 @@ from rich.text import Text
 from flows.commands.fields import given, refuse
 from flows.commands.tda.declared import DeclarationOption, StateOption
 from flows.execution.systems import all_data_files
-from flows.reports.terminal import Json, counting, err, labelled, show
+from flows.reports.terminal import counting, err, is_json, labelled, show
 from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
@@ -96,7 +96,6 @@ def synth(
     record_format: RecordFormat = "text",
     systems: Systems = None,
     plausible: Plausible = False,
-    as_json: Json = False,
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
 
@@ -120,15 +119,15 @@ def synth(
     form = _form(words, marks=mark is not None, declares=declaration is not None)
     refuse(context, given(context).keys() & set().union(*FORMS.values()) - FORMS[form], f"not an option of {form}")
     if mark is not None:
-        return _declare(mark, as_json, yes=yes)
+        return _declare(mark, yes=yes)
     if declaration is not None:
-        return _records(declaration, words[0], seed, record_format, persons, shares, as_json)
+        return _records(declaration, words[0], seed, record_format, persons, shares)
     prepare_kernels()
     from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
     from tasks.synth.write import Options
     from tasks.synth.writers.systems import find_systems
 
-    with counting("persons", quiet=as_json) as progress:
+    with counting("persons", quiet=is_json()) as progress:
         threads = os.cpu_count() or 1
         options = Options(seed, form=record_format, threads=threads, report=plausible, progress=progress)
         if systems:
@@ -140,8 +139,8 @@ def synth(
             made = synthesize_blocks(words[0], words[1], words[2], options, shares)
         else:
             made = synthesize_example(words[0], options)
-    show(asdict(made) | {"data": made.data}, lambda: _summary(made), as_json=as_json)
-    if plausible and not as_json:
+    show(asdict(made) | {"data": made.data}, lambda: _summary(made))
+    if plausible and not is_json():
         err.print(_plausibility(made))
     for label, text in _warnings(made):
         err.print(labelled(label, text, "bold yellow"), soft_wrap=True)
@@ -208,7 +207,7 @@ def prepare_kernels() -> None:
     use_kernels(state_home())
 
 
-def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
+def _declare(data: Path, *, yes: bool) -> None:
     from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
 
     is_table = data.is_file()
@@ -221,7 +220,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
         mark = mark_table(data, **by) if is_table else write_mark(data, names, **by)
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
-    show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
+    show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic")
 
 
 def confirm_mark(data: str, kind: str, command: str, never: str, *, yes: bool) -> None:
@@ -242,12 +241,10 @@ def confirm_mark(data: str, kind: str, command: str, never: str, *, yes: bool) -
         raise Refused(f"{data.partition(' will')[0]} is not marked")
 
 
-def _records(
-    name: str, out: Path, seed: int, form: str, persons: int | None, shares: Path | None, as_json: bool
-) -> None:
+def _records(name: str, out: Path, seed: int, form: str, persons: int | None, shares: Path | None) -> None:
     """Make records of a declaration."""
     from tasks.top_down.declared.synth import synthesize_records
 
     made = synthesize_records(name, out, seed=seed, form=form, records=persons, shares=shares)
     lines = f"{made['records']:,} records in {made['leaves']:,} leaves: {made['data']}"
-    show(made, lambda: f"{lines}\nnext: das tda run {made['data']} out/ --declaration {name}", as_json=as_json)
+    show(made, lambda: f"{lines}\nnext: das tda run {made['data']} out/ --declaration {name}")

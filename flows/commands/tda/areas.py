@@ -13,8 +13,7 @@ import typer
 from flows.commands.options import WorkOptions
 from flows.commands.tda.published import StateTotals
 from flows.reports.figures import fraction
-from flows.reports.terminal import Format, FormatOption, report
-from flows.reports.terminal import out as terminal
+from flows.reports.terminal import Format, FormatOption, is_json, report
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
@@ -148,16 +147,14 @@ def areas(
     elif out and found.plan and found.read and shown:
         sketch = tract_points(found.read, read_regions(shown)[1])
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
-    if found.unjudged and form is Format.table and not options.as_json:
-        terminal.print(f"{found.unjudged}\n")
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     tables = (
         [rows_table(found, counts)]
         if form is Format.csv
         else terminal_tables(found, counts, out, mapped=boundaries is not None)
     )
-    report(data, tables, form, as_json=options.as_json)
-    if written and not options.as_json:
+    report(data, tables, form, found.unjudged)
+    if written and not is_json():
         typer.echo("\n".join(map(str, written)), err=form is Format.csv)
 
 

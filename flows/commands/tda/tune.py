@@ -20,7 +20,7 @@ from flows.execution.systems import SYSTEMS, all_data_files
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.figures import near
 from flows.reports.forecast.options import Search
-from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
+from flows.reports.terminal import Format, FormatOption, err, is_json, report, write_file
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ def tune(
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
             shown.append(beside(answered, *_measured(typed, options, _of_persons(shares, "--check"), scratch, check)))
-    if form is Format.table and not options.as_json and "conclusion" in answered:
-        out.print(f"{answered['conclusion']}\n")
-    report(answered, shown, form, as_json=options.as_json)
+    report(answered, shown, form, answered.get("conclusion", ""))
     if save is not None:
         err.print(f"next: das tda run DATA OUT --persons-allocation {save}", soft_wrap=True)
 
@@ -117,7 +115,7 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
     from tasks.synth.synthesize import synthesize_top_down
 
     prepare_kernels()
-    with TemporaryDirectory() as folder, counting("persons", quiet=options.as_json) as progress:
+    with TemporaryDirectory() as folder, counting("persons", quiet=is_json()) as progress:
         made = Path(folder) / "data"
         about = {"jurisdiction": chosen.get("jurisdiction", "us"), "states": chosen.get("states", ())}
         synthesize_top_down(Path(data), made, seed=STAND_IN_SEED, progress=progress, **about)
