@@ -20,12 +20,12 @@ from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
+from tasks.lifecycle.workers import Workers
 from tasks.releases.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=RunSettings)
 M = TypeVar("M")

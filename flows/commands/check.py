@@ -15,9 +15,12 @@ from rich.text import Text
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import show
 from tasks.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 from tasks.releases.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
 from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
 from tasks.releases.received import NotOfRelease, reason_of
+from tasks.releases.tidy_rows import check_tidy
 
 
 def check(
@@ -70,12 +73,9 @@ def check(
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
-    from tasks.lifecycle.process import use_kernels
-    from tasks.lifecycle.run_directory import state_home
     from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
-    from tasks.releases.tidy_rows import check_tidy
 
     files = check_files(release, manifest)
     yield files

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,11 +19,10 @@ from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
 from flows.reports.terminal import interruptible
 from tasks.errors import Refused
+from tasks.lifecycle.commit import end_truth
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.lifecycle.workers import Workers
 from tasks.records.findings import IN_REPORT, has_errors, load_findings
-
-if TYPE_CHECKING:
-    from tasks.lifecycle.workers import Workers
 
 Charged = Annotated[Values, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
@@ -72,7 +71,6 @@ class WorkOptions(FolderOptions):
     def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
         """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
-        from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
         with ExitStack() as stack:
@@ -90,8 +88,6 @@ class WorkOptions(FolderOptions):
 
         end: removes them; by default it removes a truth's directory with its staged files.
         """
-        from tasks.lifecycle.commit import end_truth
-
         end = end or partial(end_truth, *runs)
         try:
             with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:

@@ -19,6 +19,7 @@ from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.progress import bars
+from flows.execution.run_status import charges_of, is_there, released_place
 from flows.execution.settings import RUN_ID, ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
@@ -35,8 +36,11 @@ from flows.reports.terminal import err, interruptible, is_json, labelled, out, s
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused, all_or_none
+from tasks.lifecycle.reservation import check_account
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.records.files import exists
 from tasks.records.findings import IN_REPORT, REPORT, Finding, NotValid, has_errors, load_findings
+from tasks.records.marks import read_mark
 from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
@@ -248,8 +252,6 @@ def go_on(charged: str, more: str) -> bool:
 
 def _ended(parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None) -> list[Outcome]:
     """Return how each part ended. A failure after all parts were released is only a warning."""
-    from flows.execution.run_status import released_place
-
     places = {Path(release).name: release for release in releases}
     if problem:
         places = {part.folder: str(place) for part in parts if (place := released_place(part))}
@@ -335,9 +337,6 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     It is refused if its data is missing, or if the data has no mark and the ledger cannot be locked or the account
     cannot pay.
     """
-    from tasks.lifecycle.reservation import check_account
-    from tasks.records.marks import read_mark
-
     if check_data(settings) and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
         try:
             Ledger(Path(settings.ledger)).check_locks()
@@ -349,8 +348,6 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
 
 def check_data(settings: RunSettings) -> bool:
     """Refuse a run whose local data is missing; return whether all of its data is there."""
-    from tasks.records.files import exists
-
     missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
     if local := [place for place in missing if "://" not in place]:
         raise Refused(f"there is no file or folder {local[0]}")
@@ -380,8 +377,6 @@ def _findings(settings: RunSettings) -> list[Finding]:
 
 
 def _how_to_continue(parts: Sequence[RunSettings]) -> str:
-    from flows.execution.run_status import charges_of, is_there
-
     kept = "nothing is lost; " if is_there(parts[-1]) else ""
     return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"
 

@@ -12,14 +12,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from flows.commands.options import LedgerOptions
+from flows.execution.run_status import run_status, run_statuses
 from flows.execution.settings import load_settings, run_directory
 from flows.reports.curator import findings_data, findings_table, missing_directory
 from flows.reports.terminal import show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import is_truth, may_draw
+from tasks.lifecycle.commit import destroy_run, end_truth, is_released
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.staging import own_folders, staging
 from tasks.records.findings import Finding
 
 
@@ -32,8 +35,6 @@ def list_runs(
 
     **Example:** `das runs list --all`
     """
-    from flows.execution.run_status import run_statuses
-
     runs = run_statuses(options.home, options.ledger_file)
     facts = [each.as_json() for each in runs if charged or each.directory]
     show(facts, lambda: _list_table(facts))
@@ -65,8 +66,6 @@ def show_run(
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
-    from flows.execution.run_status import run_status
-
     directory = run_directory(options.home, run_id)
     run = run_status(directory, options.ledger_file)
     if run.directory is None and run.row is None:
@@ -114,8 +113,6 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.execution.run_status import run_statuses
-
     home = options.home
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
@@ -128,9 +125,6 @@ def discard(
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; return whether it was charged. Raises Refused and Failed."""
-    from tasks.lifecycle.commit import destroy_run, end_truth, is_released
-    from tasks.lifecycle.staging import own_folders, staging
-
     if not run.path.is_dir():
         raise Refused(missing_directory(run))
     with locked(run):

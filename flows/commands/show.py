@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.execution.systems import kind_of_release
-from flows.reports.show.view import RELEASED, Confidence, NotThere, refusing_malformed
+from flows.reports.show.view import RELEASED, Confidence, NotThere, Reading, refusing_malformed
 from flows.reports.terminal import Format, FormatOption, err, is_json, labelled, report
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest, require_release
@@ -134,7 +134,6 @@ def _write(shown: ReleasePages, folder: Path) -> None:
 def _print(shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format) -> None:
     """Print the table that the options name."""
     from flows.reports.show.terminal import table
-    from flows.reports.show.view import Reading
 
     _check(shown)
     asked = {**shown.address(*named), "format": form.value}

@@ -22,6 +22,7 @@ from flows.reports.terminal import counting, err, is_json, labelled, show
 from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
+from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import MadePopulation
@@ -208,8 +209,6 @@ def prepare_kernels() -> None:
 
 
 def _declare(data: Path, *, yes: bool) -> None:
-    from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
-
     is_table = data.is_file()
     names = [data.name] if is_table else data_files(data, all_data_files())
     asked = f"{data} will be marked as synthetic ({', '.join(names)})"

@@ -20,6 +20,7 @@ from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import err, is_json, labelled, out, show
 from tasks.errors import Refused
+from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.new_folder import check_empty
 from tasks.records.findings import REPORT, NotValid, has_errors, load_findings
 
@@ -116,7 +117,6 @@ def commands_of(system: System) -> dict[str, Command]:
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:
     """Run the stages that validate an input, and show the findings. Raises Refused if it does not pass."""
     from flows.execution.runner import InProcess
-    from tasks.lifecycle.commit import end_run
 
     findings, reports = [], []
     try:

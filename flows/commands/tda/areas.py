@@ -12,10 +12,13 @@ import typer
 
 from flows.commands.options import WorkOptions
 from flows.commands.tda.published import StateTotals
+from flows.execution.settings import new_run_id
 from flows.reports.figures import fraction
 from flows.reports.terminal import Format, FormatOption, is_json, report
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.files import file_name
 
 if TYPE_CHECKING:
     from tasks.geography.blocks.area_file import AreaFile
@@ -124,7 +127,6 @@ def areas(
     """
     from flows.reports.show.maps.districts import district_shapes
     from tasks.geography.public_regions import read_regions
-    from tasks.records.files import file_name
     from tasks.top_down.user_areas.hearing import tract_points
     from tasks.top_down.user_areas.report import as_data, rows_table, terminal_tables, write_files
 
@@ -191,8 +193,6 @@ def limit_of(text: str) -> Fraction:
 
 def _cached(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
     """Return the cached states; read missing ones and cache the trees that questions about their areas need."""
-    from flows.execution.settings import new_run_id
-    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.estimate.gls.pass_up import pass_up
     from tasks.top_down.user_areas.state_cache import cache_states, find_state
 

@@ -20,6 +20,8 @@ from privacy.accounting.composition import SpendRow
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.records.files import file_name, why
+from tasks.records.public_table import open_table
 
 if TYPE_CHECKING:
     from tasks.top_down.declared.dhc import Kept
@@ -121,8 +123,6 @@ def declare(
 
 def _draft(leaves: str, axes: Sequence[str], place: Path) -> None:
     """Write a draft and its table; nothing if the draft does not pass."""
-    from tasks.records.files import file_name, why
-    from tasks.records.public_table import open_table
     from tasks.top_down.declared.draft import draft, read_axis
     from tasks.top_down.declared.public_tables import Faulty, read_declared
 

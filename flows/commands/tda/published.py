@@ -24,10 +24,10 @@ from flows.reports.terminal import show
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 from tasks.records.findings import Finding, gather, has_errors
 
 if TYPE_CHECKING:
-    from tasks.lifecycle.workers import Workers
     from tasks.top_down.published.estimate import S
     from tasks.top_down.published.nmf.source import FileRequest
 
