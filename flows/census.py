@@ -20,13 +20,12 @@ from prefect.states import Completed
 from prefect.states import Failed as FailedState
 
 from flows.execution import states
-from flows.execution.approval import charge_words
+from flows.execution.approval import answer, answered_by, charge_words, second_charge
 from flows.execution.census_page import check_page, write_page
 from flows.execution.census_plan import Census, CensusSettings, Charge, Product, check_accounts, read_books, read_census
 from flows.execution.policy import under_policy
 from flows.execution.run import finished, flow_options, prepare
 from flows.execution.run_status import released_place
-from flows.execution.second_charge import answer, answered_by, second_charge
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.commit import end_run

@@ -51,22 +51,6 @@ OF_DHC = (
     "The DHC's persons, units and households are declarations: das tda declare writes them, --declaration takes one."
 )
 RELEASE, LOOK, DECIDE, OPERATE, ANALYSE = "Release", "Look", "Decide", "Operate", "Analyse"  # panels of commands
-RENAMED = {  # earlier names of options, with the names that replace each
-    "--state": ("--runs-folder",),
-    "--states": ("--only-state",),
-    "--only": ("--only-state",),
-    "--totals": ("--state-totals",),
-    "--margin": ("--marginal",),
-    "--mechanism": ("--definition",),
-    "--off": ("--exclude-level",),
-    "--part": ("--scope",),
-    "--text": ("--mdf-text", "--record-format"),
-    "--format": ("--record-format",),
-    "--method": ("--calibration",),
-    "--seeds": ("--runs",),
-    "--run": ("SOURCE",),
-    "--publisher": ("--published-by",),
-}
 
 
 def show_version(asked: bool) -> None:
@@ -93,19 +77,6 @@ class _Commands(TyperGroup):
             if error.param and "--product" in error.param.opts and "'dhc-" in error.message:
                 error.message += f" {OF_DHC}"
             raise
-        except Exception as error:
-            if type(error).__name__ == "NoSuchOption":  # typer's class for it is private
-                _name_the_new_option(error)
-            raise
-
-
-def _name_the_new_option(error: Any) -> None:
-    """If an option was renamed, say in its error which option of the command replaces it."""
-    takes = {name for parameter in error.ctx.command.params for name in (*parameter.opts, parameter.name.upper())}
-    for new in RENAMED.get(error.option_name, ()):
-        if new in takes:
-            error.message, error.possibilities = f"{error.option_name} is now {new}", None
-            return
 
 
 app = typer.Typer(

@@ -16,7 +16,7 @@ from pydantic import ValidationError, WrapValidator
 
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
-from flows.execution.run import flow_options, run_check, run_stages
+from flows.execution.run import flow_options, run_stages, switched_on
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
@@ -84,8 +84,7 @@ def _try(parts: Sequence[RunSettings], out: str) -> list[dict[str, str]]:
             stack.enter_context(locked(part.directory))
             stack.callback(_end, part)
             check_out(part.directory, Path(part.out), part.folder)
-        switched_on = run_check(parts)
-        run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned)
+        run_stages(switched_on(parts), planned)
     return [_found(part, planned.get(part.folder), out) for part in parts]
 
 

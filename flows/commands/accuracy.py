@@ -20,12 +20,12 @@ from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import Format, FormatOption, err, report
 from tasks.lifecycle.new_folder import new_folder
+from tasks.lifecycle.workers import Workers
 from tasks.releases.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=RunSettings)
 M = TypeVar("M")
@@ -82,7 +82,7 @@ def accuracy(
             title = f"{jurisdiction.upper()}, {runs} runs"
             tables += [replace(table, title=f"{title}: {table.title}. {own / PAGE}") for table in made.tables()]
     err.print(STATEMENT, style="bold red")
-    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
+    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables)
 
 
 def report_errors(options: ExactOptions, kind: type[RunSettings], chosen: Values, place: Path, runs: int) -> None:
@@ -100,7 +100,7 @@ def report_errors(options: ExactOptions, kind: type[RunSettings], chosen: Values
             tables.append(_by_table(errors, f"{name.upper()}, {runs} runs: errors; by cell in {own}/errors.csv"))
             facts.append({"region": name, "runs": runs, "report": own, "errors": _rows(errors)})
     err.print(STATEMENT, style="bold red")
-    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
+    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables)
 
 
 def accuracy_s_dhc(
@@ -129,7 +129,7 @@ def accuracy_s_dhc(
         errors = measure_errors(settings.directory, runs, averages=averages)
     err.print(STATEMENT, style="bold red")
     data = {"NOT_PRIVATE": STATEMENT, "runs": runs, "errors": _rows(errors)}
-    report(data, [_by_table(errors, f"Errors, {runs} runs")], form, as_json=options.as_json)
+    report(data, [_by_table(errors, f"Errors, {runs} runs")], form)
 
 
 def _rows(errors: DataFrame) -> list[dict[Any, Any]]:

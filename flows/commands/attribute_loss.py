@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.reports.figures import up
-from flows.reports.terminal import Format, FormatOption, Json, out, report
+from flows.reports.terminal import Format, FormatOption, report
 from privacy.accounting.states import STATES_US
 from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
 from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, TableSpend, loss_by_table
@@ -31,7 +31,7 @@ ANALYST = "A described person's figures depend on that person's values: for anal
 ATTACKER = (
     "Suppose somebody knows everything else and guesses whether these attributes were changed. If they say so wrongly "
     "5 times in 100, they say so rightly at most {most} times in 100; without the release, 5. Each figure of the "
-    "tables is such a bound, and this the largest of them.\n"
+    "tables is such a bound, and this the largest of them."
 )
 Source = Annotated[
     Path | None,
@@ -61,14 +61,12 @@ class Shown:
     by_query: ByQuery = False
     in_budget: InBudget = False
     form: FormatOption = Format.table
-    as_json: Json = False
 
     def report(self, data: dict[str, Any], tables: Sequence[TextTable], notes: Sequence[str], most: float) -> None:
         """Print tables, with notes below the last, after what they mean; most: the largest of an attacker's figures."""
-        if self.form is Format.table and not (self.as_json or self.in_budget):
-            out.print(ATTACKER.format(most=up(most, 1)))
         tables = [*tables[:-1], replace(tables[-1], notes=notes)]
-        report(data | {"notes": notes}, tables, self.form, as_json=self.as_json)
+        meaning = "" if self.in_budget else ATTACKER.format(most=up(most, 1))
+        report(data | {"notes": notes}, tables, self.form, meaning)
 
 
 def dhc_a(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:

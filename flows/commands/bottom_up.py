@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.reports.figures import fraction
-from flows.reports.terminal import Format, FormatOption, Json, report, show
+from flows.reports.terminal import Format, FormatOption, report, show
 from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused, refusing
@@ -26,7 +26,6 @@ def example(
     folder: Annotated[Path, typer.Argument(help="Where the files go; a new or empty folder.")],
     rows: Annotated[int, typer.Option(min=1, help="Records of the table.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic table.")] = 1960,
-    as_json: Json = False,
 ) -> None:
     """Make a synthetic table of counties by sex, group quarters and age, its declaration, and published state totals.
 
@@ -37,7 +36,7 @@ def example(
 
     check_empty(folder)
     made = make_example(folder, rows, seed=seed)
-    show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()), as_json=as_json)
+    show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()))
 
 
 def noise(
@@ -46,7 +45,6 @@ def noise(
         list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a marginal; may be repeated.")
     ] = None,
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """The noise of a cell and margins of error of marginals, at several epsilons; das tune has those of a declaration.
 
@@ -65,7 +63,7 @@ def noise(
         for row in facts
     ]
     table = TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows)
-    report(facts, [table], form, as_json=as_json)
+    report(facts, [table], form)
 
 
 def curve(
@@ -73,7 +71,6 @@ def curve(
     epsilon: Epsilons = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """The expected errors of released counts at several epsilons: L1, L2 and the accuracy curve, in closed form.
 
@@ -106,7 +103,7 @@ def curve(
     ]
     data = {"cells": len(truth), "notes": notes, "points": points}
     table = TextTable("Accuracy curve of the bottom-up mechanism", ["epsilon", "L1", "L2", "A1", "A2"], rows, notes)
-    report(data, [table], form, as_json=as_json)
+    report(data, [table], form)
 
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from rich.console import Group
 
 from flows.commands.options import LedgerOptions, RunOptions
-from flows.commands.runner import Outcome, answer_at_terminal, check_data, go_on
+from flows.commands.runner import Outcome, answer_at_terminal, check_data, go_on, may_ask
 from flows.execution.census_page import Charges, check_page, described, overview
 from flows.execution.census_plan import PAGE, Census, CensusSettings, check_accounts, read_books, read_census
 from flows.execution.crash_report import report_crash
@@ -21,7 +20,7 @@ from flows.execution.run_status import released_place
 from flows.execution.settings import ClusterSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import findings_table, show_findings
-from flows.reports.terminal import Json, err, interruptible, show
+from flows.reports.terminal import err, interruptible, is_json, show
 from privacy.accounting.journal import Books
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
@@ -36,7 +35,6 @@ class CensusOptions(LedgerOptions):
     """The options of a census; everything else is in its plan."""
 
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the accounts are charged.")] = False
-    as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def settings(self, file: Path) -> CensusSettings:
@@ -44,7 +42,7 @@ class CensusOptions(LedgerOptions):
         return CensusSettings(plan=str(file), **self.shared_settings(), cluster=self.cluster)
 
 
-def plan(file: Plan, as_json: Json = False, *, options: LedgerOptions) -> None:
+def plan(file: Plan, *, options: LedgerOptions) -> None:
     """Show what a census would charge, and what everybody would lose by all of its products together.
 
     Only the plan, public files and the columns of the data are read. Losses are composed exactly by change of the data,
@@ -55,8 +53,8 @@ def plan(file: Plan, as_json: Json = False, *, options: LedgerOptions) -> None:
     **Example:** `das census plan census.toml`
     """
     settings = CensusOptions(options.runs_folder, options.ledger).settings(file)
-    census, charges, books = _planned(settings, as_json=as_json)
-    show(described(census, charges), lambda: Group(*overview(census, charges, books)), as_json=as_json)
+    census, charges, books = _planned(settings)
+    show(described(census, charges), lambda: Group(*overview(census, charges, books)))
     check_accounts(charges)
 
 
@@ -74,19 +72,19 @@ def run(file: Plan, *, options: CensusOptions) -> None:
     text = read_text(file)
     modules = [name for each in SYSTEMS.values() if each.name in text for name in each.modules.get("", ())]
     RunOptions(options.runs_folder, options.ledger, cluster=options.cluster).start_ahead(*modules)
-    census, charges, books = _planned(settings, as_json=options.as_json)
-    if not options.as_json:
+    census, charges, books = _planned(settings)
+    if not is_json():
         err.print(Group(*overview(census, charges, books)))
     check_accounts(charges)
     try:
         _run_flow(settings, census, options)
     except (Refused, Failed) as problem:
-        _show_ends(census, problem, as_json=options.as_json)
+        _show_ends(census, problem)
         raise
-    _show_ends(census, None, as_json=options.as_json)
+    _show_ends(census, None)
 
 
-def _planned(settings: CensusSettings, *, as_json: bool) -> tuple[Census, Charges, Books]:
+def _planned(settings: CensusSettings) -> tuple[Census, Charges, Books]:
     """Return a plan, its charges, and the accounts. Raises Refused, after findings are shown."""
     try:
         census = read_census(settings)
@@ -102,7 +100,7 @@ def _planned(settings: CensusSettings, *, as_json: bool) -> tuple[Census, Charge
                 with product.named():
                     product.settings.check_without()
     except NotValid as refused:
-        show_findings(refused.findings, as_json=as_json)
+        show_findings(refused.findings)
         raise
     return census, charges, books
 
@@ -110,15 +108,15 @@ def _planned(settings: CensusSettings, *, as_json: bool) -> tuple[Census, Charge
 def _run_flow(settings: CensusSettings, census: Census, options: CensusOptions) -> None:
     """Run the flow with its bars. Raises Refused, Failed; the command that continues is named."""
     from flows.census import census as flow
+    from flows.execution.approval import answered_by
     from flows.execution.cluster import OneCluster
     from flows.execution.no_server import without_server
-    from flows.execution.second_charge import answered_by
 
     make_private(options.home, may_be_link=True)
     again = f"continue with: das census run {settings.plan} --runs-folder {settings.runs_folder}"
     if Path(settings.ledger) != Path(settings.runs_folder) / "ledger.sqlite":
         again += f" --ledger {settings.ledger}"
-    ask = sys.stdin.isatty() and sys.stderr.isatty() and not (options.yes or options.as_json)
+    ask = may_ask(yes=options.yes)
     try:
         stopped = f"interrupted; nothing is lost; das runs list says what was charged; {again}"
         with (
@@ -136,14 +134,14 @@ def _run_flow(settings: CensusSettings, census: Census, options: CensusOptions) 
         raise Failed(f"{problem}; {again}") from None
 
 
-def _show_ends(census: Census, problem: Refused | Failed | None, *, as_json: bool) -> None:
+def _show_ends(census: Census, problem: Refused | Failed | None) -> None:
     """Show how every product ended, and the findings for which one was refused."""
     facts, lines = [], list[str]()
     own = {str(part.run_id) for product in census.products for part in product.parts}
     for product in census.products:
         for part in product.parts:
             place, findings = released_place(part), load_findings(part.directory)
-            if has_errors(findings) and not as_json:
+            if has_errors(findings) and not is_json():
                 err.print(findings_table(findings))
                 err.print(f"The values are in the curator's report: {part.directory / REPORT}")
             why = None if place else problem
@@ -153,4 +151,4 @@ def _show_ends(census: Census, problem: Refused | Failed | None, *, as_json: boo
             facts.append(known)
             lines += [f"{product.name}:", *outcome.lines(known)]
     lines += [] if problem else [f"All releases: {census.out / PAGE}"]
-    show({"releases": facts, "page": str(census.out / PAGE)}, lambda: "\n".join(lines), as_json=as_json)
+    show({"releases": facts, "page": str(census.out / PAGE)}, lambda: "\n".join(lines))

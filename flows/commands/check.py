@@ -13,11 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.execution.systems import kind_of_release
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import show
 from tasks.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 from tasks.releases.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
 from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
 from tasks.releases.received import NotOfRelease, reason_of
+from tasks.releases.tidy_rows import check_tidy
 
 
 def check(
@@ -26,7 +29,6 @@ def check(
         Path | None, typer.Option(help="Check the signature by this public key of the publisher (Ed25519, PEM).")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every check, not only those that found a fault.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Check a release from its files alone; exit with 1 if it does not agree with its manifest.
 
@@ -62,7 +64,7 @@ def check(
     signed = f", and {publisher} has signed it" if publisher else ""
     verdict = f"{release} agrees with its manifest: none of {len(done)} checks found a fault{signed}"
     shown = done if every else [each for each in done if each.faults]
-    show(facts, lambda: _rendered(facts, shown, "" if faults else verdict, unchecked), as_json=as_json)
+    show(facts, lambda: _rendered(facts, shown, "" if faults else verdict, unchecked))
     if faults:
         rest = "" if whole else "; tables are not checked until the files are the release's own"
         raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault{rest}")
@@ -71,12 +73,9 @@ def check(
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
-    from tasks.lifecycle.process import use_kernels
-    from tasks.lifecycle.run_directory import state_home
     from tasks.releases.check_tables import check_forms, check_values
     from tasks.releases.report import REPORT, check_report
     from tasks.releases.statements import check_statements, common
-    from tasks.releases.tidy_rows import check_tidy
 
     files = check_files(release, manifest)
     yield files

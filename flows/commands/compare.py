@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from flows.reports.figures import delta_of, pair, share
-from flows.reports.terminal import Format, FormatOption, Json, out, report
+from flows.reports.terminal import Format, FormatOption, report
 from privacy.analyses.comparison_tables import TABLES, PrintedTable
 from tasks.errors import Refused
 from tasks.safetab.levels import named_level, one_jurisdiction
@@ -31,7 +31,6 @@ def compare(
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """Two mechanisms (not two releases or configurations): geometric and discrete Gaussian noise at the same margins.
 
@@ -57,11 +56,11 @@ def compare(
         if target or paper or gamma is not None or stability is not None:
             raise Refused("a configuration has its own budgets, gamma and stability: give either it or targets")
         data, tables = compare_settings(read_settings(source), at)
-    if form is Format.table and not as_json:
-        for each in data.get("regions", [data]):
-            out.print(f"{each['region'].upper()}: {each['conclusion']}" if source else each["conclusion"])
-        out.print()
-    report(data, tables, form, as_json=as_json)
+    conclusions = [
+        f"{each['region'].upper()}: {each['conclusion']}" if source else each["conclusion"]
+        for each in data.get("regions", [data])
+    ]
+    report(data, tables, form, "\n".join(conclusions))
 
 
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:

@@ -15,7 +15,7 @@ from flows.commands.runner import Outcome, run_briefly, run_flow
 from flows.commands.synth import prepare_kernels
 from flows.execution.settings import new_run_id
 from flows.execution.systems import SYSTEMS
-from flows.reports.terminal import Json, err, out
+from flows.reports.terminal import err, is_json, out
 from tasks.releases.manifest import describe_spent, read_manifest
 
 STATE = 46  # the smallest of the made-up country, for the TopDown Algorithm
@@ -53,7 +53,6 @@ S_DHC_TIMES = 100  # for 8,000 persons the production's budgets, meant for a nat
 def demo(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where data and release go.")] = Path("out"),
-    as_json: Json = False,
 ) -> None:
     """Make a small synthetic country and run the whole system over it.
 
@@ -71,12 +70,12 @@ def demo(
     from tasks.synth.synthesize import synthesize_example
     from tasks.synth.write import Options
 
-    options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
+    options = RunOptions(run_id=new_run_id("demo"))
     place = folder / str(options.run_id)
     made = synthesize_example(place, Options(places=PLACES))
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
-    if as_json:
+    if is_json():
         return run_flow(context, options, detailed.part("settings_class"), chosen)
     show_release("Detailed DHC-A", run_briefly(options, detailed.part("settings_class"), chosen))
     others: dict[str, tuple[str, str, dict[str, Any]]] = {

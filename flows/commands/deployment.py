@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from flows.reports.terminal import out
+from flows.reports.terminal import show
 from tasks.errors import Refused
 from tasks.lifecycle.process import HOME
 
@@ -39,7 +40,8 @@ def deployment(
         target = folder / each.relative_to(_source())
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    out.print(f"{len(written)} files in {folder}; next: README.md there", soft_wrap=True)
+    words = Text(f"{len(written)} files in {folder}; next: README.md there", no_wrap=True, overflow="ignore")
+    show({"folder": folder, "files": len(written)}, lambda: words)
 
 
 def _source() -> Path:

@@ -19,6 +19,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.settings import RunSettings
+from flows.reports.terminal import Json, printing
 from tasks.lifecycle.annotations import resolve_alias
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -53,10 +54,11 @@ class _Group:
 def with_options(command: Command) -> Command:
     """Give a command, in place of each parameter that is a group of options, an option for each of its fields.
 
-    A group is a dataclass, a model of settings, or a parameter with `Settings`. The command refuses URLs for its
-    parameters that are paths.
+    A group is a dataclass, a model of settings, or a parameter with `Settings`. The command gets --json, and refuses
+    URLs for its parameters that are paths.
     """
     parameters, groups = _options_and_groups(command)
+    parameters.append(inspect.Parameter("as_json", KEYWORD_ONLY, default=False, annotation=Json))
 
     @wraps(command)
     def called(**values: Any) -> None:
@@ -65,7 +67,8 @@ def with_options(command: Command) -> Command:
                 if isinstance(path, Path):
                     refuse_url(path)
         chosen = {name: group.build(values) for name, group in groups.items()}
-        command(**values, **chosen)
+        with printing(as_json=values.pop("as_json")):
+            command(**values, **chosen)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flows.commands.options import LedgerOptions
 from flows.reports.curator import joint_data, joint_table, spend_table
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import show
 from privacy.accounting.composition import read_spend, rounded_down, rounded_up
 from privacy.accounting.journal import Books, signed_part
 from privacy.accounting.ledger import Account, Examined, Ledger, Row, on_other_data
@@ -48,7 +48,6 @@ def open_account(
             help="Sign with the publisher's private key (Ed25519, PEM), and take no run without it.",
         ),
     ] = None,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -70,7 +69,7 @@ def open_account(
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
     known = f"for {unit}s, with {account.amount(amount)} in {book.path}{demand}"
-    show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
+    show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}")
 
 
 def show_ledger(
@@ -81,7 +80,6 @@ def show_ledger(
     household_size: Annotated[
         int, typer.Option(min=1, max=99, help="Persons of a household that is added or removed whole.")
     ] = HOUSEHOLD_SIZE,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -95,7 +93,7 @@ def show_ledger(
     `das ledger show --together census-2020 --together households-2020 --household-size 4`
     """
     if together:
-        return _show_together(together, household_size, options, as_json=as_json)
+        return _show_together(together, household_size, options)
     with refusing():
         book = Ledger(options.ledger_file)
         books = book.books()
@@ -114,7 +112,7 @@ def show_ledger(
         ]
         if marked := [{"run": run, "at": at, "mark": mark} for run, (at, mark) in books.marked.items()]:
             facts.append({"account": None, "runs": marked})
-    show(facts, lambda: _tables(facts), as_json=as_json)
+    show(facts, lambda: _tables(facts))
 
 
 def check_ledger(
@@ -122,7 +120,6 @@ def check_ledger(
     publisher: Annotated[
         Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
     ] = None,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -140,7 +137,7 @@ def check_ledger(
         examined = book.examine()
         done = list(_checks(examined, releases or [], publisher))
     facts = [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done]
-    show(facts, lambda: Group(*map(_line, done)), as_json=as_json)
+    show(facts, lambda: Group(*map(_line, done)))
     if faults := sum(bool(each.faults) for each in done):
         raise Refused(f"{faults} of {len(done)} checks of the ledger {book.path} found a fault (docs/operations.md)")
 
@@ -179,7 +176,6 @@ def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
 
 def backup_ledger(
     file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -193,10 +189,10 @@ def backup_ledger(
     book = Ledger(options.ledger_file)
     with refusing():
         book.backup(file)
-    show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
+    show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}")
 
 
-def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
+def restore_ledger(*, options: LedgerOptions) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 
     The charges of these acts count again. Digests are not in the journal, so a run that is entered from it cannot be
@@ -212,7 +208,7 @@ def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
         f"{entered} acts of {book.journal} are entered in {book.path}" if entered else f"{book.journal} is written anew"
     )
     lost = f"; without their digests, which are lost: {', '.join(runs)}" if runs else ""
-    show(facts, lambda: done + lost, as_json=as_json)
+    show(facts, lambda: done + lost)
 
 
 def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -236,14 +232,14 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
         }
 
 
-def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
+def _show_together(names: Sequence[str], size: int, options: LedgerOptions) -> None:
     """Show what accounts of persons and of households lose together; states with equal charges share a table."""
     with refusing():
         spends = charged_together(Ledger(options.ledger_file), names)
     joint = [(states, joint_rows(own, size)) for own, states in alike(spends).items()]
     facts = [{"states": states, "accounts": list(names), "changes": joint_data(rows)} for states, rows in joint]
     nothing = "nothing was charged to these accounts"
-    show(facts, lambda: Group(*starmap(joint_table, joint)) if joint else nothing, as_json=as_json)
+    show(facts, lambda: Group(*starmap(joint_table, joint)) if joint else nothing)
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,14 +17,12 @@ from flows.execution.fork_server import start_fork_server
 from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
-from flows.reports.terminal import Json, interruptible
+from flows.reports.terminal import interruptible
 from tasks.errors import Refused
-from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.commit import end_truth
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.lifecycle.workers import Workers
 from tasks.records.findings import IN_REPORT, has_errors, load_findings
-
-if TYPE_CHECKING:
-    from tasks.lifecycle.workers import Workers
 
 Charged = Annotated[Values, Settings(RunSettings, ("account", "second_account", "sign"))]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
@@ -68,13 +66,11 @@ class WorkOptions(FolderOptions):
 
     workers: Annotated[int | None, option_of(ClusterSettings, "workers")] = None
     memory_limit: Annotated[str, option_of(ClusterSettings, "memory_limit")] = "auto"
-    as_json: Json = False
 
     @contextmanager
     def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
         """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
-        from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
         with ExitStack() as stack:
@@ -92,15 +88,13 @@ class WorkOptions(FolderOptions):
 
         end: removes them; by default it removes a truth's directory with its staged files.
         """
-        from tasks.lifecycle.commit import end_truth
-
         end = end or partial(end_truth, *runs)
         try:
             with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:
                 yield workers
         except Refused as error:
             for findings in filter(has_errors, map(load_findings, runs)):
-                show_findings(findings, as_json=self.as_json)
+                show_findings(findings)
             raise Refused(str(error).partition(IN_REPORT)[0]) from None  # the report goes with its directory
         finally:
             end()
@@ -124,7 +118,6 @@ class RunOptions(LedgerOptions):
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the input and the account and show the charge; charge nothing.")
     ] = False
-    as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def start_ahead(self, *stages: str) -> None:
@@ -134,7 +127,6 @@ class RunOptions(LedgerOptions):
         """
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars take the place of its log
         if not self.cluster.scheduler:
-            use_kernels(self.home)
             start_fork_server(*stages)
 
     def shared_settings(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.progress import bars
+from flows.execution.run_status import charges_of, is_there, released_place
 from flows.execution.settings import RUN_ID, ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
@@ -31,12 +32,15 @@ from flows.reports.curator import (
     show_findings,
     spend_table,
 )
-from flows.reports.terminal import err, interruptible, labelled, out, show
+from flows.reports.terminal import err, interruptible, is_json, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused, all_or_none
+from tasks.lifecycle.reservation import check_account
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.records.files import exists
 from tasks.records.findings import IN_REPORT, REPORT, Finding, NotValid, has_errors, load_findings
+from tasks.records.marks import read_mark
 from tasks.releases.manifest import describe_spent, mark_of, read_manifest
 
 S = TypeVar("S", bound=RunSettings)
@@ -56,11 +60,15 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     if options.resume is not None and again is None:
         return
     _warn_of_earlier_runs(options, [part.directory.id for part in again.parts] if again else [])
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    ask = terminal and not (again or options.yes or options.as_json)
-    outcomes = _outcomes(again or _new_run(options, kind, chosen), as_json=options.as_json, ask=ask)
-    _report(outcomes, as_json=options.as_json)
+    ask = may_ask(yes=options.yes) and not again
+    outcomes = _outcomes(again or _new_run(options, kind, chosen), ask=ask)
+    _report(outcomes)
     _raise_problem(outcomes)
+
+
+def may_ask(*, yes: bool) -> bool:
+    """Return whether to ask at the terminal before accounts are charged. yes: whether --yes was given."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not (yes or is_json())
 
 
 def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> None:
@@ -76,17 +84,15 @@ def _try_run(options: RunOptions, kind: type[RunSettings], chosen: Values) -> No
             found = carry_out(settings)
     except Refused as error:
         runs = re.findall(f"{IN_REPORT}({RUN_ID})", str(error))
-        show_findings(
-            [each for run in runs for each in load_findings(run_directory(options.home, run))], as_json=options.as_json
-        )
+        show_findings([each for run in runs for each in load_findings(run_directory(options.home, run))])
         raise
     lines = [f"{name}: {text}" for part in found for name, text in part.items()]
-    show(found, lambda: "\n".join([*lines, "nothing was charged"]), as_json=options.as_json)
+    show(found, lambda: "\n".join([*lines, "nothing was charged"]))
 
 
 def run_briefly(options: RunOptions, kind: type[RunSettings], chosen: Values) -> Sequence[Outcome]:
     """Run a new flow with its bars only, while they move; return how each part ended. Raises as `run_flow`."""
-    outcomes = _outcomes(_new_run(options, kind, chosen, brief=True), as_json=False, brief=True)
+    outcomes = _outcomes(_new_run(options, kind, chosen, brief=True), brief=True)
     _raise_problem(outcomes)
     return outcomes
 
@@ -155,7 +161,7 @@ def planned_run(options: RunOptions | ExactOptions, kind: type[S], base: str, ch
     try:
         return kind.new_run(base, {**options.shared_settings(), **chosen})
     except NotValid as refused:
-        show_findings(refused.findings, as_json=options.as_json)
+        show_findings(refused.findings)
         raise
 
 
@@ -181,28 +187,28 @@ def _new_run(options: RunOptions, kind: type[RunSettings], chosen: Values, *, br
     return settings
 
 
-def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+def _report(outcomes: Sequence[Outcome]) -> None:
     """Show how the runs ended. Errors here do not change how they ended."""
     try:
         facts = [outcome.as_json() for outcome in outcomes]
         lines = [line for outcome, known in zip(outcomes, facts, strict=True) for line in outcome.lines(known)]
         several = outcomes[0].settings.SEVERAL
-        show(facts if several else facts[0], lambda: "\n".join(lines), as_json=as_json)
+        show(facts if several else facts[0], lambda: "\n".join(lines))
     except Exception as error:
         _warn(f"not all could be shown: {report_crash(error)}")
         for outcome in outcomes:
             err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
 
-def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask: bool = False) -> list[Outcome]:
+def _outcomes(settings: RunSettings, *, brief: bool = False, ask: bool = False) -> list[Outcome]:
     """Run the flow, and return how each part ended.
 
     brief: the bars are without a title and vanish with the run. ask: ask before data that was charged is charged again;
         else print that it is.
     """
+    from flows.execution.approval import answered_by
     from flows.execution.cluster import OneCluster
     from flows.execution.no_server import without_server
-    from flows.execution.second_charge import answered_by
 
     parts, outcomes = settings.parts, list[Outcome]()
     try:
@@ -220,7 +226,7 @@ def _outcomes(settings: RunSettings, *, as_json: bool, brief: bool = False, ask:
                 problem = refused
             except Exception as error:
                 problem = error if isinstance(error, Failed) else report_crash(error)
-            outcomes = _ended(parts, releases, problem, as_json=as_json)
+            outcomes = _ended(parts, releases, problem)
     except Exception as error:
         if not outcomes:
             problem = error if isinstance(error, Refused | Failed) else report_crash(error)
@@ -244,12 +250,8 @@ def go_on(charged: str, more: str) -> bool:
     return True
 
 
-def _ended(
-    parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None, *, as_json: bool
-) -> list[Outcome]:
+def _ended(parts: Sequence[RunSettings], releases: Sequence[str], problem: Refused | Failed | None) -> list[Outcome]:
     """Return how each part ended. A failure after all parts were released is only a warning."""
-    from flows.execution.run_status import released_place
-
     places = {Path(release).name: release for release in releases}
     if problem:
         places = {part.folder: str(place) for part in parts if (place := released_place(part))}
@@ -265,7 +267,7 @@ def _ended(
         if part.folder in places:
             outcomes.append(Outcome(part, release=places[part.folder]))
         else:
-            findings = _findings(part, as_json=as_json) if isinstance(problem, Refused) else []
+            findings = _findings(part) if isinstance(problem, Refused) else []
             outcomes.append(Outcome(part, problem=problem, findings=findings))
     return outcomes
 
@@ -335,9 +337,6 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
     It is refused if its data is missing, or if the data has no mark and the ledger cannot be locked or the account
     cannot pay.
     """
-    from tasks.lifecycle.reservation import check_account
-    from tasks.records.marks import read_mark
-
     if check_data(settings) and read_mark(settings.marks) is None:  # for URLs, missing files are reported by validation
         try:
             Ledger(Path(settings.ledger)).check_locks()
@@ -349,8 +348,6 @@ def _check_input(settings: RunSettings, spend: Mapping[str, Spend]) -> None:
 
 def check_data(settings: RunSettings) -> bool:
     """Refuse a run whose local data is missing; return whether all of its data is there."""
-    from tasks.records.files import exists
-
     missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
     if local := [place for place in missing if "://" not in place]:
         raise Refused(f"there is no file or folder {local[0]}")
@@ -368,20 +365,18 @@ def _keep(parts: Sequence[RunSettings], options: RunOptions) -> None:
         raise Refused(f"{options.home} cannot be written: {error.strerror}; {remedy}") from None
 
 
-def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
+def _findings(settings: RunSettings) -> list[Finding]:
     """Return the findings for which a run was refused, shown as a table unless --json will contain them."""
     findings = load_findings(settings.directory)
     if not has_errors(findings):
         return []
-    if not as_json:
+    if not is_json():
         out.print(findings_table(findings))
     err.print(f"The values are in the curator's report: {settings.directory / REPORT}")
     return findings
 
 
 def _how_to_continue(parts: Sequence[RunSettings]) -> str:
-    from flows.execution.run_status import charges_of, is_there
-
     kept = "nothing is lost; " if is_there(parts[-1]) else ""
     return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"
 

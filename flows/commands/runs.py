@@ -12,20 +12,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from flows.commands.options import LedgerOptions
+from flows.execution.run_status import run_status, run_statuses
 from flows.execution.settings import load_settings, run_directory
 from flows.reports.curator import findings_data, findings_table, missing_directory
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import is_truth, may_draw
+from tasks.lifecycle.commit import destroy_run, end_truth, is_released
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.staging import own_folders, staging
 from tasks.records.findings import Finding
 
 
 def list_runs(
     charged: Annotated[bool, typer.Option("--all", help="Also runs that are over and were charged.")] = False,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -33,11 +35,9 @@ def list_runs(
 
     **Example:** `das runs list --all`
     """
-    from flows.execution.run_status import run_statuses
-
     runs = run_statuses(options.home, options.ledger_file)
     facts = [each.as_json() for each in runs if charged or each.directory]
-    show(facts, lambda: _list_table(facts), as_json=as_json)
+    show(facts, lambda: _list_table(facts))
 
 
 def _list_table(facts: list[dict[str, Any]]) -> RenderableType:
@@ -59,7 +59,6 @@ def show_run(
             help="Also ten lines and the values that broke each rule: persons', for the curator's eyes.",
         ),
     ] = False,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -67,8 +66,6 @@ def show_run(
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
-    from flows.execution.run_status import run_status
-
     directory = run_directory(options.home, run_id)
     run = run_status(directory, options.ledger_file)
     if run.directory is None and run.row is None:
@@ -79,7 +76,7 @@ def show_run(
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
             each |= {"lines": list(finding.lines), "values": list(finding.values)}
-    show(facts, lambda: _table(facts, run.findings, values), as_json=as_json)
+    show(facts, lambda: _table(facts, run.findings, values))
 
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
@@ -107,7 +104,6 @@ def _broken(finding: Finding) -> str:
 def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
     refused: Annotated[bool, typer.Option("--refused", help="All runs whose input, or charge, was refused.")] = False,
-    as_json: Json = False,
     *,
     options: LedgerOptions,
 ) -> None:
@@ -117,8 +113,6 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.execution.run_status import run_statuses
-
     home = options.home
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
@@ -126,14 +120,11 @@ def discard(
     runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
     facts = [{"run": run, "charged": _discard(home, run_directory(home, run), options.ledger)} for run in runs]
     lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]
-    show(facts if refused else facts[0], lambda: "\n".join(lines) or "no run was refused", as_json=as_json)
+    show(facts if refused else facts[0], lambda: "\n".join(lines) or "no run was refused")
 
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; return whether it was charged. Raises Refused and Failed."""
-    from tasks.lifecycle.commit import destroy_run, end_truth, is_released
-    from tasks.lifecycle.staging import own_folders, staging
-
     if not run.path.is_dir():
         raise Refused(missing_directory(run))
     with locked(run):

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.execution.systems import kind_of_release
-from flows.reports.show.view import RELEASED, Confidence, NotThere, refusing_malformed
-from flows.reports.terminal import Format, FormatOption, Json, err, labelled, report
+from flows.reports.show.view import RELEASED, Confidence, NotThere, Reading, refusing_malformed
+from flows.reports.terminal import Format, FormatOption, err, is_json, labelled, report
 from tasks.errors import Refused
 from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.received import NotOfRelease
 
 if TYPE_CHECKING:
+    from flows.reports.show.geography import Scope
     from flows.reports.show.release_pages import ReleasePages
-    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
 PORT = 8418
@@ -54,7 +54,6 @@ def show(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """Look at a release: find a region or an iteration, and see what was published, in what detail, with which margins.
 
@@ -64,7 +63,7 @@ def show(
 
     **Example:** `das show release/us --region Nebraska --iteration 2014`
     """
-    from flows.reports.show.scope import Scope
+    from flows.reports.show.geography import Scope
     from flows.reports.show.search import Several
 
     named = region, iteration, table
@@ -75,8 +74,8 @@ def show(
             if export is not None:
                 _write(shown, export)
                 return
-            if named != (None, None, None) or as_json or form is not Format.table:
-                _print(shown, named, form, as_json=as_json)
+            if named != (None, None, None) or is_json() or form is not Format.table:
+                _print(shown, named, form)
                 return
             from flows.reports.show.application import warm
 
@@ -104,8 +103,8 @@ def open_release(
     Raises Refused if the folder is not a release, or its system is unknown to this version. A malformed release raises
     other exceptions, for `refusing_malformed` to handle.
     """
+    from flows.reports.show.geography import Scope
     from flows.reports.show.maps.boundaries import places_of
-    from flows.reports.show.scope import Scope
 
     require_release(folder)
     try:
@@ -132,12 +131,9 @@ def _write(shown: ReleasePages, folder: Path) -> None:
     err.print(f"wrote {what}: open {folder / 'index.html'}, or put {folder} on a web server", soft_wrap=True)
 
 
-def _print(
-    shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format, *, as_json: bool
-) -> None:
+def _print(shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format) -> None:
     """Print the table that the options name."""
     from flows.reports.show.terminal import table
-    from flows.reports.show.view import Reading
 
     _check(shown)
     asked = {**shown.address(*named), "format": form.value}
@@ -148,7 +144,7 @@ def _print(
         text = TextTable(read.view.title, columns, cells)
     else:
         text = table(read)
-    report(read.data, [text], form, as_json=as_json)
+    report(read.data, [text], form)
 
 
 def _check(shown: ReleasePages) -> None:

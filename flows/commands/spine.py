@@ -10,14 +10,14 @@ from rich.table import Table
 from flows.commands.fields import Settings, Values
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import show
 from tasks.releases.pages.words import level_title
 
 if TYPE_CHECKING:
     from tasks.spine.write import SpineSummary
 
 
-def spine(chosen: Annotated[Values, Settings(SpineRun)], as_json: Json = False) -> None:
+def spine(chosen: Annotated[Values, Settings(SpineRun)]) -> None:
     """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
@@ -32,7 +32,7 @@ def spine(chosen: Annotated[Values, Settings(SpineRun)], as_json: Json = False) 
     run = validated(SpineRun, chosen)
     with open_cluster_if(run.cluster) as on:
         summary = optimize_spine(run.prepared(), over(on))
-    show(summary.as_json(), lambda: _rendered(summary), as_json=as_json)
+    show(summary.as_json(), lambda: _rendered(summary))
 
 
 def _rendered(summary: SpineSummary) -> Group:

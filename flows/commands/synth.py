@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from flows.commands.fields import given, refuse
 from flows.commands.tda.declared import DeclarationOption, StateOption
 from flows.execution.systems import all_data_files
-from flows.reports.population import plausibility, summary, warnings
-from flows.reports.terminal import Json, counting, err, labelled, show
+from flows.reports.terminal import counting, err, is_json, labelled, show
 from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
+from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
+
+if TYPE_CHECKING:
+    from tasks.synth.synthesize import MadePopulation
 
 FORMS = {  # forms of the command, with the options that apply to each
     (BLOCKS := "das synth BLOCKS PARAMS OUT"): {"shares", "systems"},
@@ -27,6 +33,14 @@ FORMS = {  # forms of the command, with the options that apply to each
     (EXAMPLE := "das synth OUT"): {"systems"},
     (RECORDS := "das synth --declaration DECLARATION OUT"): {"shares", "persons", "declaration"},
     (MARK := "das synth --mark DATA"): set[str](),
+}
+
+NEXT = {  # the next command for the data of each system
+    "detailed-dhca": "das validate {0} {1}",
+    "ddhcb": "das ddhcb validate {0} {1}",
+    "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
+    "tda": "das tda validate {1}",
+    "dhc": "das tda declare {1} DECLARED --redistricting RELEASE",
 }
 
 # An enumeration, because typer does not take a repeated option of a literal type.
@@ -83,7 +97,6 @@ def synth(
     record_format: RecordFormat = "text",
     systems: Systems = None,
     plausible: Plausible = False,
-    as_json: Json = False,
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
 
@@ -107,15 +120,15 @@ def synth(
     form = _form(words, marks=mark is not None, declares=declaration is not None)
     refuse(context, given(context).keys() & set().union(*FORMS.values()) - FORMS[form], f"not an option of {form}")
     if mark is not None:
-        return _declare(mark, as_json, yes=yes)
+        return _declare(mark, yes=yes)
     if declaration is not None:
-        return _records(declaration, words[0], seed, record_format, persons, shares, as_json)
+        return _records(declaration, words[0], seed, record_format, persons, shares)
     prepare_kernels()
     from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
     from tasks.synth.write import Options
     from tasks.synth.writers.systems import find_systems
 
-    with counting("persons", quiet=as_json) as progress:
+    with counting("persons", quiet=is_json()) as progress:
         threads = os.cpu_count() or 1
         options = Options(seed, form=record_format, threads=threads, report=plausible, progress=progress)
         if systems:
@@ -127,11 +140,50 @@ def synth(
             made = synthesize_blocks(words[0], words[1], words[2], options, shares)
         else:
             made = synthesize_example(words[0], options)
-    show(asdict(made) | {"data": made.data}, lambda: summary(made), as_json=as_json)
-    if plausible and not as_json:
-        err.print(plausibility(made))
-    for label, text in warnings(made):
+    show(asdict(made) | {"data": made.data}, lambda: _summary(made))
+    if plausible and not is_json():
+        err.print(_plausibility(made))
+    for label, text in _warnings(made):
         err.print(labelled(label, text, "bold yellow"), soft_wrap=True)
+
+
+def _summary(made: MadePopulation) -> Table:
+    """Return the contents of the population, and the commands to continue with."""
+    table = Table.grid(padding=(0, 2))
+    many = len(made.states) > 6
+    states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
+    table.add_row(
+        "persons", f"{made.persons:,} synthetic, seed {made.mark.seed}, in {made.counts['units']:,} living quarters"
+    )
+    table.add_row("blocks", f"{made.blocks:,} in {states}")
+    made_up = "have made-up shares; --shares CSV gives them published counts"
+    table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)
+    table.add_row("data", "\n".join(map(str, made.folders.values())))
+    table.add_row("parameters", str(made.params))
+    table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
+    return table
+
+
+def _plausibility(made: MadePopulation) -> Table:
+    """Return the plausibility of the population as a table."""
+    from tasks.synth.report import FIGURES
+
+    table = Table("figure", "here", "published", "within", title="How plausible it is")
+    for figure in FIGURES:
+        value = f"{figure.value(made.counts):.4f}"
+        here = Text(value, style="" if figure.fits(made.counts) else "yellow")
+        table.add_row(figure.words, here, f"{figure.target:.4f}", f"{figure.within:.3f}")
+    return table
+
+
+def _warnings(made: MadePopulation) -> Iterator[tuple[str, str]]:
+    """Yield warnings: about blocks that were repaired, and groups without a published count."""
+    for rule, blocks in ((made.mark.population or {}).get("repaired") or {}).items():
+        yield "repaired:", f"{rule}: {blocks:,}"
+    if made.uncounted:
+        others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
+        named = "; ".join(made.uncounted[:3]) + others
+        yield "warning:", f"{made.shares} has no count of these groups, which get one person each: {named}"
 
 
 def _form(words: list[Path], *, marks: bool, declares: bool) -> str:
@@ -156,9 +208,7 @@ def prepare_kernels() -> None:
     use_kernels(state_home())
 
 
-def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-    from tasks.records.marks import MARK_FILE, data_files, mark_table, write_mark
-
+def _declare(data: Path, *, yes: bool) -> None:
     is_table = data.is_file()
     names = [data.name] if is_table else data_files(data, all_data_files())
     asked = f"{data} will be marked as synthetic ({', '.join(names)})"
@@ -169,7 +219,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
         mark = mark_table(data, **by) if is_table else write_mark(data, names, **by)
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
-    show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
+    show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic")
 
 
 def confirm_mark(data: str, kind: str, command: str, never: str, *, yes: bool) -> None:
@@ -190,12 +240,10 @@ def confirm_mark(data: str, kind: str, command: str, never: str, *, yes: bool) -
         raise Refused(f"{data.partition(' will')[0]} is not marked")
 
 
-def _records(
-    name: str, out: Path, seed: int, form: str, persons: int | None, shares: Path | None, as_json: bool
-) -> None:
+def _records(name: str, out: Path, seed: int, form: str, persons: int | None, shares: Path | None) -> None:
     """Make records of a declaration."""
     from tasks.top_down.declared.synth import synthesize_records
 
     made = synthesize_records(name, out, seed=seed, form=form, records=persons, shares=shares)
     lines = f"{made['records']:,} records in {made['leaves']:,} leaves: {made['data']}"
-    show(made, lambda: f"{lines}\nnext: das tda run {made['data']} out/ --declaration {name}", as_json=as_json)
+    show(made, lambda: f"{lines}\nnext: das tda run {made['data']} out/ --declaration {name}")

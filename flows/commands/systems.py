@@ -18,8 +18,9 @@ from flows.execution.settings import RunSettings
 from flows.execution.systems import System
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.curator import findings_data, findings_table
-from flows.reports.terminal import err, labelled, out, show
+from flows.reports.terminal import err, is_json, labelled, out, show
 from tasks.errors import Refused
+from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.new_folder import check_empty
 from tasks.records.findings import REPORT, NotValid, has_errors, load_findings
 
@@ -116,7 +117,6 @@ def commands_of(system: System) -> dict[str, Command]:
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values) -> None:
     """Run the stages that validate an input, and show the findings. Raises Refused if it does not pass."""
     from flows.execution.runner import InProcess
-    from tasks.lifecycle.commit import end_run
 
     findings, reports = [], []
     try:
@@ -146,9 +146,8 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Values
     show(
         {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
         lambda: findings_table(findings) if findings else "No findings.",
-        as_json=options.as_json,
     )
-    if not options.as_json and reports:
+    if not is_json() and reports:
         out.print("The values are in the curator's report:", *(f"  {path}/{REPORT}" for path in reports), sep="\n")
     if has_errors(findings):
         raise Refused("the input does not pass validation")
@@ -167,5 +166,4 @@ def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Value
     show(
         {"NOT_PRIVATE": True, "releases": made},
         lambda: "\n".join(f"{name.upper()}: {place or 'skipped, no block'}" for name, place in made.items()),
-        as_json=options.as_json,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.reports.terminal import Format, FormatOption, Json, report
+from flows.reports.terminal import Format, FormatOption, report
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 from tasks.releases.pages.text_table import TextTable
@@ -17,7 +17,6 @@ def tabulate(
     release: Annotated[Path, typer.Argument(help="A release of the Detailed DHC-A.")],
     out: Annotated[Path, typer.Argument(help="Where the tables go; a new or empty folder.")],
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """Write a release's tables as a tabulation system would publish them: post-processing, no budget is spent.
 
@@ -37,9 +36,4 @@ def tabulate(
     notes = [f"{columns[name]}: {words}." for name, words in WORDS.items()]
     notes.append(f"Which groups, and why: {out / GROUPS_FILE}")
     title = f"What was changed on the way to {out}"
-    report(
-        changes,
-        [TextTable(title, ["level", *columns.values()], rows, notes)],
-        form,
-        as_json=as_json,
-    )
+    report(changes, [TextTable(title, ["level", *columns.values()], rows, notes)], form)

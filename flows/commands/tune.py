@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
-from flows.reports.terminal import Format, FormatOption, Json, out, report, write_file
+from flows.reports.terminal import Format, FormatOption, report, write_file
 from spine.settings import Definition, Jurisdiction
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ def tune(
     html: Page = None,
     xlsx: Workbook = None,
     form: FormatOption = Format.table,
-    as_json: Json = False,
 ) -> None:
     """What a choice of parameters of SafeTab-P gives, from public numbers alone: the SafeTEx tool of its paper.
 
@@ -126,11 +125,11 @@ def tune(
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
     if other := _other_system(source, options.scale, households=households):
-        return _queries(context, other, options, solve, form, as_json=as_json)
+        return _queries(context, other, options, solve, form)
     plan = options.plan(source)
     if against is not None:
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
-        return _compare(plan, options.other(against), form, as_json=as_json)
+        return _compare(plan, options.other(against), form)
     from flows.reports.tuning.tuning import answers, tables
 
     answered = answers(plan)
@@ -143,8 +142,8 @@ def tune(
 
         write_file(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:
-        return _solve(plan, solve, form, as_json=as_json)
-    report(answered, tables(answered), form, as_json=as_json)
+        return _solve(plan, solve, form)
+    report(answered, tables(answered), form)
 
 
 class OtherSystem(NamedTuple):
@@ -171,9 +170,7 @@ def _other_system(source: Path | None, scale: Fraction | None, *, households: bo
     return None
 
 
-def _queries(
-    context: typer.Context, other: OtherSystem, options: PlanOptions, solve: str | None, form: Format, *, as_json: bool
-) -> None:
+def _queries(context: typer.Context, other: OtherSystem, options: PlanOptions, solve: str | None, form: Format) -> None:
     """Print the spend of a run of another system and the noise of its queries; refuse options that do not apply."""
     from flows.reports.tuning.queries import answers, asked_of, sentence, tables
 
@@ -184,25 +181,20 @@ def _queries(
         refuse(context, given(context).keys() & {"margin"}, "--solve has its own margin")
         design, margin = asked_of(solve, design)
     answered = answers(design, margin, delta_of(options.delta))
-    if margin is not None and form is Format.table and not as_json:
-        out.print(f"{sentence(answered, margin)}\n")
-    report(answered, tables(answered), form, as_json=as_json)
+    report(answered, tables(answered), form, "" if margin is None else sentence(answered, margin))
 
 
-def _compare(first: BudgetPlan, second: BudgetPlan, form: Format, *, as_json: bool) -> None:
+def _compare(first: BudgetPlan, second: BudgetPlan, form: Format) -> None:
     """Print the levels whose figures differ between two plans."""
-    from flows.reports.tuning.against import differences
-    from flows.reports.tuning.tuning import answers
+    from flows.reports.tuning.tuning import answers, differences
 
     table = differences(answers(first), answers(second))
-    report([dict(zip(table.columns, row, strict=True)) for row in table.rows], [table], form, as_json=as_json)
+    report([dict(zip(table.columns, row, strict=True)) for row in table.rows], [table], form)
 
 
-def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
+def _solve(plan: BudgetPlan, text: str, form: Format) -> None:
     """Print the question as understood, the least budget, and its effect on each level."""
     from flows.reports.tuning.solve import read_question, result, sentence, solve, table
 
     solved = solve(plan, read_question(text, plan))
-    if form is Format.table and not as_json:
-        out.print(f"{solved['asked']}\n{result(solved)}\n{sentence(solved)}\n")
-    report(solved, [table(solved)], form, as_json=as_json)
+    report(solved, [table(solved)], form, f"{solved['asked']}\n{result(solved)}\n{sentence(solved)}")

@@ -11,11 +11,12 @@ from pydantic import AfterValidator
 
 from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings
+from privacy.accounting.composition import Spend
 from privacy.noise.exact import quoted_number
+from privacy.noise.sampler import check_law
 from tasks.errors import refusing
 
 if TYPE_CHECKING:
-    from privacy.accounting.composition import Spend
     from tasks.bottom_up.measure import BottomUpPlan
 
 
@@ -82,7 +83,6 @@ class BottomUpSettings(RunSettings):
 
     def design(self) -> BottomUpPlan:
         """Return the design of the run, from the public files. Raises Refused."""
-        from privacy.noise.sampler import check_law
         from tasks.bottom_up.declared_histogram import check_marginals, read_declared_histogram
         from tasks.bottom_up.measure import BottomUpPlan
         from tasks.bottom_up.totals import read_totals

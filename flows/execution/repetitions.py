@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from shutil import rmtree
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from flows.execution.runner import Ask, InProcess, Stage, Stopped
+from flows.execution.runner import Ask, InProcess
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Refused
@@ -29,19 +29,6 @@ from tasks.safetab.persons.accuracy.errors import compare as compare_level
 R = TypeVar("R", bound=RunDirectory)
 
 
-class _BeforeReservation(InProcess[RunSettings]):
-    """Runs the stages before the reservation, and there refuses data that is not marked. asks: what would be asked."""
-
-    asks: Sequence[Ask] = ()
-
-    def reserve_all(self, asks: Sequence[Ask], /, *_after: Stage) -> Stage:
-        """Refuse data that is not marked, or stop."""
-        if not all(map(self.is_marked, asks)):
-            raise Refused(UNMARKED)
-        self.asks = asks
-        raise Stopped
-
-
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
@@ -50,8 +37,11 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     return _counted(settings, workers).results
 
 
-def _counted(settings: RunSettings, workers: Workers) -> _BeforeReservation:
-    (runner := _BeforeReservation(settings, workers)).run()
+def _counted(settings: RunSettings, workers: Workers) -> InProcess[RunSettings]:
+    """Run the stages before the reservation; refuse data that is not marked."""
+    (runner := InProcess(settings, workers, before=RESERVATION)).run()
+    if not all(map(runner.is_marked, runner.asks)):
+        raise Refused(UNMARKED)
     return runner
 
 
@@ -83,7 +73,7 @@ def open_trial(ask: Ask, number: int) -> RunDirectory:
 
 
 def _repeat(
-    counted: _BeforeReservation, runs: int, before: str, end: Callable[[InProcess[Any]], pd.DataFrame]
+    counted: InProcess[RunSettings], runs: int, before: str, end: Callable[[InProcess[Any]], pd.DataFrame]
 ) -> pd.DataFrame:
     """Return what `end` returns of all repetitions.
 

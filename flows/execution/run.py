@@ -26,14 +26,13 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
-from flows.execution.approval import await_approval, check_agreed
+from flows.execution.approval import await_approval, check_agreed, confirm_second_charges
 from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.run_status import charge_of, released_place, remember_charge
 from flows.execution.runner import Ask, Runner, S, Stage, Stopped
-from flows.execution.second_charge import confirm_second_charges
 from flows.execution.settings import RESERVATION, RunSettings, keep_settings
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
@@ -47,6 +46,7 @@ from tasks.lifecycle.workers import Paths, Workers
 from tasks.records.findings import REPORT, has_errors, load_findings
 
 Future = PrefectFuture[Any]
+Places = dict[str, Path]  # releases by folder, without those of parts that had nothing to release
 CHECK = "parameters and account"
 
 
@@ -221,38 +221,36 @@ def carry_out(settings: RunSettings) -> State[Any]:
         return states.refused(error)
     parts, log = settings.parts, get_run_logger()
     log.info("run %s", ", ".join(part.directory.id for part in parts))
-    places: list[Path | None]
     try:
         places = _carry_out(parts)
     except Refused as error:
         return states.refused(error)
     except Exception as error:
-        places = [released_place(part) for part in parts]
-        if None in places and isinstance(error, Failed):
+        places = {part.folder: place for part in parts if (place := released_place(part))}
+        unfinished = len(places) < len(parts)
+        if unfinished and isinstance(error, Failed):
             return states.failed(error, parts)
-        if None in places:
+        if unfinished:
             raise
         log.warning("the run is released; after that, a %s was raised", type(error).__name__)
-    released = [place for place in places if place]
-    for part, place in zip(parts, places, strict=True):
-        if place:
+    for part in parts:
+        if place := places.get(part.folder):
             publish_released(part, place)
             log.info("released: %s", place)
-        elif released:
+        elif places:
             log.warning("%s", states.nothing_to_release([part]))
+    released = [places[part.folder] for part in parts if part.folder in places]
     return states.released(released, one=len(parts) == 1) if released else states.skipped(parts)
 
 
-def _carry_out(parts: Sequence[RunSettings]) -> list[Path | None]:
-    """Release every part that is not released yet; return the places, None for a part without anything to release."""
+def _carry_out(parts: Sequence[RunSettings]) -> Places:
+    """Release every part that is not released yet."""
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(locked(part.directory))
         states.begin(parts)
-        places = [finished(part) for part in parts]
-        todo = [part for part, place in zip(parts, places, strict=True) if place is None]
-        made = iter(_release(todo))
-        return [place or next(made) for place in places]
+        places = {part.folder: place for part in parts if (place := finished(part))}
+        return places | _release([part for part in parts if part.folder not in places])
 
 
 def prepare(settings: RunSettings) -> dict[str, Claim]:
@@ -277,7 +275,7 @@ def finished(settings: RunSettings) -> Path | None:
     return finish_released(run, Path(settings.out), settings.folder, settings.charging, *asked)
 
 
-def _release(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
+def _release(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> Places:
     """Release these parts on one cluster; if one is refused before they are charged, release none.
 
     planned: stop before the reservation, and fill in the claims of the parts by folder.
@@ -287,38 +285,37 @@ def _release(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = No
         keep_settings(part.directory, part)
     begin = [part for part in parts if not (part.directory / REPORT).exists()]
     try:
-        switched_on = run_check(parts)
-        made = iter(run_stages([part for part, on in zip(parts, switched_on, strict=True) if on], planned))
+        places = run_stages(switched_on(parts), planned)
     except Refused:
         for part in begin:
             if not has_errors(load_findings(part.directory)):
                 with suppress(Refused):  # it is charged
                     end_run(part.directory, (Path(part.out), part.folder))  # its directory holds nothing of use
         raise
-    places = [next(made) if on else None for on in switched_on]
-    for part, place in zip(parts, places, strict=True):
-        if place is None and part.folder not in (planned or {}):
+    for part in parts:
+        if part.folder not in places and part.folder not in (planned or {}):
             end_run(part.directory)
     return places
 
 
-def run_check(parts: Sequence[RunSettings]) -> list[bool]:
-    """Refuse what can be refused without workers; return whether each part has anything to do."""
+def switched_on(parts: Sequence[RunSettings]) -> list[RunSettings]:
+    """Refuse what can be refused without workers; return the parts that have anything to do."""
 
     def check(part: RunSettings) -> bool:
         any_work: bool = named(CHECK)(CHECK, part.directory, lambda _directory: part.check(), lambda: None)
         return any_work
 
-    return all_or_none({part.folder.upper(): partial(check, part) for part in parts})
+    checked = all_or_none({part.folder.upper(): partial(check, part) for part in parts})
+    return [part for part, any_work in zip(parts, checked, strict=True) if any_work]
 
 
-def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> list[Path | None]:
+def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = None) -> Places:
     """Run the stages of each part on one cluster; on return or exception, all of them have ended. planned: a dry run's.
 
     The cluster's scratch files are in the last part's directory, which is removed last.
     """
     if not parts:
-        return []
+        return {}
     tasks, cluster = Tasks(), parts[-1].cluster
     try:
         with ExitStack() as stack:
@@ -331,7 +328,7 @@ def run_stages(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = 
             for runner in runners:
                 runner.parts = runners
             try:
-                places = [runner.run() for runner in runners]
+                places = {runner.settings.folder: place for runner in runners if (place := runner.run())}
             finally:
                 tasks.over.set()
     except Exception:  # not a signal, which must not wait for stages

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +41,8 @@ class Stopped(Exception):
 class Runner(ABC, Generic[S]):
     """Starts the stages of one run, or of one part of it.
 
-    parts: the runners of all parts, in the order in which they run. reserved: the stage that reserves, once started.
+    parts: the runners of all parts, in the order in which they run. asks: what is asked for all of them, once the input
+    is validated. reserved: the stage that reserves, once started.
     """
 
     def __init__(self, settings: S, workers: Workers) -> None:
@@ -49,6 +51,7 @@ class Runner(ABC, Generic[S]):
         self.directory: RunDirectory = settings.directory  # the first argument of every stage
         self.charged = False
         self.parts: Sequence[Runner[S]] = (self,)
+        self.asks: Sequence[Ask] = ()
         self.reserved: Stage | None = None
 
     @property
@@ -93,6 +96,7 @@ class Runner(ABC, Generic[S]):
 
     def reserve_all(self, asks: Sequence[Ask], /, *after: Stage) -> Stage:
         """Start the stage that reserves what all of these parts ask, or nothing."""
+        self.asks = asks
         reserved = self.submit(RESERVATION, self.reservation(asks), *after)
         for ask in asks:
             ask.part.charged, ask.part.reserved = ask.given.mark is None, reserved
@@ -130,15 +134,11 @@ class Ask:
         return claim
 
 
-@dataclass(frozen=True)
-class Done:
-    """A stage that has ended."""
-
-    value: Any = None
-
-    def result(self) -> Any:
-        """Return its result."""
-        return self.value
+def ended(result: Any = None) -> Stage:
+    """Return a stage that has ended."""
+    stage = Future[Any]()
+    stage.set_result(result)
+    return stage
 
 
 class InProcess(Runner[S]):
@@ -168,7 +168,7 @@ class InProcess(Runner[S]):
             raise Stopped
         if name not in self.results:
             self.results[name] = self.call(name, partial(function, self.directory, **arguments))
-        return Done(self.results[name])
+        return ended(self.results[name])
 
     def call(self, _name: str, function: Callable[[], Any]) -> Any:
         """Call a stage. Benchmarks override it to measure stages."""
@@ -181,7 +181,7 @@ class InProcess(Runner[S]):
         except Stopped:
             raise
         except Exception:
-            return Done()
+            return ended()
 
     def wait(self) -> None:
         """Return at once: every stage has ended."""
@@ -214,7 +214,7 @@ class _Truth(InProcess[S]):
             )
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(mode=0o700, exist_ok=True)
-        self.reserved = Done()
+        self.reserved = ended()
         return self.reserved
 
 

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
+from privacy.accounting.composition import Spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
-    from privacy.accounting.composition import Spend
     from tasks.s_dhc.run import SDhcPlan
 
 

@@ -11,11 +11,15 @@ from pydantic import Field
 
 from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings, load_settings, run_directory
+from privacy.accounting.composition import Spend
 from spine.settings import Jurisdiction
 from tasks.errors import Refused
+from tasks.lifecycle.commit import holds_other
+from tasks.records.files import digest_file, exists, refuse_unreadable
+from tasks.records.findings import NotValid, gather, has_errors
+from tasks.records.marks import GRF_FILE
 
 if TYPE_CHECKING:
-    from privacy.accounting.composition import Spend
     from tasks.safetab.run import PublicInput, SafeTabRun
 
 
@@ -46,7 +50,6 @@ class SafeTabSettings(RunSettings):
 
         Raises NotValid if the parameters have errors, together with errors that can be found in the data alone.
         """
-        from tasks.records.findings import NotValid, gather
         from tasks.safetab.parameters import read_parameters
         from tasks.safetab.validation import check_data_alone
 
@@ -88,8 +91,6 @@ class SafeTabSettings(RunSettings):
 
     def geography_read(self) -> str:
         """Return the number of blocks of the jurisdiction, and their file."""
-        from tasks.records.marks import GRF_FILE
-
         return f"{len(self.directory.geography.blocks):,} blocks of {self.data.rstrip('/')}/{GRF_FILE}"
 
     def charged_states(self) -> tuple[str, ...]:
@@ -101,8 +102,6 @@ class SafeTabSettings(RunSettings):
 
     def check_out(self) -> None:
         """Raise Refused for an output folder that holds anything except the releases of this command."""
-        from tasks.lifecycle.commit import holds_other
-
         out, base = Path(self.out), str(self.run_id).removesuffix(self.jurisdiction)
         runs = {name: run_directory(Path(self.runs_folder), f"{base}{name}") for name in get_args(Jurisdiction)}
         if out.exists() and (not out.is_dir() or holds_other(out, runs)):
@@ -128,8 +127,6 @@ class SafeTabSettings(RunSettings):
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options on which the noise depends; they are part of its key, with the parameter files."""
-        from tasks.records.files import digest_file, refuse_unreadable
-
         listed = self.coterminous_list
         with refuse_unreadable(str(listed)):
             digest = digest_file(listed) if listed else None
@@ -142,7 +139,6 @@ class SafeTabSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the parameter files and the options. Raises Refused."""
-        from tasks.records.files import refuse_unreadable
         from tasks.safetab.parameters import configuration_digest, digest_parameters
 
         with refuse_unreadable(f"a file of {self.params}"):
@@ -199,7 +195,6 @@ class DetailedDhcbSettings(SafeTabSettings):
 
     def check_without(self) -> None:
         """Refuse data files that are missing or lack columns; new_run has read the parameters."""
-        from tasks.records.findings import NotValid, has_errors
         from tasks.safetab.validation import check_data_alone
 
         if has_errors(findings := check_data_alone(self.run_class().KIND, self.data)):
@@ -215,8 +210,6 @@ class DetailedDhcbSettings(SafeTabSettings):
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options on which the noise depends; they are part of its key, with the parameter files."""
-        from tasks.records.files import exists, refuse_unreadable
-
         (totals,) = self.public_inputs
         with refuse_unreadable(totals.files[0]):  # validation reports a missing file
             digest = totals.digest if exists(totals.files[0]) else None

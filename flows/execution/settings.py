@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from glob import escape, glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -21,16 +21,18 @@ from pydantic_core import PydanticCustomError
 from flows.execution.crash_report import set_crash_folder
 from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
+from privacy.accounting.composition import Spend
 from privacy.accounting.states import EVERYWHERE
 from spine.fault_words import first_fault
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import may_draw
+from tasks.lifecycle.commit import check_out, is_released
 from tasks.lifecycle.files import atomic_path
+from tasks.lifecycle.reservation import Charging, check_account
 from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory, state_home
-
-if TYPE_CHECKING:
-    from privacy.accounting.composition import Spend
-    from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.staging import staging
+from tasks.records.files import is_passed_over
+from tasks.records.marks import read_mark
 
 RESERVATION = "reserve budget"  # the stage that reserves what a run spends
 DATE = r"\d{4}-\d\d-\d\d"
@@ -255,9 +257,6 @@ class RunSettings(BaseModel, ABC):
 
         Marked data needs no account. A run that has validated its data is not checked again.
         """
-        from tasks.lifecycle.reservation import check_account
-        from tasks.records.marks import read_mark
-
         switched_on = not self.system.check or bool(self.system.part("check")(self))
         if switched_on and not (self.directory / VALIDATED).exists():
             spends = self.spends().values()
@@ -267,8 +266,6 @@ class RunSettings(BaseModel, ABC):
 
     def check_out(self) -> None:
         """Raise Refused for an output folder that cannot be written or that holds other files."""
-        from tasks.lifecycle.commit import check_out
-
         check_out(self.directory, Path(self.out), self.folder)
 
     @property
@@ -288,8 +285,6 @@ class RunSettings(BaseModel, ABC):
 
     def files_of_data(self) -> list[Path]:
         """Return the local files that workers read, by the settings DATA; for a folder, the files in it."""
-        from tasks.records.files import is_passed_over
-
         places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
         files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
         return [file for file in files if not is_passed_over(file.name)]
@@ -308,8 +303,6 @@ class RunSettings(BaseModel, ABC):
     @property
     def charging(self) -> Charging:
         """The account and ledger of the spend."""
-        from tasks.lifecycle.reservation import Charging
-
         return Charging(self.account, Path(self.ledger), self.second_account, Path(self.sign) if self.sign else None)
 
     @property
@@ -341,9 +334,6 @@ class RunSettings(BaseModel, ABC):
         The run's kept settings have that day. The release removes them; then its own folder has it, as does the staging
         folder of a run whose directory is lost. Folders of other runs do not count.
         """
-        from tasks.lifecycle.commit import is_released
-        from tasks.lifecycle.staging import staging
-
         out = self.out.replace("{run}", str(self.run_id)).replace("{product}", self.SYSTEM)
         if "{date}" not in out:
             return out

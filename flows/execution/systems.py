@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tasks.records.marks import DataFiles
+from tasks.records.marks import DataFiles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,15 +10,19 @@ from pydantic import AfterValidator, Field
 
 from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
+from privacy.accounting.composition import Spend
 from privacy.accounting.states import STATES_PR
+from spine.declaration.declaration import Declaration, read_declaration
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
 from tasks.errors import Refused
+from tasks.records.declarations import beside, find_declaration, read_columns, read_raw
+from tasks.records.files import exists, locate, refuse_unreadable
+from tasks.records.marks import GRF_FILE
+from tasks.releases.manifest import MANIFEST
 from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName
 
 if TYPE_CHECKING:
-    from privacy.accounting.composition import Spend
-    from spine.declaration.declaration import Declaration
     from tasks.top_down.declared.public_tables import DeclaredDesign
     from tasks.top_down.declared.source import DeclaredRun
     from tasks.top_down.input.block_run import TopDownRun
@@ -107,7 +111,6 @@ class TopDownSettings(EstimateSettings):
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
-        from tasks.records.marks import GRF_FILE
         from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Tables
 
         data = self.data.rstrip("/")
@@ -159,7 +162,6 @@ class TopDownSettings(EstimateSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
-        from tasks.records.files import refuse_unreadable
         from tasks.top_down.run_plan import request_digest
 
         with refuse_unreadable(f"a public file of the run on {self.data}"):
@@ -168,8 +170,6 @@ class TopDownSettings(EstimateSettings):
 
 def _records(data: str, name: str) -> str:
     """Return the file of a product's records: Parquet if it exists, else text."""
-    from tasks.records.files import locate
-
     filesystem, folder = locate(data)
     present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
     return present[0] if present else f"{data}/{name}.txt"
@@ -212,8 +212,6 @@ class DeclaredSettings(EstimateSettings):
 
     def foreseen_spends(self) -> dict[str, Spend]:
         """Return the spend; by the declaration alone if its releases are not there, when its groups may be more."""
-        from tasks.records.files import exists
-        from tasks.releases.manifest import MANIFEST
         from tasks.top_down.run_plan import declared_spend
 
         if all(exists(f"{release}/{MANIFEST}") for release in self.releases()):
@@ -223,14 +221,11 @@ class DeclaredSettings(EstimateSettings):
 
     def releases(self) -> tuple[str, ...]:
         """Return the places of the releases whose counts the declaration keeps."""
-        from tasks.records.declarations import beside, find_declaration
-
         path = find_declaration(self.declaration)
         return tuple(beside(path, each.release) for each in self._read().form.equal)
 
     def check_without(self) -> None:
         """Refuse faults of the table of leaves and of totals, and records that lack columns."""
-        from tasks.records.declarations import find_declaration
         from tasks.top_down.declared.public_tables import read_without_releases
         from tasks.top_down.declared.source import open_data
 
@@ -240,8 +235,6 @@ class DeclaredSettings(EstimateSettings):
 
     def _read(self) -> Declaration:
         """Return the declaration, without its tables."""
-        from spine.declaration.declaration import read_declaration
-        from tasks.records.declarations import find_declaration, read_raw
         from tasks.top_down.declared.public_tables import faulty
 
         path = find_declaration(self.declaration)
@@ -253,7 +246,6 @@ class DeclaredSettings(EstimateSettings):
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges: those of its blocks; every state if its leaves are no blocks."""
         from tasks.records.block_codes import BLOCK_COLUMNS
-        from tasks.records.declarations import beside, find_declaration, read_columns
         from tasks.top_down.declared.source import charged_states, has_blocks
 
         form = self._read().form

@@ -42,9 +42,9 @@ def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [{name: getattr(finding, name) for name in names} for finding in findings]
 
 
-def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+def show_findings(findings: Sequence[Finding]) -> None:
     """Print findings without their values, as a table or a document of JSON."""
-    show({"findings": findings_data(findings)}, lambda: findings_table(findings), as_json=as_json)
+    show({"findings": findings_data(findings)}, lambda: findings_table(findings))
 
 
 def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:

@@ -64,9 +64,28 @@ err = PlainConsole(width=None if sys.stderr.isatty() else WIDE, stderr=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
-def show(data: Any, render: Callable[[], RenderableType], *, as_json: bool) -> None:
+_as_json = False
+
+
+@contextmanager
+def printing(*, as_json: bool) -> Iterator[None]:
+    """Within this block, `show` and `report` print JSON if a command was given --json."""
+    global _as_json
+    before, _as_json = _as_json, as_json
+    try:
+        yield
+    finally:
+        _as_json = before
+
+
+def is_json() -> bool:
+    """Return whether the command was given --json."""
+    return _as_json
+
+
+def show(data: Any, render: Callable[[], RenderableType]) -> None:
     """Print `data` as one JSON document, or `render()` for a reader."""
-    if as_json:
+    if is_json():
         typer.echo(json.dumps(data, indent=2, default=_plain).replace("\x7f", "\\u007f"))  # json escapes all others
     else:
         out.print(render())
@@ -106,11 +125,15 @@ FormatOption = Annotated[
 ]
 
 
-def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:
-    """Print `data` as JSON, or the tables in a form. CSV omits titles and notes; an empty line separates tables."""
-    if as_json:
-        show(data, str, as_json=True)
-        return
+def report(data: Any, tables: Iterable[TextTable], form: Format = Format.table, above: str = "") -> None:
+    """Print `data` as JSON, or the tables in a form. CSV omits titles and notes; an empty line separates tables.
+
+    above: a text that only the form `table` has, above the tables.
+    """
+    if is_json():
+        return show(data, str)
+    if above and form is Format.table:
+        out.print(above, end="\n\n")
     for number, table in enumerate(map(_printable, tables)):
         if form is Format.csv:
             typer.echo("\n" * bool(number), nl=False)

@@ -22,6 +22,7 @@ from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
+from flows.reports.terminal import printing
 from tasks.errors import Refused
 from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.releases.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
@@ -332,8 +333,8 @@ def check_with(release: Path, path: tuple[Any, ...], value: Any) -> None:
     before, refusal = (release / MANIFEST).read_bytes(), ""
     (release / MANIFEST).write_text(json.dumps(manifest))
     try:
-        with redirect_stdout(StringIO()), processor_seconds(20, (path, value)):
-            check(release, as_json=True)
+        with redirect_stdout(StringIO()), printing(as_json=True), processor_seconds(20, (path, value)):
+            check(release)
     except Refused as refused:
         refusal = str(refused)
     finally:

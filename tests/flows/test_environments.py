@@ -204,12 +204,13 @@ def test_what_a_terminal_cannot_show_is_replaced_and_csv_is_utf8() -> None:
     program = (
         "import das_flows\n"
         "das_flows.use_utf8()\n"
-        "from flows.reports.terminal import Format, report\n"
+        "from flows.reports.terminal import Format, printing, report\n"
         "from tasks.releases.pages.text_table import TextTable\n"
         "import sys\n"
         "for form in ('csv', 'json', 'table'):\n"
         "    table = TextTable(sys.argv[1], ['Ort'], [[sys.argv[2]]])\n"
-        "    report({'Ort': sys.argv[2]}, [table], Format(form.replace('json', 'table')), as_json=form == 'json')\n"
+        "    with printing(as_json=form == 'json'):\n"
+        "        report({'Ort': sys.argv[2]}, [table], Format(form.replace('json', 'table')))\n"
         "    sys.stdout.flush()\n"
         "    sys.stdout.buffer.write(b'\\0')\n"
     )

@@ -15,7 +15,7 @@ from top_down_inputs import country
 
 from flows.reports.forecast.page import content, page_of
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
-from flows.reports.forecast.shares import as_allocation, changed
+from flows.reports.forecast.searches import as_allocation, changed
 from flows.reports.forecast.tables import conclusion
 from spine.forecast.counts import Weights, weights_of
 from spine.forecast.search import Row, fit

@@ -1,4 +1,4 @@
-"""Options as a new user meets them: earlier names, closed choices, and the panels of `das --help`."""
+"""Options as a new user meets them: closed choices, and the panels of `das --help`."""
 
 from __future__ import annotations
 
@@ -6,45 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from flows.cli import ANALYSE, DECIDE, LOOK, OF_DHC, OPERATE, RELEASE, RENAMED
-from tests.flows.test_every_option import COMMANDS, parameters
+from flows.cli import ANALYSE, DECIDE, LOOK, OF_DHC, OPERATE, RELEASE
 
 Das = Callable[..., tuple[int, str, str]]
-
-
-def names(command: str) -> set[str]:
-    """The options of a command, and its arguments by the names that help shows."""
-    return {name for each in parameters(command) for name in (*each.opts, each.metavar or each.name.upper())}
-
-
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_earlier_name_of_an_option_exits_with_2_and_names_the_new_one(das: Das, old: str) -> None:
-    """In every command that lost it; each replacement has such a command."""
-    replaced = set()
-    for command in COMMANDS:
-        takes = names(command)
-        new = next((new for new in RENAMED[old] if new in takes), None)
-        if old in takes or new is None:
-            continue
-        code, out, err = das(*command.split(), old, "x")
-        assert (code, out) == (2, "")
-        assert f"{old} is now {new} " in " ".join(err.split())
-        replaced.add(new)
-    assert replaced == set(RENAMED[old])
-
-
-@pytest.mark.parametrize(
-    ("command", "old", "new"),
-    [
-        ("run", "--state", "--runs-folder"),
-        ("synth", "--states", "--only-state"),
-        ("tda run", "--totals", "--state-totals"),
-        ("tda areas", "--totals", "--state-totals"),
-        ("bottom-up run", "--margin", "--marginal"),
-    ],
-)
-def test_the_new_name_is_there_and_the_old_one_is_gone(command: str, old: str, new: str) -> None:
-    assert (old in names(command), new in names(command), new in RENAMED[old]) == (False, True, True)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from e2e_runs import ACCOUNT, das, open_account, settings_for
 from rich.progress import Progress
 
 from flows.commands import runner
-from flows.execution import second_charge
-from flows.execution.second_charge import answered_by, confirm_second_charges
+from flows.execution import approval
+from flows.execution.approval import answered_by, confirm_second_charges
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account
 from tasks.bottom_up.example import Example, make_example
@@ -106,7 +106,7 @@ def test_a_run_that_is_resumed_agreed_to_or_read_by_a_program_is_not_asked_about
     asked = []
 
     def stops(_settings: object) -> None:
-        asked.append(second_charge._answers != [runner.go_on])
+        asked.append(approval._answers != [runner.go_on])
         raise Refused("stopped here")
 
     monkeypatch.setattr("flows.prefect_flows.bottom_up", stops)
@@ -120,7 +120,7 @@ def test_a_run_that_is_resumed_agreed_to_or_read_by_a_program_is_not_asked_about
     for option in ("--yes", "--json"):
         at_terminal(monkeypatch, "n", "bottom-up", "run", *inputs, "--run-id", "r2", option, *at)
     assert asked == [True, False, False, False]
-    assert not second_charge._answers
+    assert not approval._answers
 
 
 def test_a_question_names_the_runs_that_charged_the_same_data_and_one_of_its_states(tmp_path):

@@ -21,7 +21,7 @@ from spine_cases import blocks_table, write_grfc
 
 from flows.execution.repetitions import measure_accuracy
 from flows.reports.show.export import file_name
-from flows.reports.show.scope import Scope
+from flows.reports.show.geography import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
 from privacy.analyses.error_measures import Closeness, ErrorSums

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from flows.reports.show.sex_ratio import sex_ratio
+from flows.reports.show.group import sex_ratio
 from flows.reports.show.view import RELEASED
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error

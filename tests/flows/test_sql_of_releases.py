@@ -22,6 +22,7 @@ from flows.commands.show import open_release
 from flows.frames import read_release
 from flows.reports.show.application import _answer
 from flows.reports.show.view import NotThere, refusing_malformed
+from flows.reports.terminal import printing
 from tasks.errors import Refused
 from tasks.releases.datapackage import PACKAGE_FILE
 from tasks.releases.manifest import MANIFEST
@@ -73,8 +74,8 @@ def replaced(document: Any, text: str, other: str) -> Any:
 
 def read(release: Path) -> None:
     """Check a release, answer some pages and read it as one table: all is answered, or refused in a line."""
-    with redirect_stdout(StringIO()), suppress(Refused):
-        check(release, as_json=True)
+    with redirect_stdout(StringIO()), printing(as_json=True), suppress(Refused):
+        check(release)
     with suppress(Refused):
         read_release(release)
     with suppress(Refused, NotThere), refusing_malformed(release):
@@ -156,8 +157,8 @@ def test_a_level_of_the_manifest_is_no_sql(release: Path) -> None:
             list(layout.break_paths())
     assert not os.listdir()
     replace(release / MANIFEST, json.dumps(manifest).encode())
-    with redirect_stdout(StringIO()), suppress(Refused):
-        check(release, as_json=True)
+    with redirect_stdout(StringIO()), printing(as_json=True), suppress(Refused):
+        check(release)
     assert not os.listdir()
 
 

@@ -21,6 +21,7 @@ from forgeries import Rows, changing, copied, forgeries, seal, stating
 
 from flows.commands.check import _checks as check_parts
 from flows.commands.check import check
+from flows.reports.terminal import printing
 from tasks.errors import Refused
 from tasks.releases.manifest import read_any_manifest, read_manifest
 from tests.systems.cases import CASES, Case
@@ -33,8 +34,8 @@ def checked(release: Path) -> tuple[str, list[str]]:
     """Check a release; return why it is refused, or "", and the parts that are not checked."""
     out, why = StringIO(), ""
     try:
-        with redirect_stdout(out):
-            check(release, as_json=True)
+        with redirect_stdout(out), printing(as_json=True):
+            check(release)
     except Refused as refused:
         why = str(refused)
     return why, [each["part"] for each in json.loads(out.getvalue())["not_checked"]] if out.getvalue() else []

@@ -15,7 +15,7 @@ from flows.commands.runner import planned_run
 from flows.commands.tda.declared import DeclarationOption
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
-from flows.reports.terminal import Format, err, labelled, report
+from flows.reports.terminal import err, labelled, report
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import TRUTH
@@ -69,7 +69,7 @@ def accuracy(
         facts, tables = _of_spines(options, chosen, place, dict.fromkeys(kind.value for kind in spine or ()), runs, by)
     err.print(labelled("NOT PRIVATE:", f"{facts.pop('statement')}."))
     facts = {"NOT_PRIVATE": True, "report": place / "error.html", **facts}
-    report(facts, tables, Format.table, as_json=options.as_json)
+    report(facts, tables)
 
 
 Reported = tuple[dict[str, Any], Sequence[TextTable]]  # errors as data, with a statement of what they are; as tables

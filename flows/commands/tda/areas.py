@@ -12,11 +12,13 @@ import typer
 
 from flows.commands.options import WorkOptions
 from flows.commands.tda.published import StateTotals
+from flows.execution.settings import new_run_id
 from flows.reports.figures import fraction
-from flows.reports.terminal import Format, FormatOption, report
-from flows.reports.terminal import out as terminal
+from flows.reports.terminal import Format, FormatOption, is_json, report
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.records.files import file_name
 
 if TYPE_CHECKING:
     from tasks.geography.blocks.area_file import AreaFile
@@ -125,7 +127,6 @@ def areas(
     """
     from flows.reports.show.maps.districts import district_shapes
     from tasks.geography.public_regions import read_regions
-    from tasks.records.files import file_name
     from tasks.top_down.user_areas.hearing import tract_points
     from tasks.top_down.user_areas.report import as_data, rows_table, terminal_tables, write_files
 
@@ -148,16 +149,14 @@ def areas(
     elif out and found.plan and found.read and shown:
         sketch = tract_points(found.read, read_regions(shown)[1])
     written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
-    if found.unjudged and form is Format.table and not options.as_json:
-        terminal.print(f"{found.unjudged}\n")
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     tables = (
         [rows_table(found, counts)]
         if form is Format.csv
         else terminal_tables(found, counts, out, mapped=boundaries is not None)
     )
-    report(data, tables, form, as_json=options.as_json)
-    if written and not options.as_json:
+    report(data, tables, form, found.unjudged)
+    if written and not is_json():
         typer.echo("\n".join(map(str, written)), err=form is Format.csv)
 
 
@@ -194,8 +193,6 @@ def limit_of(text: str) -> Fraction:
 
 def _cached(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
     """Return the cached states; read missing ones and cache the trees that questions about their areas need."""
-    from flows.execution.settings import new_run_id
-    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.estimate.gls.tree import pass_up
     from tasks.top_down.user_areas.state_cache import cache_states, find_state
 

@@ -15,11 +15,13 @@ from rich.table import Table
 from flows.commands.fields import given, option_of, options_of, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.curator import show_findings
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import is_json, show
 from privacy.accounting.composition import SpendRow
 from spine.settings import Jurisdiction
 from tasks.errors import Refused, refusing
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.records.files import file_name, why
+from tasks.records.public_table import open_table
 
 if TYPE_CHECKING:
     from tasks.top_down.declared.block_declarations import Kept
@@ -33,7 +35,6 @@ OTHERS = "it is of the redistricting data; a declaration says it in its file"
 
 def explain(
     declaration: Annotated[str, typer.Argument(help="The declaration: a file, or the name of a shipped one.")],
-    as_json: Json = False,
 ) -> None:
     """Say what a declaration means, without records: whom it protects, what it costs, and what it buys.
 
@@ -47,11 +48,11 @@ def explain(
     try:
         _, declared = read_declared(declaration)
     except Faulty as faults:
-        show_findings(faults.args, as_json=as_json)
+        show_findings(faults.args)
         raise Refused("the declaration does not pass") from None
     found = explained(declared)
     relations = declared.spend.rows()
-    show(asdict(found), lambda: _explanation(found, relations), as_json=as_json)
+    show(asdict(found), lambda: _explanation(found, relations))
 
 
 def declare(
@@ -79,7 +80,6 @@ def declare(
     anchored: Annotated[
         bool, typer.Option("--anchored", help="Of households: smaller errors above tracts than the program's way.")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Write declarations to change: those of the redistricting data or the DHC, or a draft from a table of places.
 
@@ -114,17 +114,15 @@ def declare(
         raise typer.BadParameter("--anchored is an option of --redistricting and --units")
     check_empty(place)
     if of_dhc:
-        _dhc(data[0], place, jurisdiction, of_dhc, anchored=anchored, as_json=as_json)
+        _dhc(data[0], place, jurisdiction, of_dhc, anchored=anchored)
     elif leaves is not None:
-        _draft(leaves, axis or [], place, as_json=as_json)
+        _draft(leaves, axis or [], place)
     else:
-        _redistricting(str(data[0]), place, geography, jurisdiction, tuple(only_state or ()), as_json=as_json)
+        _redistricting(str(data[0]), place, geography, jurisdiction, tuple(only_state or ()))
 
 
-def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> None:
+def _draft(leaves: str, axes: Sequence[str], place: Path) -> None:
     """Write a draft and its table; nothing if the draft does not pass."""
-    from tasks.records.files import file_name, why
-    from tasks.records.public_table import open_table
     from tasks.top_down.declared.draft import draft, read_axis
     from tasks.top_down.declared.public_tables import Faulty, read_declared
 
@@ -152,10 +150,10 @@ def _draft(leaves: str, axes: Sequence[str], place: Path, *, as_json: bool) -> N
         try:
             read_declared(str(folder / DRAFT))
         except Faulty as faults:
-            show_findings(faults.args, as_json=as_json)
+            show_findings(faults.args)
             raise Refused("the draft would not pass") from None
     path = place / DRAFT
-    show({"declarations": [path]}, lambda: f"{path}\nnext: das tda explain {path}", as_json=as_json)
+    show({"declarations": [path]}, lambda: f"{path}\nnext: das tda explain {path}")
 
 
 def _redistricting(
@@ -164,23 +162,21 @@ def _redistricting(
     geography: str | None,
     jurisdiction: Jurisdiction,
     states: tuple[int, ...],
-    *,
-    as_json: bool,
 ) -> None:
     from tasks.top_down.declared.block_declarations import write_declarations
     from tasks.top_down.input.block_files import read_public
 
     settings = TopDownSettings(data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=states)
     blocks, _, findings = read_public(settings.tables, settings.design())
-    if findings and not (blocks and as_json):
-        show_findings(findings, as_json=as_json)
+    if findings and not (blocks and is_json()):
+        show_findings(findings)
     if blocks is None:
         raise Refused(f"the public files of {data} do not pass")
     with new_folder(place) as folder:
         names = write_declarations(blocks, jurisdiction, folder)
     number, paths = len(blocks.geography), [place / name for name in names]
     told = "".join(f"\nnext: das tda explain {path}" for path in paths)
-    show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}", as_json=as_json)
+    show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}")
 
 
 def _dhc(
@@ -190,7 +186,6 @@ def _dhc(
     releases: Mapping[Kept, Path],
     *,
     anchored: bool,
-    as_json: bool,
 ) -> None:
     from tasks.top_down.declared.block_declarations import ToKeep, write_dhc_declarations
 
@@ -207,7 +202,7 @@ def _dhc(
         file = next((each for each in sorted(data.glob(f"{records}.*"))), data / f"{records}.txt")
         own = releases["units"].parent if records == "units" else place / records
         told += f"\nnext: das tda run {file} {own} --declaration {path}"
-    show({"blocks": blocks, "declarations": paths}, lambda: told, as_json=as_json)
+    show({"blocks": blocks, "declarations": paths}, lambda: told)
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:

@@ -12,7 +12,7 @@ from flows.commands.fields import option_of
 from flows.commands.synth import RecordFormat, Seed, confirm_mark, prepare_kernels
 from flows.commands.tda.declared import StateOption
 from flows.execution.top_down_settings import TopDownSettings
-from flows.reports.terminal import Json, counting, show
+from flows.reports.terminal import counting, is_json, show
 from tasks.errors import Refused
 
 
@@ -23,7 +23,6 @@ def synth(
     only_state: StateOption = None,
     seed: Seed = 0,
     record_format: RecordFormat = "parquet",
-    as_json: Json = False,
 ) -> None:
     """Make synthetic input: persons and units on the blocks of a real geography, as `das synth --for tda` does.
 
@@ -35,7 +34,7 @@ def synth(
     prepare_kernels()
     from tasks.synth.synthesize import synthesize_top_down
 
-    with counting("persons", quiet=as_json) as progress:
+    with counting("persons", quiet=is_json()) as progress:
         made = synthesize_top_down(
             Path(geography),
             data,
@@ -47,7 +46,7 @@ def synth(
         )
     units = made.counts["units"]
     lines = f"{made.persons:,} persons, {units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
-    show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/", as_json=as_json)
+    show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/")
 
 
 def public(
@@ -62,7 +61,6 @@ def public(
     only_state: StateOption = None,
     published_by: Annotated[str, typer.Option(help="Who published the records.")] = "the U.S. Census Bureau",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Make the input of `das tda run` of published microdata: the Bureau's PPMF, MDF or demonstration PPMF.
 
@@ -87,7 +85,7 @@ def public(
         "records of persons that were not published",
         yes=yes,
     )
-    with counting("records", quiet=as_json) as progress:
+    with counting("records", quiet=is_json()) as progress:
         made = make_inputs(
             sources,
             Path(data),
@@ -99,4 +97,4 @@ def public(
     lines = [f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of {states}, marked public"]
     lines += [f"note: {note}" for note in made.notes]
     lines.append(f"next: das tda run {data} out/")
-    show(asdict(made), lambda: "\n".join(lines), as_json=as_json)
+    show(asdict(made), lambda: "\n".join(lines))

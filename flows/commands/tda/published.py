@@ -20,14 +20,14 @@ from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_o
 from flows.execution.settings import new_run_id
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.curator import findings_data, findings_table
-from flows.reports.terminal import Json, show
+from flows.reports.terminal import show
 from tasks.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 from tasks.records.findings import Finding, gather, has_errors
 
 if TYPE_CHECKING:
-    from tasks.lifecycle.workers import Workers
     from tasks.top_down.published.estimate import S
     from tasks.top_down.published.nmf.source import FileRequest
 
@@ -74,7 +74,6 @@ class MeasurementFileOptions:
 def inventory(
     files: Files,
     only_state: StateOption = None,
-    as_json: Json = False,
 ) -> None:
     """Show which noisy measurement files of the Census Bureau are there, and their columns; no data is read.
 
@@ -87,9 +86,7 @@ def inventory(
         raise Refused(f"{files}: {NO_FILES}")
     found, faults = take_inventory(files, tuple(only_state or ()))
     rows, findings = described(found), gather(faults.findings())
-    show(
-        {"files": rows, "findings": findings_data(findings)}, lambda: _inventory_tables(rows, findings), as_json=as_json
-    )
+    show({"files": rows, "findings": findings_data(findings)}, lambda: _inventory_tables(rows, findings))
     if has_errors(findings):
         raise Refused("the published files do not pass")
 
@@ -137,7 +134,7 @@ def import_(
     published = find_published(files, FileRequest(state_totals, geography, as_measured=True), only_state or ())
     readers = {str(each.jurisdiction): partial(each.read, changes={}) for each in published}
     places = write_published(options, "Import", readers, folder, write_own_layout)
-    show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
+    show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)))
 
 
 def estimate(
@@ -194,7 +191,7 @@ def estimate(
         readers, write = {each.jurisdiction: partial(each.read, changes=changes) for each in published}, write_release
     places = write_published(options, "Estimate", readers, out, partial(write_estimate, write=write))
     named = [{"release": place, "report": place / "report.html"} for place in places]
-    show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
+    show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)))
 
 
 def write_published(

@@ -15,20 +15,21 @@ import typer
 from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
+from flows.commands.synth import prepare_kernels
 from flows.execution.progress import report as progress
 from flows.execution.systems import SYSTEMS, all_data_files
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.figures import near
 from flows.reports.forecast.options import Search
-from flows.reports.terminal import Format, FormatOption, err, out, report, write_file
+from flows.reports.terminal import Format, FormatOption, counting, err, is_json, report, write_file
+from spine.allocations import Allocation
 from tasks.errors import Refused
+from tasks.releases.pages.text_table import TextTable
+from tasks.top_down.choices import ProductName
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from spine.allocations import Allocation
-    from tasks.releases.pages.text_table import TextTable
-    from tasks.top_down.choices import ProductName
     from tasks.top_down.input.block_run import TopDownRun
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
@@ -96,9 +97,7 @@ def tune(
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
             shown.append(beside(answered, *_measured(typed, options, _of_persons(shares, "--check"), scratch, check)))
-    if form is Format.table and not options.as_json and "conclusion" in answered:
-        out.print(f"{answered['conclusion']}\n")
-    report(answered, shown, form, as_json=options.as_json)
+    report(answered, shown, form, answered.get("conclusion", ""))
     if save is not None:
         err.print(f"next: das tda run DATA OUT --persons-allocation {save}", soft_wrap=True)
 
@@ -112,12 +111,10 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
         return
     if other := [name for system in all_data_files() for name in system.records if (Path(data) / name).exists()]:
         raise Refused(f"{data} holds {other[0]}, of another system: give a block table, or a folder of das tda synth")
-    from flows.commands.synth import prepare_kernels
-    from flows.reports.terminal import counting
     from tasks.synth.synthesize import synthesize_top_down
 
     prepare_kernels()
-    with TemporaryDirectory() as folder, counting("persons", quiet=options.as_json) as progress:
+    with TemporaryDirectory() as folder, counting("persons", quiet=is_json()) as progress:
         made = Path(folder) / "data"
         about = {"jurisdiction": chosen.get("jurisdiction", "us"), "states": chosen.get("states", ())}
         synthesize_top_down(Path(data), made, seed=STAND_IN_SEED, progress=progress, **about)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from itertools import product
+from math import floor
 from typing import Any
 
-from flows.reports.figures import near
+from flows.reports.figures import digits, near, pair, share
 from flows.reports.forecast.options import Search
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
-from flows.reports.forecast.shares import as_allocation, changed, with_budget
 from flows.reports.forecast.tables import every_area, front_table
 from spine.allocations import Allocation
+from spine.forecast.counts import Weights
 from spine.forecast.search import FACTORS, FRONT, Aims, front, least_factor, scaled
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable
@@ -19,6 +22,7 @@ from tasks.top_down.accuracy.forecast import OWN_LEVELS, QUANTITIES, RunForecast
 from tasks.top_down.areas import OFF_SPINE, TABULATED
 
 Progress = Callable[[str, int, int], None]  # called with a stage's name, done, in all
+UNIT = 10_000  # found shares are multiples of 1 / this
 OF_ALL_ROWS = (
     'The shares of --best are the best for all rows together, not for this target. --aim "{aim}" seeks those for it '
     "alone: usually a smaller budget, with larger errors elsewhere, which --limit and --keep hold down."
@@ -80,10 +84,7 @@ def searched(forecast: RunForecast, allocation: Allocation, progress: Progress, 
 
 def _kept(allocation: Allocation, typed: Sequence[str]) -> list[str]:
     """Return the levels that keep their shares. Raises Refused for an unknown name."""
-    known = {level.casefold(): level for level in allocation.levels}
-    if unknown := [name for name in typed if name.casefold() not in known]:
-        raise Refused(f"unknown level {unknown[0]!r}: one of {', '.join(allocation.levels)}")
-    return [known[name.casefold()] for name in typed]
+    return [_named(name, allocation.levels, "level") for name in typed]
 
 
 def _front(
@@ -117,3 +118,74 @@ def _solved(forecast: RunForecast, allocation: Allocation, text: str) -> tuple[A
     unit = "rho" if allocation.definition == "zcdp" else "epsilon"
     figures = {"target": target.words, "budget": str(float(allocation.budget)), "unit": unit}
     return allocation, figures | {"aim": ": ".join(target.aim), "notes": notes}
+
+
+def changed(allocation: Allocation, levels: Sequence[str], queries: Sequence[str]) -> Allocation:
+    """Return an allocation with typed shares, exactly; the other shares of the same sum keep their proportions.
+
+    levels: `LEVEL=SHARE`; queries: `LEVEL: QUERY=SHARE`. Raises Refused for a name that is not there, or no share.
+    """
+    found = dict(allocation.levels)
+    typed = {
+        _named(level, found, "level"): share(value, level)
+        for level, value in (pair(text, "--level") for text in levels)
+    }
+    allocation = replace(allocation, levels=_with_shares(found, typed, "--level"))
+    by_level: dict[str, dict[str, Fraction]] = {}
+    for text in queries:
+        name, value = pair(text, "--query")
+        level, colon, query = name.partition(":")
+        if not colon:
+            raise Refused(f"--query is 'LEVEL: QUERY=SHARE', as 'Tract: total=.4', not {text!r}")
+        at = _named(level, found, "level")
+        by_level.setdefault(at, {})[_named(query, allocation.queries[at], f"query of {at}")] = share(value, name)
+    asked = {
+        level: _with_shares(dict(allocation.queries[level]), of_level, f"--query, {level}")
+        for level, of_level in by_level.items()
+    }
+    return replace(allocation, queries={**allocation.queries, **asked})
+
+
+def _named(text: str, known: Mapping[str, object], what: str) -> str:
+    """Return the name that was typed, in any case."""
+    names = {name.casefold(): name for name in known}
+    found = names.get(text.strip().casefold().replace(" ", "_")) or names.get(text.strip().casefold())
+    if found is None:
+        raise Refused(f"unknown {what} {text.strip()!r}: one of {', '.join(known)}")
+    return found
+
+
+def _with_shares(shares: dict[str, Fraction], typed: Mapping[str, Fraction], option: str) -> dict[str, Fraction]:
+    """Return shares with sum 1: the typed ones, and the others scaled to the rest."""
+    rest, others = 1 - sum(typed.values(), Fraction(0)), [name for name in shares if name not in typed]
+    if rest < 0 or (rest == 0) != (not others):
+        total = float(1 - rest)
+        raise Refused(
+            f"{option}: the shares add up to {total:.6g}; with the others, which are positive, they must be 1"
+        )
+    before = sum((shares[name] for name in others), Fraction(0))
+    return {name: typed[name] if name in typed else shares[name] * rest / before for name in shares}
+
+
+def as_allocation(weights: Weights, like: Allocation, source: str) -> Allocation:
+    """Return found weights as an allocation of the same budget, in shares of one part in UNIT."""
+    levels = _rounded({level: sum(queries.values()) for level, queries in weights.items()})
+    asked = {level: _rounded(queries) for level, queries in weights.items()}
+    return replace(like, levels=levels, queries=asked, source=source)
+
+
+def _rounded(parts: Mapping[str, float]) -> dict[str, Fraction]:
+    """Return shares of one part in UNIT, each at least one, by largest remainder."""
+    whole = sum(parts.values())
+    exact = {name: max(part / whole * UNIT, 1.0) for name, part in parts.items()}
+    scale = (UNIT - len(exact)) / sum(value - 1 + 1e-12 for value in exact.values())
+    exact = {name: 1 + (value - 1) * scale for name, value in exact.items()}
+    found = {name: floor(value) for name, value in exact.items()}
+    for name in sorted(exact, key=lambda each: found[each] - exact[each])[: UNIT - sum(found.values())]:
+        found[name] += 1
+    return {name: Fraction(number, UNIT) for name, number in found.items()}
+
+
+def with_budget(allocation: Allocation, factor: float) -> Allocation:
+    """Return an allocation with its budget times a factor, rounded up to six digits."""
+    return replace(allocation, budget=Fraction(digits(Fraction(factor) * allocation.budget)))

@@ -24,7 +24,6 @@ from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.token_guard import HEADERS, TokenGuard, folder_of
 from flows.reports.show.view import NotThere, Reading, refusing_malformed
-from flows.reports.show.workbook import workbook
 from tasks.errors import Refused
 from tasks.releases.pages import style
 from tasks.releases.pages.text_table import as_csv
@@ -92,7 +91,7 @@ def _respond(shown: ReleasePages, asked: dict[str, str]) -> Response:
         parts = [asked.get("view", "overview"), *(asked.get(one) for one in NAMED_BY)]
         name = "-".join(filter(None, parts)).replace("/", "-")
         safe = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "-_")) or "view"
-        content = workbook(read) if form == "xlsx" else as_csv(*read.table)
+        content = rendering.workbook(read) if form == "xlsx" else as_csv(*read.table)
         saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
         return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})
     if form == "json":

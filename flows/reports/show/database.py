@@ -29,9 +29,8 @@ class Database:
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
-        self.words: dict[str, Mapping[str, str]] = {}  # by table or type; filled on use
+        self.words: dict[str, Any] = {}  # by table or type; filled on use
         self.regions: dict[str, list[Region]] = {}  # by the source of a table that lists them; filled on use
-        self.numbers: dict[tuple[str, tuple[str, ...]], Mapping[tuple[str, ...], int] | None] = {}  # as `regions`
         self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept
         self._copied: dict[str, str] = {}
         self._answers: dict[tuple[str, str], list[Any]] = {}

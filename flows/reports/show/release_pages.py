@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import NATION, Region, capitalized, number_within, plain_name, title
+from flows.reports.show.geography import Region, Scope, capitalized, number_within, plain_name, title
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
-from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
 from flows.reports.show.tables.picture import Picture, picture_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
@@ -38,6 +37,7 @@ from flows.reports.show.tables.views import (
 from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
 from tasks.geography.names import NAMES, Names, coverage, names_of_2020, states_of_nation
+from tasks.geography.regions import NATION
 from tasks.releases.check import file_fault
 from tasks.releases.datapackage import PACKAGE_FILE, Resource, read_package
 from tasks.releases.description import TIDY_FOLDER

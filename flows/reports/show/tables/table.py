@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product, starmap
 from operator import attrgetter
 from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import PUERTO_RICO, Region
+from flows.reports.show.geography import PUERTO_RICO, Region, Scope
 from flows.reports.show.margins import margin_of_cells, most_cells
-from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import RELEASED, Confidence
 from privacy.noise.exact import parse_exact
@@ -27,7 +26,6 @@ from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list of choices
 MOST_UNITS = 20_000  # units of a level that can be found by code and name
-MOST_NUMBERS = 1 << 17  # numbers of rows that are kept for a table
 PLACES = 3  # decimals of margins that are multiples of standard errors
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
@@ -201,35 +199,26 @@ class ReleaseTable:
         kinds = ("string", "boolean") if own else ("string", "integer", "boolean")
         return [one for one in self.columns if not one.role and (one.type in kinds or one.name in own)]
 
-    def words(self, column: Column) -> Mapping[str, str]:
+    def words(self, column: Column) -> Words:
         """Return the words of a column's codes, from its categories, the regions, or a foreign key's table."""
-        if column.codes:
-            return column.codes
-        if column.names and self.resource.is_tidy:
-            return self._words_beside(column)
-        reference = self._reference(column)
-        key, known = column.region or (reference.table if reference else ""), self.database.words
-        if key and key not in known:  # shared by all tables, because a nation has 120,000 names
-            found = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
-            known[key] = Words(found)
-        return known.get(key, {})
+        known, reference = self.database.words, self._reference(column)  # of all tables: a nation has 120,000 names
+        if column.codes or (column.names and self.resource.is_tidy):
+            key, read = f"{self.resource.paths[0]}: {column.name}", partial(self._words_beside, column)
+        elif column.region:
+            key, read = column.region, partial(self._words_of_regions, column.region)
+        else:
+            key, read = reference.table if reference else "", partial(self._words_of_key, reference)
+        if key not in known:
+            known[key] = Words(column.codes or read())
+        return known[key]
 
     def _words_beside(self, column: Column) -> Mapping[str, str]:
         """Return the words of a column of tables/, which another one has; {} for units, whose codes nest."""
-        known, key = self.database.words, f"{self.resource.paths[0]}: {column.name}"
-        if key not in known:
-            whole = next(one for one in self.others.values() if one.paths == self.resource.paths)
-            table = replace(self, resource=whole)
-            query = f"SELECT DISTINCT {table.sql(column.name)}, {table.sql(column.names)} FROM {table.rows_of}"
-            known[key] = Words({} if column.level else self.database.ask(query))
-        return known[key]
-
-    def codes_of_words(self, column: Column) -> Mapping[str, Sequence[str]]:
-        """Return the codes of a column by their words in lower case."""
-        words = self.words(column)
-        if not isinstance(words, Words):
-            words = Words(words)
-        return words.codes
+        if column.level:
+            return {}
+        table = replace(self, resource=next(one for one in self.others.values() if one.paths == self.resource.paths))
+        chosen = f"{table.sql(column.name)}, {table.sql(column.names)}"
+        return dict(self.database.ask(f"SELECT DISTINCT {chosen} FROM {table.rows_of}"))
 
     def _reference(self, column: Column) -> Reference | None:
         return next((one for one in self.resource.references if one.columns == (column.name,)), None)
@@ -352,11 +341,11 @@ class ReleaseTable:
                 first, last = parameter(wanted[:-1]), parameter(wanted[:-1] + "\U0010ffff")
                 where.append(f"{name} >= {first} AND {name} < {last}")
             elif wanted:
-                named = self.codes_of_words(column)
-                whole = wanted in self.words(column) or wanted.strip().casefold() in named
+                known = self.words(column)
+                whole = wanted in known or wanted.strip().casefold() in known.codes
                 parts = [wanted] if whole else wanted.split(",")
                 words = dict.fromkeys(part.strip().casefold() for part in parts)
-                codes = [*parts, *(code for each in words for code in named.get(each, ()))]
+                codes = [*parts, *(code for each in words for code in known.codes.get(each, ()))]
                 where.append(f"{name} IN ({', '.join(map(parameter, codes))})")
                 chosen[column.name] = [*dict.fromkeys(codes)]
                 (several if len(parts) > 1 else only).add(column.name)
@@ -378,22 +367,11 @@ class ReleaseTable:
 
     def number(self, selection: Selection) -> int:
         """Return the number of rows in a selection."""
-        if selection.codes and self.database.copies and (numbers := self._numbers(tuple(selection.codes))) is not None:
-            return sum(numbers.get(codes, 0) for codes in product(*selection.codes.values()))
+        if (groups := self._groups_of_codes(selection, self._order("", selection))) is not None:
+            return sum(map(len, groups))
         query = f"SELECT count(*) FROM {self.rows_of} WHERE {selection.where}"
         ((number,),) = self.database.ask(query, selection.given)
         return int(number)
-
-    def _numbers(self, names: tuple[str, ...]) -> Mapping[tuple[str, ...], int] | None:
-        """Return the number of rows by the codes of columns, asked once for all pages; None for too many codes."""
-        known, key = self.database.numbers, (self.rows_of, names)
-        if key not in known:
-            codes = ", ".join(self._text_of(column) for column in self.keys if column.name in names)
-            query = f"SELECT {codes}, count(*) FROM {self.rows_of} GROUP BY ALL LIMIT {MOST_NUMBERS + 1}"
-            answer = self.database.ask(query)
-            numbers = {tuple(row[:-1]): int(row[-1]) for row in answer}
-            known[key] = numbers if len(answer) <= MOST_NUMBERS else None
-        return known[key]
 
     def rows(self, selection: Selection, sort: str, shown: slice, at: Confidence = RELEASED) -> list[Any]:
         """Return rows of a selection, sorted by a column, descending with `-` before it; largest first by default.
@@ -432,14 +410,17 @@ class ReleaseTable:
             first = [f"{self.sql(self.count.name)} DESC"]
         return f"ORDER BY {', '.join([*first, *(self.sql(one.name) for one in self.keys)]) or 'ALL'}"
 
-    def _rows_of_codes(self, selection: Selection, order: str, shown: slice) -> list[Any] | None:
-        """Return rows of a selection of codes for a copy; None if they must be asked for."""
+    def _groups_of_codes(self, selection: Selection, order: str) -> list[list[Any]] | None:
+        """Return the rows of each code of a selection for a copy; None if they must be asked for."""
         codes = tuple(self._text_of(column) for column in self.keys if column.name in selection.codes)
         grouped = self.database.grouped(self.rows_of, codes, order) if codes else None
-        if grouped is None:
-            return None
-        found = [grouped[each] for each in product(*selection.codes.values()) if each in grouped]
-        return None if len(found) > 1 else [row for rows in found for row in rows[shown]]
+        chosen = product(*selection.codes.values())
+        return None if grouped is None else [grouped[each] for each in chosen if each in grouped]
+
+    def _rows_of_codes(self, selection: Selection, order: str, shown: slice) -> list[Any] | None:
+        """Return rows of a selection of codes for a copy; None if they must be asked for."""
+        groups = self._groups_of_codes(selection, order)
+        return None if groups is None or len(groups) > 1 else [row for rows in groups for row in rows[shown]]
 
     @cached_property
     def error(self) -> int | None:

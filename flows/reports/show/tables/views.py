@@ -257,14 +257,14 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
 
 def _code_of(table: ReleaseTable, column: Column, wanted: str) -> str:
     """Return the code that words of a column name, or the codes as they are given."""
-    words, codes_of_words = table.words(column), table.codes_of_words(column)
-    named = codes_of_words.get(wanted.strip().casefold(), ())
+    words = table.words(column)
+    named = words.codes.get(wanted.strip().casefold(), ())
     if len(named) == 1 and wanted not in words:
         return named[0]
     if named or not words or column.region or wanted.endswith("*"):  # only some regions have words
         return wanted
     parts = (each for part in (wanted, *wanted.split(",")) for each in (part, part.strip().casefold()))
-    if any(part in words or part in codes_of_words for part in parts):
+    if any(part in words or part in words.codes for part in parts):
         return wanted
     codes = {Code(column.name, code): name for code, name in words.items()}
     return Index({}, codes).code(wanted, column.title.lower()).code
