@@ -70,7 +70,7 @@ def dry_run(settings: AnySettings) -> Any:
         key=f"dry-run-{settings.SYSTEM}-{settings.folder}",
         description="What a run would spend; this one spent nothing",
     )
-    return states.tried(found, "; ".join(_said(part) for part in found))
+    return states.tried(found, "; ".join(map(_words, found)))
 
 
 def _try(parts: Sequence[RunSettings], out: str) -> list[dict[str, str]]:
@@ -112,6 +112,6 @@ def _found(settings: RunSettings, claim: Claim | None, out: str) -> dict[str, st
     return found | {SPEND: spends} | {row.sentence: row.words for row in claim.spend.rows()}
 
 
-def _said(part: Mapping[str, str]) -> str:
+def _words(part: Mapping[str, str]) -> str:
     place = f"; {PLACE}: {part[PLACE]}" if PLACE in part else ""
     return f"a run of {part['release']} would spend {part[SPEND]}{place}"

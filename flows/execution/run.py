@@ -27,7 +27,6 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
 from flows.execution.approval import await_approval, check_agreed, confirm_second_charges
-from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
@@ -186,7 +185,7 @@ class PrefectRunner(Runner[S]):
                 remember_charge(ask.part.settings)
                 before = "" if ask in new else " before this attempt; nothing more is charged"
                 get_run_logger().info("%s: %s%s", ask.part.settings.folder, charge_of(ask.part.settings), before)
-                publish_reserved(ask.part.settings)
+                states.publish_reserved(ask.part.settings)
 
         return checked
 
@@ -235,7 +234,7 @@ def carry_out(settings: RunSettings) -> State[Any]:
         log.warning("the run is released; after that, a %s was raised", type(error).__name__)
     for part in parts:
         if place := places.get(part.folder):
-            publish_released(part, place)
+            states.publish_released(part, place)
             log.info("released: %s", place)
         elif places:
             log.warning("%s", states.nothing_to_release([part]))

@@ -17,7 +17,7 @@ from toy_system import ToySettings
 
 from flows.commands.show import open_release
 from flows.execution.approval import question
-from flows.execution.artifacts import page
+from flows.execution.states import page
 from flows.reports.curator import spend_table
 from flows.reports.show.application import _answer
 from privacy.accounting.composition import Spend, spend

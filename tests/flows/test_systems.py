@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from flows.execution.artifacts import page
 from flows.execution.settings import load_settings
+from flows.execution.states import page
 from flows.execution.systems import SYSTEMS, kind_of_release
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger

@@ -23,7 +23,7 @@ NO_CLUSTER = {  # what starts a server or a cluster: what it is replaced by
     "flows.commands.options.start_fork_server": lambda *_: None,
     "flows.execution.no_server.without_server": nullcontext,
     "flows.execution.cluster.open_cluster": lambda *_: nullcontext(),
-    "tasks.lifecycle.workers.Workers": lambda *_, **__: HERE,
+    "flows.commands.options.Workers": lambda *_, **__: HERE,
 }
 before_stage: list[Callable[[str], None]] = []  # what is told of each stage before it runs
 

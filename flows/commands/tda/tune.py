@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from tasks.top_down.choices import ProductName
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from tasks.top_down.accuracy.forecast import RunForecast
     from tasks.top_down.input.block_run import TopDownRun
 
 BUDGETS = ("persons_budget", "units_budget", "persons_allocation", "units_allocation")
@@ -70,6 +71,7 @@ def tune(
     **Example:** `das tda tune ri2020.pl.zip --level "State=.06" --query "Tract: total=.4"`
     """
     from flows.execution.repetitions import count_marked
+    from flows.reports.forecast.page import page
     from flows.reports.forecast.searches import check_words
     from flows.reports.forecast.tables import beside
     from tasks.geography.spine_options import read_allocation
@@ -89,10 +91,10 @@ def tune(
         settings = planned_run(options, TopDownSettings, TopDownSettings.new_id("tune"), typed)
         with options.leaving_nothing("Forecast", settings.directory) as workers:
             count_marked(settings, workers)
-            answered, shown, fixed, shares = _answer(settings.directory, search, before)
+            answered, shown, fixed, shares, forecast = _answer(settings.directory, search, before)
             if html is not None:
                 found = _of_persons(shares, "--html")
-                _page(html, settings.directory, found, before["persons"], str(chosen["data"]), fixed)
+                write_file(html, page(forecast, found, before["persons"], str(chosen["data"]), fixed))
         if save is not None:
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
@@ -122,12 +124,16 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
 
 
 class Answer(NamedTuple):
-    """What shares are predicted to give, as data and tables; fixed: those that the page cannot compute itself."""
+    """What shares are predicted to give, as data and tables; fixed: those that the page cannot compute itself.
+
+    shares: of persons, if the run has them; forecast: of persons, or else of units.
+    """
 
     data: dict[str, Any]
     shown: list[TextTable]
     fixed: list[TextTable]
     shares: Allocation | None
+    forecast: RunForecast
 
 
 def _answer(run: TopDownRun, search: Search, start: Mapping[ProductName, Allocation]) -> Answer:
@@ -145,7 +151,7 @@ def _answer(run: TopDownRun, search: Search, start: Mapping[ProductName, Allocat
     end = dict(design.allocations)
     if "persons" not in forecasts:
         data = answers(forecasts, start, end)
-        return Answer(data, tables(data), [], None)
+        return Answer(data, tables(data), [], None, forecasts["units"])
     found, searches, shown = searched(forecasts["persons"], end["persons"], progress, search)
     end["persons"] = found
     data = answers(forecasts, start, end) | searches | {"allocation": found.as_file()}
@@ -158,7 +164,7 @@ def _answer(run: TopDownRun, search: Search, start: Mapping[ProductName, Allocat
     shown += [errors, *fixed]
     if (found.levels, found.queries) != (start["persons"].levels, start["persons"].queries):
         shown.append(shares_table(start["persons"], found))
-    return Answer(data, shown, fixed, found)
+    return Answer(data, shown, fixed, found, forecasts["persons"])
 
 
 def _measured(
@@ -179,17 +185,6 @@ def _measured(
         estimator = settings.directory.design.estimator
         measured = measure_errors(settings.directory, workers, range(runs), [estimator])
     return averaged(measured.errors), targeted(measured.target)
-
-
-def _page(
-    path: Path, run: TopDownRun, shares: Allocation, before: Allocation, source: str, fixed: Sequence[TextTable]
-) -> None:
-    """Write the page with sliders, which starts from these shares of persons and has `before` next to them."""
-    from flows.reports.forecast.page import page
-    from tasks.top_down.accuracy.forecast import RunForecast
-
-    forecast = RunForecast(run, "persons", with_below=run.design.estimator == "gls")
-    write_file(path, page(forecast, shares, before, source, fixed))
 
 
 def _of_persons(shares: Allocation | None, option: str) -> Allocation:

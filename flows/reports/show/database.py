@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,24 @@ MOST_TABLES, MOST_ROWS_GROUPED = 16, 1 << 16  # cached tables by columns, and th
 Grouped = Mapping[tuple[Any, ...], list[Any]]
 
 
+class Words(dict[str, str]):
+    """The words of codes."""
+
+    @cached_property
+    def codes(self) -> Mapping[str, Sequence[str]]:
+        """The codes by their words in lower case."""
+        found: dict[str, list[str]] = {}
+        for code, words in self.items():
+            found.setdefault(words.casefold(), []).append(code)
+        return found
+
+
 class Database:
     """The files in a release's manifest, with its Parquet for SQL queries of several threads at once."""
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
-        self.words: dict[str, Any] = {}  # by table or type; filled on use
+        self.words: dict[str, Words] = {}  # by table or type; filled on use
         self.regions: dict[str, list[Region]] = {}  # by the source of a table that lists them; filled on use
         self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept
         self._copied: dict[str, str] = {}

@@ -160,11 +160,7 @@ class ReleasePages(TableViews):
 
     @cached_property
     def regions(self) -> set[Region]:
-        """The regions of its tables."""
-        return self.find_regions()
-
-    def find_regions(self) -> set[Region]:
-        """Return the regions of its tables of counts, or of the table that lists them; none beside named units."""
+        """The regions of its tables of counts, or of the table that lists them; none if there are named units."""
         found: set[Region] = set()
         if self.units:
             return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -238,10 +238,11 @@ class TopDownPages(ReleasePages):
             yield "estimated from published measurements", self.manifest["ESTIMATE"]
         yield from super().facts()
 
-    def find_regions(self) -> set[Region]:
-        """Return the nation and the geounits of its tables that have a region type."""
+    @cached_property
+    def regions(self) -> set[Region]:
+        """The nation and the geounits of its tables that have a region type."""
         nation = {Region("USA", NATION)} if self.nation and self.scope.state is None else set()
-        return super().find_regions() | nation | {Region.named("STATE", state) for state in self.states}
+        return super().regions | nation | {Region.named("STATE", state) for state in self.states}
 
     def found_by_code(self, text: str) -> Sequence[Region]:
         """Return the block group or the block with a code."""

@@ -62,11 +62,17 @@ def paths_of(shapes: Shapes, place: Callable[[Floats], Floats]) -> dict[Region, 
 
     regions = sorted(shapes)
     plane = shapely.transform(np.array([shapes[region] for region in regions]), place)
+    return dict(zip(regions, map(path_of, simplified(plane, TOLERANCE)), strict=True))
+
+
+def simplified(shapes: Any, tolerance: float) -> Any:
+    """Return simplified shapes that keep their common lines or, if they overlap, shapes simplified one by one."""
+    import shapely
+
     try:
-        plain = shapely.coverage_simplify(plane, TOLERANCE)
-    except shapely.errors.GEOSException:  # shapes overlap
-        plain = shapely.simplify(plane, TOLERANCE)
-    return dict(zip(regions, map(path_of, plain), strict=True))
+        return shapely.coverage_simplify(shapes, tolerance)
+    except shapely.errors.GEOSException:  # they overlap
+        return shapely.simplify(shapes, tolerance)
 
 
 def path_of(shape: Any) -> str:

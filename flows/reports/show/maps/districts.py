@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.reports.show.maps.boundaries import read_boundaries, together
+from flows.reports.show.maps.boundaries import read_boundaries, simplified, together
 from spine.geography import FloatArray
 from tasks.errors import Refused
 from tasks.geography.blocks.area_file import AreaFile
@@ -45,10 +45,7 @@ def district_shapes(paths: Sequence[Path], file: AreaFile) -> Sketch:
         )
     whole = np.array([together(own) for own in parts])
     west, _, east, _ = shapely.total_bounds(whole)
-    try:
-        plain = shapely.coverage_simplify(whole, (east - west) / FINENESS)
-    except shapely.errors.GEOSException:  # shapes overlap
-        plain = shapely.simplify(whole, (east - west) / FINENESS)
+    plain = simplified(whole, (east - west) / FINENESS)
     middle = shapely.get_coordinates(shapely.point_on_surface(plain))
     return Sketch(middle, np.zeros((0, 2)), np.zeros(0, np.int64), [_rings(shape) for shape in plain])
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from sys import intern
 from typing import Any
 
-from flows.reports.show.database import Database
+from flows.reports.show.database import Database, Words
 from flows.reports.show.geography import PUERTO_RICO, Region, Scope
 from flows.reports.show.margins import margin_of_cells, most_cells
 from flows.reports.show.search import matches, words_of
@@ -30,18 +30,6 @@ PLACES = 3  # decimals of margins that are multiples of standard errors
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
 DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
-
-
-class Words(dict[str, str]):
-    """The words of codes."""
-
-    @cached_property
-    def codes(self) -> Mapping[str, Sequence[str]]:
-        """The codes by their words in lower case."""
-        found: dict[str, list[str]] = {}
-        for code, words in self.items():
-            found.setdefault(words.casefold(), []).append(code)
-        return found
 
 
 @dataclass(frozen=True)

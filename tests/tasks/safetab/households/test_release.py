@@ -28,7 +28,7 @@ from dhcb_inputs import (
     truth_here,
 )
 
-from flows.execution.artifacts import page
+from flows.execution.states import page
 from flows.execution.systems import SYSTEMS
 from spine.settings import Jurisdiction
 from tasks.releases.datapackage import read_package
