@@ -11,25 +11,26 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from tasks.kernels import worth_a_kernel
 from tasks.releases.datapackage import LONGEST_HEADER
 from tasks.releases.description import Column
 from tasks.releases.pages.text_table import FORMULA, inert
 
 CHUNK_ROWS = 1 << 17
+LEAST = -(1 << 63)  # the only 64-bit integer without an opposite
 CODED = pa.dictionary(pa.int32(), pa.string())  # texts; each distinct one is handled once
-QUOTE = '"'
-STARTS_FORMULA = f"^[{re.escape(FORMULA)}]"
+LINES_AT_ONCE = 1 << 14  # whose text the processor's cache holds
+QUOTED = re.compile(r'[,"\r\n]')  # what no text between commas has unquoted
+CHANGED = f"^[{re.escape(FORMULA)}]|{QUOTED.pattern}"  # texts that may be written in another way between commas
 SEPARATES = re.compile(r'[|,"\r\n]')  # values or lines, with one delimiter or the other
 TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
-FORMS = {  # of text; so many rows at once that the processor's cache holds their lines
-    "|": pa.csv.WriteOptions(include_header=False, batch_size=1 << 14, delimiter="|", quoting_style="none"),
-    ",": pa.csv.WriteOptions(include_header=False, batch_size=1 << 14, quoting_style="needed"),
-}
 
 
 def write_twins(
@@ -56,7 +57,7 @@ def write_twins(
     options: dict[str, Any] = {"compression": "zstd", "write_statistics": sought or numbers}
     options |= {"store_schema": False}  # so that texts are read as text
     with pq.ParquetWriter(parquet, coded, **options) as as_parquet, text.open("wb") as as_text:
-        as_text.write(_header(in_text, delimiter))
+        as_text.write((delimiter.join(map(_quoted, in_text) if delimiter == "," else in_text) + "\n").encode())
         for table in tables:
             columns = [column.combine_chunks() for column in table.columns]
             rows = pa.table(
@@ -64,7 +65,7 @@ def write_twins(
             )
             as_parquet.write_table(rows)
             for batch in rows.select(in_text).to_batches(CHUNK_ROWS):
-                as_text.write(lines(batch, delimiter))
+                as_text.writelines(lines(batch, delimiter))
 
 
 def differing_rows(text: Path, parquet: Path, columns: Sequence[Column], delimiter: str) -> int:
@@ -88,8 +89,9 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
     """
     if any(map(SEPARATES.search, columns)):
         return False
+    found = np.empty(0, np.uint8)
     with text.open("rb") as written:
-        if written.readline(LONGEST_HEADER) != _header(columns, delimiter):
+        if written.readline(LONGEST_HEADER).decode("utf-8", "replace") != delimiter.join(columns) + "\n":
             return False
         if missing := set(columns) - set(pq.read_schema(parquet).names):  # a reader would leave them out
             raise pa.ArrowInvalid(f"the Parquet file lacks columns of the text: {', '.join(sorted(missing))}")
@@ -100,9 +102,12 @@ def _is_written(text: Path, parquet: Path, columns: list[str], delimiter: str) -
                         return False
                 elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
                     return False
-            made = lines(batch, delimiter)
-            if not made.equals(pa.py_buffer(written.read(made.size))):  # a memoryview is compared item by item
-                return False
+            for made in lines(batch, delimiter):
+                if made.size > len(found):
+                    found = np.empty(made.size, np.uint8)
+                size = written.readinto(found.data[: made.size])
+                if not made.equals(pa.py_buffer(found[:size])):  # a memoryview is compared item by item
+                    return False
         return not written.read(1)
 
 
@@ -123,33 +128,79 @@ def differing(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch], ty
 def _inert(rows: pa.Table) -> pa.Table:
     """Return rows with an apostrophe before every text that a spreadsheet would take for a formula."""
     for at, field in enumerate(rows.schema):
-        if pa.types.is_string(field.type) or field.type == CODED:
-            texts = by_dictionary(rows[at].combine_chunks())
-            if _matches(texts.dictionary, STARTS_FORMULA):
-                safe = pa.array([text and inert(text) for text in texts.dictionary.to_pylist()], pa.string())
-                rows = rows.set_column(at, field.name, safe.take(texts.indices))
+        if pa.types.is_string(field.type):
+            texts = rows[at].combine_chunks().dictionary_encode()
+            safe = pa.array([text and inert(text) for text in texts.dictionary.to_pylist()], pa.string())
+            rows = rows.set_column(at, field, safe.take(texts.indices))
     return rows
 
 
-def lines(rows: pa.RecordBatch, delimiter: str) -> pa.Buffer:
-    """Return rows as lines of text, a missing value empty; between commas all texts are quoted and none is a formula.
+def lines(rows: pa.RecordBatch, delimiter: str) -> Iterator[pa.Buffer]:
+    """Yield rows as lines of text, some at a time: between commas none is a formula, and a missing value is empty.
 
-    Raises ArrowInvalid for what separates values by `|`.
+    A buffer holds its lines until the next one is asked for: new memory costs more than the lines.
     """
-    table = pa.Table.from_batches([rows])
-    if delimiter == ",":
-        table = _inert(table)
-    elif any(separates(column.dictionary) for column in rows.columns if column.type == CODED):
-        raise pa.ArrowInvalid("a text holds what separates the values of a table")
-    texts = [(field.name, pa.string() if field.type == CODED else field.type) for field in table.schema]
-    stream = pa.BufferOutputStream()
-    pa.csv.write_csv(table.cast(pa.schema(texts)), stream, FORMS[delimiter])
-    return stream.getvalue()
+    columns = [_cells(column, delimiter) for column in rows.columns]
+    if worth_a_kernel(len(rows)):
+        yield from _compiled_lines(columns, len(rows), delimiter)
+        return
+    cells = [
+        (texts.take(values) if texts is not None else pa.array(values).cast(pa.string())).to_pylist()
+        for texts, values in columns
+    ]
+    yield pa.py_buffer("".join(f"{delimiter.join(row)}\n" for row in zip(*cells, strict=True)).encode())
 
 
-def _header(names: Iterable[str], delimiter: str) -> bytes:
-    texts = [f'"{name.replace(QUOTE, 2 * QUOTE)}"' for name in names] if delimiter == "," else names
-    return f"{delimiter.join(texts)}\n".encode()
+def _cells(column: pa.Array, delimiter: str) -> tuple[pa.StringArray | None, NDArray[np.integer]]:
+    """Return the texts of a column, the last one empty, and the place of each row's; or None, and whole numbers."""
+    is_whole, is_number = pa.types.is_integer(column.type), pa.types.is_floating(column.type)
+    if is_whole and not column.null_count and column.type != pa.uint64():
+        numbers = column.to_numpy()
+        if numbers.min(initial=0) != LEAST:
+            return None, numbers
+    if column.type != CODED or column.dictionary.null_count:
+        column = column.cast(pa.string()).dictionary_encode()
+    if is_whole or is_number:
+        pass
+    elif delimiter == "|":
+        if separates(column.dictionary):
+            raise pa.ArrowInvalid("a text holds what separates the values of a table")
+    elif _matches(column.dictionary, CHANGED):
+        texts = [_quoted(inert(text)) for text in column.dictionary.to_pylist()]
+        column = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
+    places = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
+    return pa.concat_arrays([column.dictionary, pa.array([""])]), places.to_numpy()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if QUOTED.search(text) else text
+
+
+def _compiled_lines(
+    columns: Sequence[tuple[pa.StringArray | None, NDArray[np.integer]]], rows: int, delimiter: str
+) -> Iterator[pa.Buffer]:
+    from tasks.releases.compiled_lines import LONGEST_NUMBER, write_lines
+
+    letters, starts, before = [np.zeros(0, np.uint8)], [], []
+    known = size = longest = 0
+    for texts, _ in columns:
+        before.append(0 if texts is None else known)  # texts of earlier columns
+        if texts is None:
+            longest += LONGEST_NUMBER + 1
+            continue
+        ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        letters.append(np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]])
+        starts.append(ends.astype(np.int64) - ends[0] + size)
+        known, size, longest = known + len(ends), size + int(ends[-1] - ends[0]), longest + int(np.diff(ends).max()) + 1
+    is_number = np.array([texts is None for texts, _ in columns])
+    of_texts = np.concatenate(letters), np.concatenate([*starts, np.zeros(0, np.int64)])
+    out, values = np.empty(LINES_AT_ONCE * longest, np.uint8), np.empty((len(columns), LINES_AT_ONCE), np.int64)
+    for first in range(0, rows, LINES_AT_ONCE):
+        if rows - first < LINES_AT_ONCE:
+            values = np.empty((len(columns), rows - first), np.int64)
+        for own, (_, numbers), start in zip(values, columns, before, strict=True):
+            np.add(numbers[first : first + len(own)], start, out=own)
+        yield pa.py_buffer(out[: write_lines(*of_texts, values, is_number, ord(delimiter), out)])
 
 
 def separates(texts: pa.StringArray) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from dhca_inputs import PROPERTY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks import kernels
 from tasks.lifecycle.staging import PIPES
 from tasks.releases import text_twin
 from tasks.releases.description import Column, integer, number
@@ -75,7 +78,7 @@ CODES = st.lists(TEXT, min_size=1, max_size=4, unique=True)
 @given(data=st.data(), rows=st.integers(1, 6), wide=st.integers(1, 5))
 @PROPERTY
 def test_lines_are_what_others_write(data: st.DataObject, rows: int, wide: int) -> None:
-    """Values used several times, once, never or missing, and numbers between them."""
+    """Values used several times, once, never or missing, and numbers between them, by the kernel and without it."""
     columns: list[pa.Array] = []
     for _ in range(wide):
         texts = data.draw(CODES)
@@ -85,24 +88,26 @@ def test_lines_are_what_others_write(data: st.DataObject, rows: int, wide: int) 
         numbers = data.draw(st.sampled_from([[], [range(rows)], [few], [many], [[3, None] * 3]]))
         columns += [pa.array([*each][:rows]) for each in numbers]
     table = pa.record_batch(columns, [str(place) for place in range(len(columns))])
-    assert bytes(lines(table, ",")) == with_commas(columns)
-    if (others := with_bars(columns)) is not None:
-        assert bytes(lines(table, "|")) == others
-    else:
-        with pytest.raises(pa.ArrowInvalid, match="separates the values"):
-            lines(table, "|")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "kernels_loaded", bool)  # none
+        patch.setattr(text_twin, "LINES_AT_ONCE", 4)
+        for patched, delimiter in product((0, 1 << 30), ",|"):
+            patch.setattr(kernels, "FEWEST", patched)
+            others = with_commas(columns) if delimiter == "," else with_bars(columns)
+            if others is None:
+                with pytest.raises(pa.ArrowInvalid, match="separates the values"):
+                    list(lines(table, delimiter))
+            else:
+                assert b"".join(map(bytes, lines(table, delimiter))) == others
 
 
 def with_commas(columns: list[pa.Array]) -> bytes:
-    """Return rows as Python writes them: texts quoted, numbers and what is missing not."""
-    cells = [[(each.type == CODED, inert(text)) for text in each.cast(pa.string()).to_pylist()] for each in columns]
-    rows = (
-        ",".join(
-            "" if text is None else '"' + text.replace('"', '""') + '"' if quoted else text for quoted, text in row
-        )
-        for row in zip(*cells, strict=True)
-    )
-    return "".join(f"{row}\n" for row in rows).encode()
+    """Return rows as Python writes them; one with an empty text alone is an empty line."""
+    stream = io.StringIO()
+    cells = [[inert(text) for text in each.cast(pa.string()).to_pylist()] for each in columns]
+    for row in zip(*cells, strict=True):
+        csv.writer(stream, lineterminator="\n").writerow(row) if row != ("",) else stream.write("\n")
+    return stream.getvalue().encode()
 
 
 def with_bars(columns: list[pa.Array]) -> bytes | None:
