@@ -39,6 +39,7 @@ Split = dict[str, tuple[tuple[str, ...], ...]]  # by level the passes between th
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
 MOST_ANCHORED = 1024  # sums, which are all coupled
 MOST_QUERIES = 100  # a level's queries: files of measurements number them in one byte
+LONGEST_QUERY = 200  # characters of a query, which names a folder of a release's tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +172,9 @@ def _queries(form: Form, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
         faults += _sum_to_one(key, shares)
         if len(shares) > MOST_QUERIES:
             faults.append(Fault(key, f"a level asks at most {MOST_QUERIES} query groups"))
+        if long := [query for query in shares if len(query) > LONGEST_QUERY]:
+            text = f"the query {long[0]:.40}… is longer than {LONGEST_QUERY} characters: shorten the names of its axes"
+            faults.append(Fault(key, text))
         if DETAILED not in shares:
             faults.append(Fault(key, "the query detailed is not asked: the cells would not be determined"))
     return queries

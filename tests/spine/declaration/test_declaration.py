@@ -122,6 +122,10 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         lambda raw: raw.update(queries={"age*young": "1/2", "detailed": "1/2"}),
     ),
     "queries of less than 1": ("queries", lambda raw: raw["queries"].update(total="1/5")),
+    "a query too long for a folder": (
+        "queries",
+        lambda raw: raw.update(queries={"*".join(["sex"] * 51): "1/2", "detailed": "1/2"}),
+    ),
     "a negative share": ("queries", lambda raw: raw["queries"].update(total="-1/4", detailed="1")),
     "no detailed query": ("queries", lambda raw: raw.update(queries={"total": "1"})),
     "queries of another level": ("queries.US", lambda raw: raw["queries"].update(US={"detailed": "1"})),
