@@ -65,7 +65,7 @@ def dry_run(settings: AnySettings) -> Any:
         found = _try(settings.parts, asked.out)
     except Refused as error:
         return states.refused(error)
-    create_table_artifact(
+    states.best_effort(create_table_artifact)(
         found,
         key=f"dry-run-{settings.SYSTEM}-{settings.folder}",
         description="What a run would spend; this one spent nothing",

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import httpx
 import pytest
 
 from flows.execution.no_server import Records
+from privacy.accounting.ledger import Account, Ledger
+from tasks.bottom_up.example import make_example
+from tasks.records.marks import MARK_FILE
 
 PROGRAM = """
 import os, sys, psutil
@@ -61,6 +65,20 @@ def test_flows_in_flows_run_without_a_socket_a_process_or_a_database(tmp_path: P
         said = run({"PREFECT_HOME": str(home), **of_profile}, here)
         assert said == ["UTC [] []", "as a stage", "True released", "False"]
     assert [*tmp_path.glob("configured*")] == [*home.glob("*.db*")] == []
+
+
+def test_a_dry_run_of_a_command_needs_no_server(tmp_path: Path) -> None:
+    """On data without a mark, whose charge it shows."""
+    make_example(tmp_path, 200, states=2, counties=1)
+    (tmp_path / MARK_FILE).unlink()
+    ledger = Ledger(tmp_path / "state/ledger.sqlite")
+    ledger.path.parent.mkdir(0o700)
+    ledger.open_account(Account("own", "puredp", Fraction(1)))
+    words = "das bottom-up run table.parquet declaration.toml out --epsilon 1 --account own --workers 1 --dry-run"
+    program = f"import sys, das_flows; sys.argv = {words.split()} + ['--runs-folder', 'state']; das_flows.main()"
+    *_, spends, end = run({"PREFECT_HOME": str(tmp_path / "home")}, tmp_path, program)
+    assert (spends.partition(": ")[0], end) == ("a person replaced", "nothing was charged")
+    assert ledger.spent("own") == {}
 
 
 @pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow)])
