@@ -52,6 +52,7 @@ from tasks.s_dhc.run import EXACT, SDhcPlan, answers_of
 from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, PERSON_TABLES
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
+pytestmark = pytest.mark.usefixtures("untidy")
 STATES = ["01", "44", "56"]
 RATIO_OF_PH5 = ("PH4", "PH5_denom")
 Key = tuple[str, str, str, str, str]  # table, region type, region, iteration, cell

@@ -61,6 +61,8 @@ from tasks.top_down.declared.source import ALL
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
+pytestmark = pytest.mark.usefixtures("untidy")
+
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -34,6 +34,7 @@ from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
 from tasks.top_down.spend import planned_spends
 
+pytestmark = pytest.mark.usefixtures("untidy")
 PURE = {"definition": "puredp", "budget": Fraction(20)}
 MATRIX = [
     ("us", {"kind": "optimized"}, ("23", "46")),

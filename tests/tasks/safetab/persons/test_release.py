@@ -47,6 +47,7 @@ from tasks.safetab.persons import details
 from tasks.safetab.persons.details import BY_AGE, CELLS_OF
 from tasks.safetab.persons.suppression import PublishedGroups
 
+pytestmark = pytest.mark.usefixtures("untidy")
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
 NEVER, ALWAYS = 10**6, -(10**6)
