@@ -43,7 +43,7 @@ from tasks.releases.manifest import release_digest
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.persons.run import DetailedRun
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("untidy")]
 COSTS = 2  # rho of a run of two levels
 TWO_LEVELS = dict.fromkeys(BUDGETS, 0) | {BUDGETS[0]: 1, BUDGETS[5]: 1}
 
