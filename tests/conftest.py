@@ -185,6 +185,17 @@ def stages_here(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_flows(monkeypatch)
 
 
+@pytest.fixture(scope="module")
+def untidy() -> Iterator[None]:
+    """Releases have no tables/, a third of what a small run costs: for tests of the tables that these are made of.
+
+    tests/systems has tables/ of every system.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])
+        yield
+
+
 SERVES = """
 import signal, socket, sys, uvicorn
 from functools import partial

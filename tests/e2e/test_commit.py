@@ -43,7 +43,7 @@ from tasks.releases.manifest import release_digest
 from tasks.safetab.count import count_population_groups
 from tasks.safetab.persons.run import DetailedRun
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("untidy")]
 COSTS = 2  # rho of a run of two levels
 TWO_LEVELS = dict.fromkeys(BUDGETS, 0) | {BUDGETS[0]: 1, BUDGETS[5]: 1}
 
@@ -404,20 +404,6 @@ def test_runs_that_race_for_the_rest_of_an_account_pass_it_never(home: Home) -> 
     assert sorted(code == 0 for code in codes) == [False, True, True]
     assert home.charges() == 2
     assert [code == 0 for code in codes] == [(directory(settings) / SECRET).exists() for settings in racing]
-
-
-def test_a_pure_dp_run_is_charged_to_a_rho_account_by_its_square(home: Home) -> None:
-    reconfigure(home.folder / "params", privacy_defn="puredp", **{BUDGETS[0]: 3, BUDGETS[5]: 1})
-    assert home.go() == home.place
-    assert set(home.ledger.spent(ACCOUNT).values()) == {Fraction(4**2, 2)}
-
-
-def test_a_mark_of_other_data_exempts_nothing(home: Home) -> None:
-    mark_synthetic(home.folder / "data")
-    other_persons(home, pytest.MonkeyPatch())
-    with pytest.raises(Refused, match="is not the file that SYNTHETIC"):
-        home.go()
-    assert not (home.run / SECRET).exists()
 
 
 def test_data_that_was_run_under_a_mark_is_never_drawn_for_again(home: Home) -> None:

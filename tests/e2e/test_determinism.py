@@ -38,7 +38,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.safetab import domain
 from tasks.safetab.persons.run import DetailedRun
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("untidy")]
 
 
 @pytest.fixture(scope="module")

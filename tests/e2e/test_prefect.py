@@ -32,7 +32,8 @@ from e2e_runs import ACCOUNT, das_process, digest, directory, open_account, prep
 from top_down_inputs import country
 from two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 
-from privacy.accounting.ledger import Account, Ledger
+from flows.execution.safetab_settings import DetailedDhcaSettings
+from privacy.accounting.ledger import Ledger
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.workers import Workers
 from tasks.records.marks import MARK_FILE
@@ -402,21 +403,6 @@ def test_the_server_says_how_a_run_ended(
         assert re.fullmatch(rf"{jurisdiction.upper()} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", ended["name"])
 
 
-def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
-    data, words = office.folder / "data", ("--runs-folder", office.folder, "--workers", 1)
-    nowhere = office.folder / "out-none"
-    run_with = ("run", office.folder / "params", data, nowhere, *words, "--run-id", "none", "--account")
-    code, result = office.das(*run_with, "x")
-    assert code == 1, result
-    assert "refused: there is no account x: open it first (das ledger open x" in result
-    assert flow_runs_of(office, "none-us") == [], "a command's own check: no flow began"
-    office.ledger.open_account(Account("small", "zcdp", Fraction(1, 100)))
-    code, result = office.das(*run_with, "small")
-    assert code == 1, result
-    assert "refused: account small has too little budget left: " in result
-    assert [*flow_runs_of(office, "none-us"), *flow_runs_of(office, "none-pr")] == []
-
-
 def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_path: Path) -> None:
     """Nobody but the operating system ends it, and only a `das run --resume` hears of it."""
     hang = (
@@ -688,22 +674,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+def words_of(settings: DetailedDhcaSettings, run_id: str) -> tuple[str, ...]:
+    """A run from the beginning, as a person types it."""
+    places = ("run", settings.params, settings.data, settings.out, "--runs-folder", settings.runs_folder)
+    return (*places, "--run-id", run_id, "--no-spine")
+
+
 def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "tls-pr")
-    words = (
-        settings.params,
-        settings.data,
-        settings.out,
-        "--runs-folder",
-        settings.runs_folder,
-        "--run-id",
-        "tls",
-        "--no-spine",
-    )
     cluster.note.write_text("leak")
-    code, result = office.das("run", *words, *cluster.options)
+    code, result = office.das(*words_of(settings, "tls"), *cluster.options)
     assert code == 3, result
     assert ALARM not in result + cluster.log.read_text() + office.log.read_text()
     errors = directory(settings) / "errors"
@@ -719,19 +701,10 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     example: Path, tmp_path: Path, office: Office, cluster: Cluster
 ) -> None:
     settings, expected = prepared(example, tmp_path, "dies-pr")
-    words = (
-        settings.params,
-        settings.data,
-        settings.out,
-        "--runs-folder",
-        settings.runs_folder,
-        "--run-id",
-        "dies",
-        "--no-spine",
-    )
     cluster.note.write_text("hang")
     impatient = "import flows.execution.cluster as c\nc.QUIET['distributed.comm.timeouts.connect'] = '2s'"
-    process = das_process("run", *words, *cluster.options, first=impatient, environment=office.environment)
+    words = (*words_of(settings, "dies"), *cluster.options)
+    process = das_process(*words, first=impatient, environment=office.environment)
     wait_for((directory(settings) / "authorization").exists, "the first draw")
     cluster.scheduler.kill()
     result, _ = process.communicate(timeout=PATIENCE)

@@ -12,8 +12,6 @@ import pytest
 from e2e_runs import reconfigure
 
 from flows.commands.accuracy import STATEMENT
-from tasks.errors import Refused
-from tasks.records.marks import MARK_FILE
 from tasks.safetab.persons.accuracy.report import STATEMENT as ON_PAGE
 from tests.flows.conftest import printed
 
@@ -32,8 +30,11 @@ def params(example: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home: Path) -> None:
-    result = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
+def test_reports_of_both_jurisdictions_with_estimates_beside_counts(
+    example: Path, tmp_path: Path, state_home: Path
+) -> None:
+    words = (example / "params", example / "data", tmp_path / "out", "--runs", 2, "--estimates", "--json")
+    result = json.loads(das(*words))
     assert result["NOT_PRIVATE"] == STATEMENT
     assert [region["region"] for region in result["regions"]] == ["us", "pr"]
     for region in result["regions"]:
@@ -47,6 +48,9 @@ def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home
         page = (place / "accuracy.html").read_text()
         assert page.count(ON_PAGE) == 2
         assert page.count('<svg class="dots"') == 1
+        assert "Counts and estimates" in page
+        assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}
+        assert {row["COUNT_OF"] for row in region["estimates"]} == {"table", "sex", "cell"}
         assert not any(word in page for word in ("<script", "<link", 'src="', "@import"))  # one file, offline
         assert {row["WORKLOAD"] for row in region["levels"]} >= {"Total", "Sex x Age(4)"}
     assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]
@@ -60,27 +64,3 @@ def test_one_jurisdiction_in_a_terminal(example: Path, params: Path, tmp_path: P
     assert [place.name for place in (tmp_path / "out").iterdir()] == ["pr"]
     errors = pd.read_csv(tmp_path / "out/pr/errors.csv")
     assert (errors["NOISE_OF"] == errors["REGION_TYPE"]).all()
-
-
-@pytest.mark.slow
-def test_estimates_stand_beside_counts(example: Path, params: Path, tmp_path: Path) -> None:
-    result = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
-    place = Path(result["regions"][0]["report"])
-    assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}
-    assert "Counts and estimates" in (place / "accuracy.html").read_text()
-    gains = result["regions"][0]["estimates"]
-    assert {row["COUNT_OF"] for row in gains} == {"table", "sex", "cell"}
-    text = das(params, example / "data", tmp_path / "again", "--runs", 1, "--estimates")
-    assert "Counts and estimates" in text
-
-
-def test_refusals_leave_nothing(example: Path, tmp_path: Path, state_home: Path) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(example / "data", data)
-    (data / MARK_FILE).unlink()
-    with pytest.raises(Refused, match="not marked synthetic"):
-        das(example / "params", data, tmp_path / "out")
-    with pytest.raises(Refused, match="is not empty"):
-        das(example / "params", example / "data", data)
-    assert not (tmp_path / "out").exists()
-    assert not [path for path in (state_home / "runs").iterdir() if path.is_dir()]

@@ -9,16 +9,12 @@ from pathlib import Path
 
 import pytest
 from e2e_runs import ACCOUNT, open_account
-from e2e_runs import das as das_here
 
-from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.cluster import ClusterSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Request
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.example import Example, make_example
-from tasks.errors import Refused
 
 pytestmark = pytest.mark.usefixtures("stages_here")
 
@@ -146,36 +142,9 @@ def test_example_writes_what_a_run_needs(das, tmp_path):
     assert das("example", tmp_path / "new")[0] == 1
 
 
-# The flow.
-
-
-def stops(*_: object, **__: object) -> None:
-    raise Refused("stopped here")
-
-
-def test_a_resumed_run_may_leave_its_cluster_and_change_nothing_else(das, made, tmp_path, monkeypatch):
-    given: list[BottomUpSettings] = []
-    monkeypatch.setattr("tests.systems.in_process.flow", lambda settings: given.append(settings) or stops())
-    at = ("--runs-folder", tmp_path / "state")
-    inputs = made.table, made.declaration
-    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--workers", "3", *at)
-    assert das("run", "--resume", "r1", "--scheduler", "tcp://127.0.0.1:9", *at)[0] == 1
-    first, second = given
-    assert first.cluster == ClusterSettings(workers=3)
-    assert second.cluster == ClusterSettings(scheduler="tcp://127.0.0.1:9")
-    assert second.model_copy(update={"cluster": first.cluster}) == first
-    code, _, err = das("run", "--resume", "r1", "--epsilon", "2", *at)
-    assert (code, "--epsilon: a resumed run keeps" in " ".join(err.split())) == (2, True)
-    assert das("run", "--resume", "r1", "--ledger", tmp_path / "other.sqlite", *at)[0] == 2
-    assert len(given) == 2
-
-
-def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_path, monkeypatch):
-    monkeypatch.setattr("tests.systems.in_process.flow", stops)
+def test_resume_knows_a_released_run_and_one_that_is_not_yet_in_its_place(das, tmp_path):
+    """That a run directory is of one system: tests/flows/test_runs.py."""
     state = tmp_path / "state"
-    inputs = made.table, made.declaration
-    das("run", *inputs, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--runs-folder", state)
-    assert das_here("run", "--resume", "r1", "--runs-folder", state) == 1  # of the Detailed DHC-A
     ledger = open_account(state, 1, "puredp")
     request = Request("done", ACCOUNT, ("01",), spend("puredp", [Fraction(1)]), "d", "c", 1, "r")
     ledger.reserve(request, lambda: "secret")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from s_dhc_households import Country, configuration, country, naive, random_units, write_configuration
+from s_dhc_households import Country, configuration, country, random_units, write_configuration
 
 from flows.commands.show import open_release
 from flows.frames import read_release
-from tests.flows.conftest import Das, Refuse
+from tests.flows.conftest import Das
 
 pytestmark = pytest.mark.usefixtures("stages_here")
 
@@ -81,20 +80,6 @@ def check_states_side_by_side(release: Path) -> None:
     assert (column.name, column.chosen, column.next_to) == ("REGION_ID", "44", "09")
 
 
-@pytest.mark.ci
-def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
-    for options in ((), ("--untruncated",)):
-        out = tmp_path / f"truth{len(options)}"
-        code, _, err = das("sdhc", "truth", *inputs, out, *options)
-        assert (code, "NOT PRIVATE" in err) == (0, True)
-        rows = pd.read_parquet(out / "us/PH1_num/PH1_num.parquet").set_index(
-            ["REGION_ID", "ITERATION_CODE", "PH1_NUM_DATA_CELL"]
-        )
-        exact = naive(made, ["09", "44"], truncated=not options)
-        assert rows.loc[("44", "*", "3"), "COUNT"] == exact["PH1_num", "STATE", "44", "*", "3"]
-        assert das("check", out / "us")[0] == 0
-
-
 @pytest.mark.long
 def test_accuracy_holds_its_margins(das: Das, inputs: tuple[Path, Path]) -> None:
     """200 runs hold 95.1% of counts and 95.5% of averages; five vary by .4% and .8%. False alarms: 1 in a million."""
@@ -124,20 +109,3 @@ def test_budgets_are_tuned(das: Das, tmp_path: Path) -> None:
     assert "PH1_num/usa_A-G" in das("tune", path)[1]
     code, out, err = das("tune", path, "--gamma", "0.3")
     assert (code, out, "--gamma: a source of the S-DHC takes" in " ".join(err.split())) == (2, "", True)
-
-
-def test_refusals(refused: Refuse, das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
-    config, data = inputs
-    other = made.write(tmp_path / "other")
-    refused("das ledger open", "sdhc", "run", config, other, tmp_path / "out")
-    refused("only its curator", "sdhc", "truth", config, other, tmp_path / "truth")
-    values = configuration(["44"], budget="Infinity")
-    endless = write_configuration(tmp_path / "endless.json", values)
-    refused("only das sdhc truth", "sdhc", "run", endless, data, tmp_path / "out")
-    values["privacy_budget"]["PH1_num"]["usa_A-G"] = "1e-13"
-    values |= {
-        "privacy_budget": {table: dict.fromkeys(keys, "1e-13") for table, keys in values["privacy_budget"].items()}
-    }
-    faint = write_configuration(tmp_path / "faint.json", values)
-    refused("too wide", "sdhc", "run", faint, data, tmp_path / "out")
-    assert Fraction("1e-13") > 0

@@ -391,13 +391,6 @@ def test_a_table_without_a_record_is_counted_as_none(tmp_path, run, monkeypatch,
     assert not exact_counts(run, 0, declared.histogram.cells).any()
 
 
-def test_a_run_id_stays_with_its_table(tmp_path, run):
-    declared = read_declared_histogram(write_declaration(tmp_path))
-    tabulate(run, HERE, write_table(tmp_path), declared)
-    with pytest.raises(Refused, match="another table or declaration"):
-        tabulate(run, HERE, write_table(tmp_path, parquet=True), declared)
-
-
 class Stopped(Here):
     """Workers that die after the first piece of a stage."""
 

@@ -40,6 +40,7 @@ from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import PublishedGroups
 from tasks.safetab.run import COTERMINOUS
 
+pytestmark = pytest.mark.usefixtures("untidy")
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]
 

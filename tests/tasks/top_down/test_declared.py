@@ -96,7 +96,7 @@ def fixed_secret() -> Iterator[None]:
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The staged release of the small country. Copy before you change it."""
     folder = tmp_path_factory.mktemp("small")
-    return run_at(folder, *write(folder))[1]
+    return run_at(folder, *write(folder), tidy=True)[1]
 
 
 @pytest.fixture
@@ -112,8 +112,10 @@ def find_faults(declaration: str) -> tuple[Finding, ...]:
     return faults.value.args
 
 
-def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "topdown") -> tuple[DeclaredRun, Path]:
-    """Run a declaration in this process; return its directory and its staged release."""
+def run_at(
+    folder: Path, declaration: str, data: str, estimator: Estimator = "topdown", *, tidy: bool = False
+) -> tuple[DeclaredRun, Path]:
+    """Run a declaration in this process; return its directory and its staged release, with tables/ if `tidy`."""
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
         Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
@@ -129,7 +131,10 @@ def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "to
     )
     runner = InProcess(settings, HERE, before="commit")
     runner.directory.create()
-    runner.run()
+    with pytest.MonkeyPatch.context() as patch:
+        if not tidy:
+            patch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])
+        runner.run()
     return settings.directory, runner.staged
 
 
@@ -745,7 +750,7 @@ FORGED_MARGINS = [  # a column, a level, what is added to a value, and the fault
 
 
 def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path), "gls")
+    _, staged = run_at(tmp_path, *write(tmp_path), "gls", tidy=True)
     manifest = read_manifest(staged)
     assert (manifest["estimator"], "margins/" in manifest["statements"]["estimates"]) == ("gls", True)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
@@ -783,7 +788,7 @@ def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tm
 
 def test_the_parts_of_margins_are_in_the_order_of_the_axes(tmp_path: Path) -> None:
     queries = {"total": "1/4", "young*dwelling": "1/4", "detailed": "1/2"}  # dwelling is the first axis
-    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(queries=queries))), "gls")
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(queries=queries))), "gls", tidy=True)
     margins = pd.read_parquet(staged / "margins/nation.parquet")
     counts = pd.read_parquet(staged / "parquet/nation.parquet")
     young = counts["age"].isin(["0", "1", "2"])
@@ -804,7 +809,7 @@ def test_the_parts_of_margins_are_in_the_order_of_the_axes(tmp_path: Path) -> No
 
 def test_every_query_with_a_budget_has_its_table(tmp_path: Path) -> None:
     """Also on levels whose own histogram is not released; rows of 0 are left out."""
-    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(histograms=["zone"]))))
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(histograms=["zone"]))), tidy=True)
     cells = pd.read_parquet(staged / "parquet/zone.parquet")
     cells["young"] = cells["age"].isin(["0", "1", "2"]).map({True: "0 to 2", False: "3 to 9"})
     for level, columns in COLUMNS.items():
@@ -824,7 +829,7 @@ def test_pages_of_a_unit_have_its_rows_and_begin_with_totals(tmp_path: Path) -> 
     columns = LEAVES | {"dname": ["Ten", "Nine", "Nine", "Other", "Other"]}
     rows = [[*columns], *zip(*columns.values(), strict=True)]
     (tmp_path / "zones.csv").write_text("".join(",".join(row) + "\n" for row in rows))
-    _, staged = run_at(tmp_path, *paths)
+    _, staged = run_at(tmp_path, *paths, tidy=True)
     pages, counts = open_release(staged), pd.read_parquet(staged / "parquet/zone.parquet")
     for text, view, own in (
         ("Other", "code/district/2/9", {"region": "2", "district": "9"}),
@@ -861,9 +866,9 @@ def test_a_release_says_how_to_read_it_and_to_get_margins_for_nothing_where_that
 
     for name in ("crossed", "gls"):
         (tmp_path / name).mkdir(0o700)
-    _, staged = run_at(tmp_path, *write(tmp_path))
-    _, other = run_at(tmp_path / "crossed", *write(tmp_path / "crossed", changed(cross)))
-    _, gls = run_at(tmp_path / "gls", *write(tmp_path / "gls"), "gls")
+    _, staged = run_at(tmp_path, *write(tmp_path), tidy=True)
+    _, other = run_at(tmp_path / "crossed", *write(tmp_path / "crossed", changed(cross)), tidy=True)
+    _, gls = run_at(tmp_path / "gls", *write(tmp_path / "gls"), "gls", tidy=True)
     wanted = "das tda estimate RELEASE OUT --estimator gls"
     for name in ("README.txt", "report.html"):
         assert [wanted in " ".join((each / name).read_text().split()) for each in (staged, other, gls)] == [1, 0, 0]
@@ -904,7 +909,7 @@ def test_the_units_of_a_level_have_names(tmp_path: Path) -> None:
         (folder / "zones.csv").write_text("".join(",".join(row) + "\n" for row in rows))
         return paths
 
-    _, staged = run_at(tmp_path, *written(tmp_path, ["North", "North", "North", "South", "South"]))
+    _, staged = run_at(tmp_path, *written(tmp_path, ["North", "North", "North", "South", "South"]), tidy=True)
     manifest = read_manifest(staged)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
     assert [each for each in found if each.faults] == []
@@ -972,7 +977,7 @@ def other_queries_by_level(raw: dict[str, Any]) -> None:
 def test_estimates_meet_figures_of_every_class(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], estimator: Estimator
 ) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path, changed(change)), estimator)
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(change)), estimator, tidy=True)
     manifest = read_manifest(staged)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
     assert [each for each in found if each.faults] == []
@@ -1267,7 +1272,7 @@ def test_a_release_names_two_releases_apart_without_their_folders_and_is_estimat
     folder = first.parent.parent
     shutil.copytree(first, folder / "y/declared")
     releases = {"dwelling": str(first), "dwelling*sex": str(folder / "y/declared")}
-    _, staged = run_at(folder, *write_second(folder, releases))
+    _, staged = run_at(folder, *write_second(folder, releases), tidy=True)
     manifest = read_manifest(staged)
     assert set(manifest["public_files"]) == {"zones.csv", "declared", "declared-2"}
     assert [each["release"] for each in manifest["declaration"]["equal"]] == ["declared", "declared-2"]

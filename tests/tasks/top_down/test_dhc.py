@@ -60,6 +60,8 @@ from tasks.top_down.declared.source import ALL, DeclaredRun, charged_states, sta
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
+pytestmark = pytest.mark.usefixtures("untidy")
+
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:

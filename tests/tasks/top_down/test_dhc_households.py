@@ -26,6 +26,7 @@ from tasks.errors import Refused
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
+from tasks.releases.tidy import tidy_files
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks
@@ -35,6 +36,7 @@ from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.wide import estimate
 
+pytestmark = pytest.mark.usefixtures("untidy")
 KEY = list(BLOCK_COLUMNS)
 BLOCKS = 4
 RHO = 70  # of one answer: its noise is 0 but once in 10^15
@@ -76,7 +78,8 @@ def make(folder: Path) -> pd.DataFrame:
 
 
 def without_noise(raw: dict[str, Any]) -> dict[str, Any]:
-    """A declaration whose answers have all the same share of a budget that leaves no noise."""
+    """A declaration of histograms alone, whose answers have all the same share of a budget that leaves no noise."""
+    raw = {key: own for key, own in raw.items() if key != "publish"} | {"histograms": ["US", "County", "Block"]}
     levels = [{**level, "share": f"1/{len(raw['levels'])}"} for level in raw["levels"]]
     queries = {level: dict.fromkeys(own, f"1/{len(own)}") for level, own in raw["queries"].items()}
     return {**raw, "levels": levels, "queries": queries, "budget": str(RHO * sum(map(len, queries.values())))}
@@ -85,7 +88,7 @@ def without_noise(raw: dict[str, Any]) -> dict[str, Any]:
 def redistricting(folder: Path) -> Path:
     """Make a release of occupied and vacant units."""
     raw = {**without_noise(units_declaration("us")), "name": "first", "axes": STATUS}
-    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal", "publish")}
+    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal")}
     place = folder / "first"
     place.mkdir()
     dhc.pa.csv.write_csv(dhc._block_table(folder / "made/dhc", "us"), place / "blocks.txt", dhc.PIPES)
@@ -137,7 +140,10 @@ def chain(folder: Path, begun: Begun, change: Callable[[dict[str, Any]], dict[st
 
 @pytest.fixture(scope="module")
 def noisy(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    return chain(tmp_path_factory.mktemp("noisy"), begun)
+    """With tables/, of which pages are made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.releases.describe.tidy_files", tidy_files)
+        return chain(tmp_path_factory.mktemp("noisy"), begun)
 
 
 def counts(release: Path, names: list[str], level: str = "Block", **renamed: str) -> pd.Series:
@@ -240,7 +246,7 @@ def test_microdata_are_functions_of_the_cells(noisy: Chain) -> None:
     for _, block in table[table["TEN"].isin(["3", "4"])].groupby(KEY, sort=False):
         assert block["TEN"].is_monotonic_increasing, "the last renters of a block pay no rent"
     alone = table[table["HHSIZE"] == "1"]
-    assert {*alone["CPLT"], *alone["UPART"], *alone["MULTG"]} == {"0"}
+    assert {*alone["CPLT"], *alone["UPART"], *alone["MULTG"]} <= {"0"}, "if noise leaves anybody alone"
     assert {*alone["HHT"]} <= {"4", "6"}
     assert (table["HHT2"].isin(["01", "02"]) == table["CPLT"].isin(["1", "2"])).all()
 

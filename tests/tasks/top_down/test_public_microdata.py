@@ -23,6 +23,7 @@ from tasks.releases.manifest import read_manifest
 from tasks.top_down.published.microdata.make_inputs import NO_GEOGRAPHY, NO_TYPES, MadeInputs, make_inputs
 from tasks.top_down.published.nmf.census_2020 import MOVED
 
+pytestmark = pytest.mark.usefixtures("untidy")
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 PPMF = (
     [*BLOCK, "RTYPE", "GQTYPE", "QAGE", "CENHISP", "CENRACE", "GQTYPE_PL", "VOTING_AGE", *GEOGRAPHY],

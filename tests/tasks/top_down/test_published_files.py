@@ -42,6 +42,7 @@ from tasks.top_down.release.stage_release import write_own_layout
 from tasks.top_down.run_plan import SCHEMAS, counts_of
 from tasks.top_down.user_areas.published_counts import published_counts
 
+pytestmark = pytest.mark.usefixtures("untidy")
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
 KEPT = "5600500030022001"  # a block of the AIAN part

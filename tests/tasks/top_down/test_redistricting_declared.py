@@ -36,6 +36,7 @@ from tasks.top_down.measure import claim
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import FIRST, load_histograms
 
+pytestmark = pytest.mark.usefixtures("untidy")
 SECRET = bytes(range(32))
 STATES = {"nation": ("23", "46"), "state": ("46",), "Puerto Rico": ("72",)}
 PURE = {"mechanism": "puredp", "budget": "20"}

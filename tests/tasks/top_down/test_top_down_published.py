@@ -26,6 +26,7 @@ from tasks.releases.manifest import released_files
 from tasks.top_down.check.redistricting import checks
 from tasks.top_down.published.open_published import find_published
 
+pytestmark = pytest.mark.usefixtures("untidy")
 CASES = [
     pytest.param(
         "us",

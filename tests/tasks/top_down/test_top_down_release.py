@@ -33,6 +33,7 @@ from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation, planned_spends
 
+pytestmark = pytest.mark.usefixtures("untidy")
 PURE = {"definition": "puredp", "budget": Fraction(20)}
 MATRIX = [
     ("us", {"kind": "optimized"}, ("23", "46")),

@@ -78,6 +78,7 @@ from tasks.top_down.user_areas.report import (
 )
 from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, estimate_areas, find_state
 
+pytestmark = pytest.mark.usefixtures("untidy")
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
 
 

@@ -40,6 +40,7 @@ from tasks.safetab.households import estimates as estimating
 from tasks.safetab.households.tables import HouseholdTypes
 from tasks.safetab.levels import Level, named_level
 
+pytestmark = pytest.mark.usefixtures("untidy")
 SOME_OFF = {name: 0 for name in BUDGETS if name.endswith(("t3_level_1_usa", "level_2_place", "t4_level_1_tract"))}
 PURE, CLIPPED = {"privacy_defn": "puredp", **SOME_OFF}, {"max_race_codes": 3, "allow_negative_counts": False}
 PR_TOO = households(80, 5, [*BLOCKS[:6], *BLOCKS[7:]])

@@ -39,6 +39,7 @@ from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.households.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
 from tasks.safetab.levels import Level
 
+pytestmark = pytest.mark.usefixtures("untidy")
 GROUP = ("01", "STATE", "1001", "4")
 FEW = configuration(**NATION_AND_COUNTIES)
 

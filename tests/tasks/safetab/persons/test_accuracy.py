@@ -36,6 +36,7 @@ from tasks.safetab.persons.details import AGES, CELLS_OF, DETAILS
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.run import claim
 
+pytestmark = pytest.mark.usefixtures("untidy")
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]

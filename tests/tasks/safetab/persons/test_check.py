@@ -16,6 +16,7 @@ from show_release import inputs
 from flows.execution.systems import SYSTEMS
 from tasks.releases.manifest import read_manifest
 
+pytestmark = pytest.mark.usefixtures("untidy")
 Rows = list[dict[str, Any]]
 LEVELS = dict.fromkeys((name for name in BUDGETS if not name.endswith(("2_usa", "2_state", "2_county"))), 0)
 

@@ -32,6 +32,7 @@ from tasks.safetab.persons.release import stage_release
 from tasks.safetab.persons.run import DetailedRun
 from tasks.safetab.persons.suppression import EstimatedGroups, PublishedGroups
 
+pytestmark = pytest.mark.usefixtures("untidy")
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
 
 

@@ -47,6 +47,7 @@ from tasks.safetab.persons import details
 from tasks.safetab.persons.details import BY_AGE, CELLS_OF
 from tasks.safetab.persons.suppression import PublishedGroups
 
+pytestmark = pytest.mark.usefixtures("untidy")
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
 NEVER, ALWAYS = 10**6, -(10**6)
@@ -331,6 +332,7 @@ def within(observed: float, expected: float, deviation: float) -> bool:
     ],
 )
 def test_the_noise_has_the_law_that_the_manifest_states(tmp_path: Path, definition: str, detail: int) -> None:
+    """That of totals, of every cell of a table by itself, and of no two cells together."""
     inputs = many_tracts(privacy_defn=definition, thresholds_p=thresholds(DETAIL[detail]))
     del inputs.config["zero_suppression_chance"]
     _, place = stage_here(tmp_path, inputs)
@@ -350,6 +352,12 @@ def test_the_noise_has_the_law_that_the_manifest_states(tmp_path: Path, definiti
         assert chance >= 0.95
         inside = fmean(abs(count) <= margin for count in t1)
         assert within(inside, chance, (chance * (1 - chance) / groups) ** 0.5)
+        t2 = by_group([row for row in read_release(place, "t2") if level_of(inputs, row) == level])
+        cells = np.array([[int(row[-1]) for row in rows if row[0] != "*"] for rows in t2.values()])
+        assert cells.shape == ((groups, CELLS[detail]) if detail else (0,))
+        for cell in cells.T:
+            assert within(fmean(cell * cell), law.variance(), ((2 + excess) / groups) ** 0.5 * law.variance())
+        assert not detail or np.abs(np.corrcoef(cells.T) - np.eye(CELLS[detail])).max() < 5 / groups**0.5
 
 
 def test_stage_1_chooses_with_its_own_noise(tmp_path: Path) -> None:
