@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from flows.reports.show.geography import Region
 from tasks.errors import Refused
+from tasks.geography.regions import Region
 from tasks.releases.datapackage import columns_of
 from tasks.releases.received import NotOfRelease, path_in, reason_of
 from tasks.releases.release_database import ReleaseDatabase, Setting

@@ -12,13 +12,14 @@ from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database, Words
-from flows.reports.show.geography import PUERTO_RICO, Region, Scope
+from flows.reports.show.geography import Scope
 from flows.reports.show.margins import margin_of_cells, most_cells
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import RELEASED, Confidence
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from tasks.geography.names import Names
+from tasks.geography.regions import PUERTO_RICO, Region
 from tasks.releases.datapackage import Resource
 from tasks.releases.description import Column, Reference
 from tasks.releases.manifest import read_law
