@@ -69,7 +69,7 @@ def charges_of_input(plan: Census) -> dict[str, list[Charge]]:
         found = dict(zip(found, all_or_none(checks), strict=True))
         check_accounts(found)
         asked = [charge for own in found.values() for charge in own if charge.is_new]
-        if asked and not answer(_said_before(asked), _words(asked)):
+        if asked and not answer(_charged_before(asked), _words(asked)):
             raise Refused("the charges were not agreed to: nothing was charged")
     return found
 
@@ -116,7 +116,7 @@ def _words(asked: Sequence[Charge]) -> str:
     return " and ".join(amounts)
 
 
-def _said_before(asked: Sequence[Charge]) -> str:
+def _charged_before(asked: Sequence[Charge]) -> str:
     """Return what the data was charged before, as far as it was read."""
     earlier = [
         f"the data of {charge.part.run_id} {words[0]}"
@@ -140,8 +140,8 @@ def carry_out(plan: Census, charges: Mapping[str, Sequence[Charge]]) -> Path:
             str(each.part.run_id): charge_words(each.part, each.claim) for each in own if each.made or each.is_new
         }
         settings = product.rest.model_copy(update={"agreed": agreed})
-        was_told = all(charge.claim.given or not charge.is_new for charge in own)
-        with answered_by(lambda *_: True) if was_told else nullcontext(), product.named():
+        already_asked = all(charge.claim.given or not charge.is_new for charge in own)
+        with answered_by(lambda *_: True) if already_asked else nullcontext(), product.named():
             settings.system.part("flow")(settings)
         if not product.is_over:
             raise Failed(f"{product.key} ({product.name}): its run ended without a release")

@@ -234,18 +234,18 @@ class RunSettings(BaseModel, ABC):
         return ()
 
     def check_without(self) -> None:
-        """Refuse what can be refused while the releases that the run reads are not there. Raises NotValid, Refused."""
+        """Refuse what can be refused before the releases that the run reads are there. Raises NotValid, Refused."""
 
     def charged_states(self) -> tuple[str, ...]:
         """Return the states that the run charges: all by default; empty if its data decides."""
         return EVERYWHERE
 
     def published(self) -> str:
-        """Return what is published besides, for an approval; empty without a choice."""
+        """Return in words what else the run publishes, for an approval; empty if there is no choice."""
         return ""
 
     def geography_read(self) -> str:
-        """Return the public geography that a run has read, in words; empty without any. It never counts records."""
+        """Return in words the public geography that the run has read, or "". It never counts records."""
         return ""
 
     def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:

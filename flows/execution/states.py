@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
-from prefect import get_run_logger, runtime
+from prefect import Flow, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
@@ -37,9 +37,6 @@ from privacy.noise.laws import UNITS
 from tasks.errors import Failed as RunFailed
 from tasks.errors import Refused
 from tasks.releases.manifest import describe_spent, mark_of, read_manifest, release_digest, shown_marks
-
-if TYPE_CHECKING:
-    from prefect import Flow
 
 P = ParamSpec("P")
 T = TypeVar("T")

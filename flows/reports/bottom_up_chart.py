@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from privacy.bottom_up.mechanism import ExpectedErrors
 from tasks.releases.pages.charts import BLUE, ORANGE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PANELS = (
     ({"a1": "A1, by absolute error", "a2": "A2, by squared error"}, "accuracy (1 is exact)", "Accuracy curve"),
@@ -22,8 +19,6 @@ PANELS = (
 
 def draw_curve(epsilons: Sequence[Fraction], errors: Callable[[float], ExpectedErrors]) -> Figure:
     """Draw two panels over epsilon (log): A1 and A2, floored at 0; L1 and L2 (log)."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(10, 4.2))
     between = np.geomspace(float(min(epsilons)), float(max(epsilons)), 200)
     found = [errors(float(epsilon)) for epsilon in between]

@@ -28,13 +28,14 @@ from flows.cli import app
 from flows.commands.show import open_release
 from flows.commands.show import show as show_command
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
-from flows.reports.show.geography import Region, Scope
+from flows.reports.show.geography import Scope
 from flows.reports.show.group import Group
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import RELEASED, Confidence, NotThere
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.geography.names import NAMES
+from tasks.geography.regions import Region
 from tasks.releases.manifest import read_law, require_release
 from tasks.releases.pages.text_table import as_csv
 from tasks.releases.release_database import ReleaseDatabase

@@ -8,9 +8,9 @@ import pytest
 from dhcb_inputs import NATION_AND_COUNTIES, HouseholdInputs, configuration, households, released, stage_here
 
 from flows.commands.show import open_release
-from flows.reports.show.geography import Region
 from flows.reports.show.margins import has_estimates, is_clipped
 from flows.reports.show.view import RELEASED
+from tasks.geography.regions import Region
 
 
 @pytest.mark.parametrize("estimates", [pytest.param(False, marks=pytest.mark.ci), True])

@@ -22,6 +22,7 @@ from flows.reports.show import database, rendering
 from flows.reports.show.geography import Scope
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import most_cells
+from flows.reports.show.tables import table
 from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
 from flows.reports.show.tables.views import TableList, without_noise
 from flows.reports.show.view import RELEASED, NotThere, refusing_malformed
@@ -357,13 +358,13 @@ def test_a_copy_asks_for_the_rows_of_all_its_pages_at_once(released, monkeypatch
     assert sum("DISTINCT" in query for query in queries) == alone
 
 
-@pytest.mark.parametrize("most", [database.MOST_ROWS_GROUPED, 1])
+@pytest.mark.parametrize("most", [table.MOST_NUMBERS, 1])
 def test_a_copy_counts_the_rows_of_all_its_pages_at_once(released, monkeypatch, most):
-    """Also where there are too many rows to keep, or a text is sought."""
-    monkeypatch.setattr(database, "MOST_ROWS_GROUPED", most)
+    """Also where there are too many codes to keep, or a text is sought."""
+    monkeypatch.setattr(table, "MOST_NUMBERS", most)
     selections, numbers, queries = asked_in_a_copy(released, monkeypatch, lambda table, own: table.number(own))
     assert any(numbers)
-    by_codes = sum(", * FROM" in query for query in queries)
+    by_codes = sum("GROUP BY ALL" in query for query in queries)
     of_codes = sum(bool(selection.codes) for selection in selections)
     assert by_codes == 3  # by region, by iteration, by both
     assert len(queries) == by_codes + len(selections) - of_codes * (most > 1)

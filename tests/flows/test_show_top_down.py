@@ -14,11 +14,11 @@ from show_release import copied_to, differences, enter, faults, serving, urlopen
 from top_down_inputs import read
 
 from flows.commands.show import open_release
-from flows.reports.show.geography import Region
 from flows.reports.show.top_down import TopDownPages
 from flows.reports.show.view import RELEASED, NotThere
 from privacy.noise.margins import Z95
 from tasks.errors import Refused
+from tasks.geography.regions import Region
 from tests.flows.conftest import printed
 
 COUNTY = Region("COUNTY", "46003")

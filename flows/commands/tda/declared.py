@@ -175,8 +175,8 @@ def _redistricting(
     with new_folder(place) as folder:
         names = write_declarations(blocks, jurisdiction, folder)
     number, paths = len(blocks.geography), [place / name for name in names]
-    told = "".join(f"\nnext: das tda explain {path}" for path in paths)
-    show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}")
+    next_steps = "".join(f"\nnext: das tda explain {path}" for path in paths)
+    show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{next_steps}")
 
 
 def _dhc(
@@ -196,13 +196,13 @@ def _dhc(
         kept[of] = ToKeep(name, None if inside else release)
     with new_folder(place) as folder:
         names, blocks = write_dhc_declarations(data, jurisdiction, folder, kept, anchored=anchored)
-    paths, told = [place / path.name for path in names], f"{blocks:,} blocks"
+    paths, next_steps = [place / path.name for path in names], f"{blocks:,} blocks"
     for path in paths:
         records = path.name.split("-")[1]
         file = next((each for each in sorted(data.glob(f"{records}.*"))), data / f"{records}.txt")
         own = releases["units"].parent if records == "units" else place / records
-        told += f"\nnext: das tda run {file} {own} --declaration {path}"
-    show({"blocks": blocks, "declarations": paths}, lambda: told)
+        next_steps += f"\nnext: das tda run {file} {own} --declaration {path}"
+    show({"blocks": blocks, "declarations": paths}, lambda: next_steps)
 
 
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:

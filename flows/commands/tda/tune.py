@@ -73,7 +73,7 @@ def tune(
     from flows.execution.repetitions import count_marked
     from flows.reports.forecast.page import page
     from flows.reports.forecast.searches import check_words
-    from flows.reports.forecast.tables import beside
+    from flows.reports.forecast.tables import compare_with_measured
     from tasks.geography.spine_options import read_allocation
     from tasks.top_down.accuracy.forecast import production
     from tasks.top_down.run_plan import check_allocation
@@ -98,7 +98,8 @@ def tune(
         if save is not None:
             write_file(save, json.dumps(_of_persons(shares, "--out").as_file(), indent=2) + "\n")
         if check is not None:
-            shown.append(beside(answered, *_measured(typed, options, _of_persons(shares, "--check"), scratch, check)))
+            measured = _measured(typed, options, _of_persons(shares, "--check"), scratch, check)
+            shown.append(compare_with_measured(answered, *measured))
     report(answered, shown, form, answered.get("conclusion", ""))
     if save is not None:
         err.print(f"next: das tda run DATA OUT --persons-allocation {save}", soft_wrap=True)

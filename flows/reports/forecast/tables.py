@@ -80,26 +80,28 @@ def every_area(fewer: Iterable[tuple[str, int]], part: float) -> str:
 def conclusion(answered: Mapping[str, Any], start: Allocation, end: Allocation) -> str:
     """Return what the shares of persons buy, in sentences: the budget, the errors' change, and what --best reached."""
     budget = _arrow(near(float(start.budget)), near(float(end.budget)))
-    said = [f"The budget of persons is {'rho' if end.definition == 'zcdp' else 'epsilon'} {budget}."]
+    sentences = [f"The budget of persons is {'rho' if end.definition == 'zcdp' else 'epsilon'} {budget}."]
     rows = [row for row in answered["errors"] if row["product"] == "persons" and row["start"] > 0]
     if end != start and rows:
         least, most = (by(row["error"] / row["start"] - 1 for row in rows) for by in (min, max))
-        said.append(
+        sentences.append(
             f"Predicted errors change by {least:+.0%} to {most:+.0%} against the budget and shares of {start.source}."
         )
     if spends := answered.get("spends"):
-        said.append(f"A run without --us-level spends {spends['persons']} of it: the share of the US level is left.")
-        said += [f"Units spend {spends['units']} more, whatever the shares of persons."] * ("units" in spends)
+        sentences.append(
+            f"A run without --us-level spends {spends['persons']} of it: the share of the US level is left."
+        )
+        sentences += [f"Units spend {spends['units']} more, whatever the shares of persons."] * ("units" in spends)
     if best := answered.get("best"):
         aims, limits = [row for row in best if row["aim"]], [row for row in best if row["limit"] is not None]
         passed = [f"{row['row']} {row['ratio']:.3f}" for row in limits if row["ratio"] > row["limit"]]
         met = [row for row in aims if row["ratio"] < 1]
-        said.append(
+        sentences.append(
             f"At an equal budget, the shares that --best found have smaller errors in {len(met)} of {len(aims)} aims "
             "than those that it began with."
         )
-        said += [f"Limits passed: {'; '.join(passed)}." if passed else "Every limit is kept."] * bool(limits)
-    return " ".join(said)
+        sentences += [f"Limits passed: {'; '.join(passed)}." if passed else "Every limit is kept."] * bool(limits)
+    return " ".join(sentences)
 
 
 def tables(answered: Mapping[str, Any]) -> list[TextTable]:
@@ -177,7 +179,7 @@ def front_table(points: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable("Mean absolute errors between two aims", names, rows, notes, words=0)
 
 
-def beside(answered: dict[str, Any], errors: DataFrame, targets: DataFrame) -> TextTable:
+def compare_with_measured(answered: dict[str, Any], errors: DataFrame, targets: DataFrame) -> TextTable:
     """Enter the errors of measured runs into `answered`; return a table of what was predicted and measured.
 
     errors, targets: as `accuracy.errors.averaged` and `targeted` return them.

@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from flows.reports.show import rendering
-from flows.reports.show.geography import capitalized
 from flows.reports.show.release_pages import REPORT, ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.token_guard import HEADERS, TokenGuard, folder_of
@@ -27,6 +26,7 @@ from flows.reports.show.view import NotThere, Reading, refusing_malformed
 from tasks.errors import Refused
 from tasks.releases.pages import style
 from tasks.releases.pages.text_table import as_csv
+from tasks.releases.pages.words import capitalized
 from tasks.releases.received import NotOfRelease, read_in
 
 HOSTS = ["127.0.0.1", "localhost"]

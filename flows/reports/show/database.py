@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from flows.reports.show.geography import Region
 from tasks.errors import Refused
+from tasks.geography.regions import Region
 from tasks.releases.datapackage import columns_of
 from tasks.releases.received import NotOfRelease, path_in, reason_of
 from tasks.releases.release_database import ReleaseDatabase, Setting
@@ -44,6 +44,7 @@ class Database:
         self.folder, self.named = folder, named
         self.words: dict[str, Words] = {}  # by table or type; filled on use
         self.regions: dict[str, list[Region]] = {}  # by the source of a table that lists them; filled on use
+        self.numbers: dict[tuple[str, tuple[str, ...]], Mapping[tuple[str, ...], int] | None] = {}  # as `regions`
         self.copies = False  # for one thread that writes many pages: tables are read once, and answers are kept
         self._copied: dict[str, str] = {}
         self._answers: dict[tuple[str, str], list[Any]] = {}

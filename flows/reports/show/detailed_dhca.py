@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from flows.reports.show.geography import Region, Scope, title
+from flows.reports.show.geography import Scope, title
 from flows.reports.show.group import Group, SexRatio, sex_ratio
 from flows.reports.show.margins import caveat, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
@@ -17,6 +17,7 @@ from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
 from flows.reports.show.view import Confidence, Links, NotThere, Table, View, link
 from privacy.noise.margins import margin_of_error
+from tasks.geography.regions import Region
 from tasks.releases.description import Noise
 from tasks.releases.manifest import read_law
 from tasks.releases.pages import number

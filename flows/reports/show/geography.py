@@ -10,7 +10,6 @@ from tasks.geography.regions import PUERTO_RICO, Region
 from tasks.releases.pages.words import capitalized
 from tasks.safetab.levels import ALL_LEVELS, Level
 
-__all__ = ["PUERTO_RICO", "Region", "capitalized"]
 SLUGS = {level.slug: level for level in ALL_LEVELS}
 TITLES = {  # in the order of search results
     "USA": ("nation", "nation"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import Region, Scope, capitalized, number_within, plain_name, title
+from flows.reports.show.geography import Scope, number_within, plain_name, title
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
 from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
@@ -37,12 +37,12 @@ from flows.reports.show.tables.views import (
 from flows.reports.show.view import Confidence, Links, NotThere, View, link
 from tasks.errors import Refused
 from tasks.geography.names import NAMES, Names, coverage, names_of_2020, states_of_nation
-from tasks.geography.regions import NATION
+from tasks.geography.regions import NATION, Region
 from tasks.releases.check import file_fault
 from tasks.releases.datapackage import PACKAGE_FILE, Resource, read_package
 from tasks.releases.description import TIDY_FOLDER
 from tasks.releases.manifest import release_digest, shown_marks, spend_of
-from tasks.releases.pages.words import level_words
+from tasks.releases.pages.words import capitalized, level_words
 from tasks.releases.tidy import WITH_NAMES
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have numbers

@@ -13,8 +13,9 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
-from flows.reports.show.geography import TITLES, Region
+from flows.reports.show.geography import TITLES
 from flows.reports.show.view import NotThere, Table, View
+from tasks.geography.regions import Region
 
 FEW = 8  # matches in a refusal
 FOUND = 40  # results of a kind in a list

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.geography import Region, Scope, number_within, title
+from flows.reports.show.geography import Scope, number_within, title
 from flows.reports.show.margins import caveat
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.view import Confidence, Links, NotThere, Table, View
@@ -24,7 +24,7 @@ from privacy.tables.histogram import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
 from spine.top_down import Product
 from tasks.errors import Refused
-from tasks.geography.regions import NATION
+from tasks.geography.regions import NATION, Region
 from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.input.block_files import QUARTERS

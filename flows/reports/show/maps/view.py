@@ -8,11 +8,11 @@ from functools import partial
 from math import hypot
 from typing import Any
 
-from flows.reports.show.geography import Region
 from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, MapRow, draw, quantile_classes
 from flows.reports.show.tables.table import ReleaseTable, Sum
 from flows.reports.show.tables.views import TableViews, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
+from tasks.geography.regions import Region
 
 BY = ("count", "share", "margin")
 KEYS = {

@@ -12,13 +12,14 @@ from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database, Words
-from flows.reports.show.geography import PUERTO_RICO, Region, Scope
+from flows.reports.show.geography import Scope
 from flows.reports.show.margins import margin_of_cells, most_cells
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import RELEASED, Confidence
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from tasks.geography.names import Names
+from tasks.geography.regions import PUERTO_RICO, Region
 from tasks.releases.datapackage import Resource
 from tasks.releases.description import Column, Reference
 from tasks.releases.manifest import read_law
@@ -26,6 +27,7 @@ from tasks.releases.release_database import identifier
 
 CHOICES = 200  # values in a list of choices
 MOST_UNITS = 20_000  # units of a level that can be found by code and name
+MOST_NUMBERS = 1 << 17  # numbers of rows that are kept for a table
 PLACES = 3  # decimals of margins that are multiples of standard errors
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
 UNKNOWN = "no law gives the margin of this sum"
@@ -355,11 +357,22 @@ class ReleaseTable:
 
     def number(self, selection: Selection) -> int:
         """Return the number of rows in a selection."""
-        if (groups := self._groups_of_codes(selection, self._order("", selection))) is not None:
-            return sum(map(len, groups))
+        if selection.codes and self.database.copies and (numbers := self._numbers(tuple(selection.codes))) is not None:
+            return sum(numbers.get(codes, 0) for codes in product(*selection.codes.values()))
         query = f"SELECT count(*) FROM {self.rows_of} WHERE {selection.where}"
         ((number,),) = self.database.ask(query, selection.given)
         return int(number)
+
+    def _numbers(self, names: tuple[str, ...]) -> Mapping[tuple[str, ...], int] | None:
+        """Return the number of rows by the codes of columns, asked once for all pages; None for too many codes."""
+        known, key = self.database.numbers, (self.rows_of, names)
+        if key not in known:
+            codes = ", ".join(self._text_of(column) for column in self.keys if column.name in names)
+            query = f"SELECT {codes}, count(*) FROM {self.rows_of} GROUP BY ALL LIMIT {MOST_NUMBERS + 1}"
+            answer = self.database.ask(query)
+            numbers = {tuple(row[:-1]): int(row[-1]) for row in answer}
+            known[key] = numbers if len(answer) <= MOST_NUMBERS else None
+        return known[key]
 
     def rows(self, selection: Selection, sort: str, shown: slice, at: Confidence = RELEASED) -> list[Any]:
         """Return rows of a selection, sorted by a column, descending with `-` before it; largest first by default.
@@ -398,17 +411,14 @@ class ReleaseTable:
             first = [f"{self.sql(self.count.name)} DESC"]
         return f"ORDER BY {', '.join([*first, *(self.sql(one.name) for one in self.keys)]) or 'ALL'}"
 
-    def _groups_of_codes(self, selection: Selection, order: str) -> list[list[Any]] | None:
-        """Return the rows of each code of a selection for a copy; None if they must be asked for."""
-        codes = tuple(self._text_of(column) for column in self.keys if column.name in selection.codes)
-        grouped = self.database.grouped(self.rows_of, codes, order) if codes else None
-        chosen = product(*selection.codes.values())
-        return None if grouped is None else [grouped[each] for each in chosen if each in grouped]
-
     def _rows_of_codes(self, selection: Selection, order: str, shown: slice) -> list[Any] | None:
         """Return rows of a selection of codes for a copy; None if they must be asked for."""
-        groups = self._groups_of_codes(selection, order)
-        return None if groups is None or len(groups) > 1 else [row for rows in groups for row in rows[shown]]
+        codes = tuple(self._text_of(column) for column in self.keys if column.name in selection.codes)
+        grouped = self.database.grouped(self.rows_of, codes, order) if codes else None
+        if grouped is None:
+            return None
+        found = [grouped[each] for each in product(*selection.codes.values()) if each in grouped]
+        return None if len(found) > 1 else [row for rows in found for row in rows[shown]]
 
     @cached_property
     def error(self) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from itertools import chain, takewhile
 from typing import Any
 
-from flows.reports.show.geography import Region, capitalized, plain_name, title
+from flows.reports.show.geography import plain_name, title
 from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
@@ -15,8 +15,10 @@ from flows.reports.show.tables.picture import Picture
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import RELEASED, Confidence, Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.geography.names import Names
+from tasks.geography.regions import Region
 from tasks.releases.description import Column
 from tasks.releases.pages import number
+from tasks.releases.pages.words import capitalized
 
 MOST_ROWS = 1_000_000  # rows of a file to download
 MOST_COPIED = 100_000  # rows of a table in a copy; longer tables are only in the release
