@@ -13,8 +13,8 @@ from typing import Any
 
 import dhca_inputs
 import dhcb_inputs
-import pandas as pd
 import pytest
+from dhc_chain import check_chain, synthesize
 from dhca_inputs import mark_synthetic
 from e2e_runs import das, das_process, digest, hold
 
@@ -26,9 +26,6 @@ from privacy.noise.randomness import RunSecret
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import locked
 from tasks.records.marks import MARK_FILE
-from tasks.releases.manifest import read_manifest
-from tasks.synth.synthesize import synthesize_example
-from tasks.synth.write import Options
 from tests.e2e.test_interrupted import STOP
 from tests.systems import cases
 from tests.systems.in_process import patch_flows
@@ -260,28 +257,13 @@ jurisdiction = "pr"
 data = "{made}/tda"
 """
 
-BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
-
-
-def check_chain(first: Path, persons: Path, households: Path) -> None:
-    """Check that persons and units of the DHC are those of a redistricting release, by block, of Puerto Rico alone."""
-    for release, file, keys in ((persons, "persons", [*BLOCK, "CENRACE"]), (households, "units", BLOCK)):
-        own = pd.read_parquet(release / f"mdf/{file}.parquet")
-        theirs = pd.concat(map(pd.read_parquet, first.glob(f"mdf/*_{file}.parquet")))
-        assert own.groupby(keys)["COUNT"].sum().to_dict() == theirs.groupby(keys)["COUNT"].sum().to_dict()
-        assert {*own["TABBLKST"]} == {"72"}
-        manifest = read_manifest(release)
-        assert next(iter(manifest["geounits"])) == "State"
-        assert not manifest["failed"], "own solvers take every parent"
-
 
 @pytest.mark.slow
 def test_the_dhc_of_puerto_rico_is_released_by_a_census(
     tmp_path: Path, shared_cluster: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Declarations name the releases that the census makes; a faulty table of theirs is found before a charge."""
-    made, mine = tmp_path / "made", tmp_path / "census"
-    synthesize_example(made, Options(seed=4, places={"dhc": "dhc", "tda": "tda"}))  # of both jurisdictions
+    made, mine = synthesize(tmp_path), tmp_path / "census"
     for name in ("dhc", "tda"):
         (made / name / MARK_FILE).unlink()
     releases = mine / "releases"
@@ -305,7 +287,7 @@ def test_the_dhc_of_puerto_rico_is_released_by_a_census(
     assert ledger.books().runs == {}
 
     assert das(*words, "--workers", "1") == 0, capfd.readouterr().err
-    check_chain(releases / "redistricting/pr", releases / "persons/declared", releases / "households/declared")
+    check_chain(releases / "redistricting/pr", releases / "persons/declared", releases / "households/declared", {"72"})
     assert ledger.books().remaining("households", ["72"])[1] == 0, "both together spend what production did"
     assert {*ledger.spent("persons")} == {*ledger.spent("households")} == {"72"}
     assert das("check", releases / "households/declared") == 0
