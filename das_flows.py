@@ -82,11 +82,12 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"refused: {error}")
     gc.set_threshold(GARBAGE)
-    from flows import LIBRARIES
+    from flows import LIBRARIES, importing
 
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
-    from flows.cli import main as das
+    with importing():
+        from flows.cli import main as das
 
     try:
         das()

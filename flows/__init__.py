@@ -1,7 +1,10 @@
 """Everything that users start: the Prefect flows, their parameters, the cluster they use, the command line."""
 
+import gc
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from das_flows import check_packages
 
@@ -26,3 +29,14 @@ LIBRARIES = {
 
 # A run without a Prefect server needs no folder in HOME.
 warnings.filterwarnings("ignore", "Failed to create the Prefect home directory")
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import large modules in this block: the garbage collector never visits their objects, which are never freed."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

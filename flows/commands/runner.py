@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import typer
 from rich.progress import Progress
 
+from flows import importing
 from flows.commands.fields import Values, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
@@ -218,7 +219,8 @@ def _outcomes(settings: RunSettings, *, brief: bool = False, ask: bool = False) 
             try:
                 title = "" if brief else f"Run {', '.join(part.directory.id for part in parts)}"
                 with bars(title) as shown, answered_by(partial(answer_at_terminal, shown) if ask else go_on):
-                    flow = settings.system.part("flow")
+                    with importing():
+                        flow = settings.system.part("flow")
                     with without_server():
                         result = flow(settings)
                         releases = [result] if isinstance(result, str) else result or []

@@ -16,7 +16,7 @@ from multiprocessing import forkserver, get_context, resource_tracker, util
 from multiprocessing.util import get_temp_dir
 from typing import Any
 
-from flows import LIBRARIES
+from flows import LIBRARIES, importing
 from flows.reports.terminal import removed_when_stopped
 from tasks.errors import Refused
 
@@ -55,8 +55,9 @@ def start_fork_server(*modules: str) -> None:
     with variables(ENVIRONMENT) as before, ignoring_interrupts():
         resource_tracker.ensure_running()
         if LIBRARIES.items() <= before.items() and len(os.listdir(TASKS)) == 1:
-            for name in (*COMMON, *modules):
-                import_module(name)
+            with importing():
+                for name in (*COMMON, *modules):
+                    import_module(name)
             util.spawnv_passfds = _fork
         try:
             forkserver.ensure_running()
