@@ -30,6 +30,7 @@ from spine.geography import FloatArray
 from spine.top_down.rounding import on_grid
 from spine.wide import estimate, least_squares
 from spine.wide.dual import Objective, Solution, minimize
+from spine.wide.rounding import Undecided
 from spine.wide.transport import Problems
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.workers import Workers
@@ -67,18 +68,18 @@ class Comparison:
 
     def minimize(self, problems: Problems, objective: Objective, stop: float) -> Solution:
         """Solve the least squares, and keep it."""
-        self.solution = minimize(problems, objective, stop)
+        self.objective, self.solution = objective, minimize(problems, objective, stop)
         return self.solution
 
-    def to_integers(self, left: Any, problems: Problems, x: FloatArray, objective: Objective, *how: Any) -> Any:
+    def to_integers(self, left: Undecided, x: FloatArray, *how: Any) -> Any:
         """Round, and compare with what others would be rounded to."""
-        whole, by = to_integers(left, problems, x, objective, *how)
-        own = self.found[self.level]
+        whole, by = to_integers(left, x, *how)
+        own, problems, objective = self.found[self.level], left.problems, self.objective
         if len(objective.y) and len(own) < self.parents and len(x) <= self.unknowns:
             finer, theirs = minimize(problems, objective, FINER).x, least_squares.least_squares(problems, objective)
             if theirs is None:
                 raise SystemExit("Clarabel gave up")
-            others = (to_integers(left, problems, on_grid(y), objective, *how)[0] for y in (finer, theirs))
+            others = (to_integers(left, on_grid(y), *how)[0] for y in (finer, theirs))
             moved = [np.abs(other - whole) for other in others]
             ours, best = (least_squares.value(problems, objective, y) for y in (self.solution.x, theirs))
             sure = np.abs(x - np.floor(x) - 0.5) > TIE

@@ -23,7 +23,18 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
-from spine.wide.transport import Face, Point, Problems, face_of, factor, onto_face, project, solve_factored, start
+from spine.wide.transport import (
+    Face,
+    Point,
+    Problems,
+    face_of,
+    factor,
+    onto_face,
+    project,
+    project_problem,
+    solve_factored,
+    start,
+)
 
 STEP = 1e-6  # records; a Newton step that changes no entry by more is the last, where the gradient is small too
 GRADIENT = 1e-6  # records, or units of 10^-6 of an answer; x is the least squares of answers that differ by no more
@@ -106,21 +117,20 @@ def precondition(objective: Objective, gradient: FloatArray, out: FloatArray) ->
 
 
 @compiled
-def potentials(problems: Problems, objective: Objective, u: FloatArray, out: FloatArray) -> None:
-    """Write A'u of every entry into `out`, (entries,)."""
-    up = objective.up
-    for g in range(len(problems.first) - 1):
-        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
-        at, columns = problems.first[g], len(child)
-        for i in range(problems.first_row[g], problems.first_row[g + 1]):
-            own = out[at : at + columns]
-            own[:] = 0.0
-            for k in range(up.shape[1]):
-                if up[i, k] >= 0:
-                    row = u[up[i, k]]
-                    for c in range(columns):
-                        own[c] += row[child[c]]
-            at += columns
+def potentials(problems: Problems, objective: Objective, g: int, u: FloatArray, out: FloatArray) -> None:
+    """Write A'u of every entry of problem g into `out`."""
+    up, at = objective.up, 0
+    child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+    columns = len(child)
+    for i in range(problems.first_row[g], problems.first_row[g + 1]):
+        own = out[at : at + columns]
+        own[:] = 0.0
+        for k in range(up.shape[1]):
+            if up[i, k] >= 0:
+                row = u[up[i, k]]
+                for c in range(columns):
+                    own[c] += row[child[c]]
+        at += columns
 
 
 @compiled
@@ -142,19 +152,17 @@ def add_sums(problems: Problems, objective: Objective, x: FloatArray, out: Float
 
 @compiled
 def evaluate(
-    problems: Problems,
-    objective: Objective,
-    u: FloatArray,
-    tolerance: float,
-    v: FloatArray,
-    point: Point,
-    out: FloatArray,
+    problems: Problems, objective: Objective, u: FloatArray, tolerance: float, point: Point, out: FloatArray
 ) -> float:
     """Write x(u) into the point and the dual's gradient into `out`; return the largest miss of a known sum."""
-    potentials(problems, objective, u, v)
-    for k in range(len(v)):
-        v[k] = objective.target[k] - problems.a[k] * v[k]
-    missed = project(problems, v, tolerance, point)
+    missed, scratch = 0.0, np.empty(np.diff(problems.first).max())
+    for g in range(len(problems.first) - 1):
+        begin, end = problems.first[g], problems.first[g + 1]
+        v = scratch[: end - begin]
+        potentials(problems, objective, g, u, v)
+        for k in range(len(v)):
+            v[k] = objective.target[begin + k] - problems.a[begin + k] * v[k]
+        missed = max(missed, project_problem(problems, g, v, tolerance, point))
     for j in range(len(u)):
         for c in range(len(objective.scale)):
             out[j, c] = -objective.y[j, c] - u[j, c] / (objective.weight[j] * objective.scale[c])
@@ -261,11 +269,10 @@ def accelerated(
 ) -> tuple[int, float, float]:
     """Take steps of FISTA with restart from u, in place; return their number, the last change of x and the miss."""
     ahead, gradient, better = u.copy(), np.empty(u.shape), np.empty(u.shape)
-    v, before = np.empty(len(problems.a)), np.empty(len(problems.a))
-    t, step, missed = 1.0, np.inf, 0.0
+    before, t, step, missed = np.empty(len(problems.a)), 1.0, np.inf, 0.0
     for iteration in range(steps):
         before[:] = point.x
-        missed = evaluate(problems, objective, ahead, LOOSE, v, point, gradient)
+        missed = evaluate(problems, objective, ahead, LOOSE, point, gradient)
         step = largest_change(before, point.x)
         if iteration and step < stop:
             return iteration + 1, step, missed
@@ -307,23 +314,21 @@ def minimize(problems: Problems, objective: Objective, stop: float) -> Solution:
     The gradient must be small too.
     """
     point, u = start(problems), np.zeros(objective.y.shape)
-    v = np.empty(len(problems.a))
     if len(u) == 0:
-        v[:] = objective.target
-        return Solution(point.x, 1, 0.0, 0.0, project(problems, v, LOOSE, point))
+        return Solution(point.x, 1, 0.0, 0.0, project(problems, objective.target, LOOSE, point))
     projections, step, missed = accelerated(problems, objective, u, FIRST_STEPS, stop, point)
-    gradient, origin, before = np.empty(u.shape), np.empty(u.shape), np.empty(len(problems.a))
-    missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
+    gradient = np.empty(u.shape)
+    missed = evaluate(problems, objective, u, LOOSE, point, gradient)
     projections, rest = projections + 1, np.inf
     for _ in range(NEWTON_STEPS):
         direction = newton_direction(problems, objective, point, gradient)
-        origin[:], before[:] = u, point.x
+        origin, before = u.copy(), point.x.copy()  # which need no memory beside a face
         first, length = inner(direction, gradient), 1.0
         while True:
             for j in range(len(u)):
                 for c in range(len(objective.scale)):
                     u[j, c] = origin[j, c] + length * direction[j, c]
-            missed = evaluate(problems, objective, u, LOOSE, v, point, gradient)
+            missed = evaluate(problems, objective, u, LOOSE, point, gradient)
             projections += 1
             slope = inner(direction, gradient)
             if slope >= OVERSHOT * first or length < 1e-3:

@@ -20,7 +20,7 @@ from spine.geography import IntArray
 from spine.top_down.descend import Solve
 from spine.top_down.histogram import Estimates
 from spine.wide.least_squares import Solved, solve
-from spine.wide.plan import ReadAt, WidePlan
+from spine.wide.plan import Numbers, ReadAt, WidePlan
 from spine.wide.rounding import Rounding, Rows
 from spine.wide.switches import Cells, Switcher
 
@@ -67,14 +67,14 @@ class WideEstimation:
             parent, _ = self.switcher.divisible(parent, sums, open_)
         of_cell = plan.coordinate(plan.passes[0].cells)
         if parent is None:
-            (number, cells), total, count = plan.possible, None, None
+            number, cells, total, count = plan.possible(0), plan.possible(1), None, None
         else:
             cells, count = parent
             number, place = np.unique(of_cell[cells], return_inverse=True)
             total = np.bincount(place, count).astype(np.int64)
         scale = plan.scale(level, first, first + children)
 
-        def rows(which: int, number: IntArray, counts: IntArray | None, of_known: IntArray, known: IntArray) -> Rows:
+        def rows(which: int, number: IntArray, counts: IntArray | None, of_known: IntArray, known: Numbers) -> Rows:
             kept = plan.passes[which].up[plan.passes[which].kept][number]
             place = np.minimum(np.searchsorted(of_known, kept), len(of_known) - 1)
             kind = plan.kinds[which][number].astype(np.int64)
@@ -87,12 +87,12 @@ class WideEstimation:
             return Rows(number[at], own, place[at], kind[at], known, open_, scale)
 
         upper = rows(0, number.astype(np.int64), total, np.arange(sums.shape[1]), sums.T)
-        passes = [self._pass(0, upper, level, first)]
+        whole, first_pass = self._pass(0, upper, level, first)
         order = np.argsort(upper.number)
-        lower = rows(1, cells, count, upper.number[order], passes[0].whole[order])
-        passes.append(self._pass(1, lower, level, first))
-        order = np.argsort(lower.number)
-        found = self._repaired(level, first, lower.number[order], passes[1].whole[order], least)
+        lower = rows(1, cells, count, upper.number[order], whole[order])
+        whole, second_pass = self._pass(1, lower, level, first)
+        passes, order = (first_pass, second_pass), np.argsort(lower.number)
+        found = self._repaired(level, first, lower.number[order], whole[order], least)
         if entries := sum(each.entries for each in passes):
             iterations = sum(each.projections for each in passes)
             solver = max((each.solver for each in passes), key=lambda each: each != "own")  # another, if one was used
@@ -101,7 +101,7 @@ class WideEstimation:
             self.solved.append(Solve(level, above, children, entries, iterations, solver, 0.0, by, seconds, 0.0))
         return found
 
-    def _pass(self, which: int, own: Rows, level: int, first: int) -> Solved:
+    def _pass(self, which: int, own: Rows, level: int, first: int) -> tuple[Numbers, Solved]:
         name, pass_ = self.plan.spine.levels[level], self.plan.passes[which]
 
         def answers(query: str, child: IntArray, coordinate: IntArray) -> IntArray:
@@ -110,14 +110,14 @@ class WideEstimation:
         def weight(query: str) -> float:
             return self.plan.weight(name, query, pass_.cells)
 
-        every = self.plan.possible[which] if own.counts is None and pass_.anchors else None
+        every = self.plan.possible(which) if own.counts is None and pass_.anchors else None
         return solve(pass_, own, answers, weight, self.how, every)
 
-    def _repaired(self, level: int, first: int, cells: IntArray, whole: IntArray, least: IntArray) -> Estimates:
+    def _repaired(self, level: int, first: int, cells: IntArray, whole: Numbers, least: IntArray) -> Estimates:
         found: list[Cells] = []
         for own, needed in zip(whole.T, least, strict=True):
             at = np.flatnonzero(own)
-            child = cells[at], own[at]
+            child = cells[at], own[at].astype(np.int64)
             if self.switcher:
                 child, _ = self.switcher.filled(child, needed)
             found.append(child)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import clarabel
 import numpy as np
-import scipy.sparse as sp
 
+from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
-from spine.top_down import general_solvers
 from spine.top_down.least_squares import MISSED
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import on_grid
@@ -18,7 +16,7 @@ from spine.top_down.solve_parent import By, EstimationError, Solver
 from spine.wide import rounding
 from spine.wide.dual import GRADIENT, STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
-from spine.wide.rounding import Rounding, Rows, Undecided, in_two_steps, undecided
+from spine.wide.rounding import Rounding, Rows, Undecided, in_two_steps, put, undecided
 from spine.wide.transport import Problems
 
 # Noisy answers of a query, for children (from 0) at coordinates.
@@ -26,9 +24,8 @@ Answers = Callable[[str, IntArray, IntArray], IntArray]
 
 
 class Solved(NamedTuple):
-    """whole: (n, children), integers. entries: those that answers decide. projections: the dual's."""
+    """entries: those that answers decide. projections: the dual's."""
 
-    whole: IntArray
     entries: int
     projections: int
     solver: Solver
@@ -46,7 +43,7 @@ class Sums(NamedTuple):
     held: IntArray
 
 
-def sums_of(above: Numbers, own: Rows, left: Undecided, whole: IntArray) -> Sums:
+def sums_of(above: Numbers, own: Rows, left: Undecided, whole: Numbers) -> Sums:
     """Return the sums of a query. above: its coordinate of each coordinate of the pass's cells."""
     coordinate, of_row = np.unique(above[own.number[left.rows]], return_inverse=True)
     held = np.zeros((len(coordinate), whole.shape[1]), np.int64)
@@ -63,25 +60,25 @@ def objective_of(
     pass_: Pass,
     own: Rows,
     left: Undecided,
-    whole: IntArray,
+    whole: Numbers,
     answers: Answers,
     weight: Callable[[str], float],
     every: IntArray | None = None,
-) -> tuple[Problems, Objective]:
-    """Read the answers; return the problems with their metric, and the objective.
+) -> Objective:
+    """Read the answers; return the objective, and write its metric into the problems.
 
     every: with anchors, the coordinates of all possible cells, whose answers they are sums of.
     """
-    open_, child, row = left.open, left.child, left.row
     children, rows = whole.shape[1], len(left.rows)
-    target, cell = np.zeros(len(child)), np.ones(rows)
-    number_of = own.number[left.rows][row[open_]]
+    target, cell, number_of = np.zeros(len(left)), np.ones(rows), own.number[left.rows]
+    anchors: dict[str, IntArray] = {}
     if every is None:
-        target[open_] = answers(pass_.cells, child[open_], number_of)
-        anchors: dict[str, IntArray] = {}
+        for entry, row, child in left.open_entries(children):
+            target[entry] = answers(pass_.cells, child, number_of[row])
     else:
         of_all = answers(pass_.cells, np.zeros(len(every), np.int64), every)
-        target[open_] = of_all[np.searchsorted(every, number_of)]
+        for entry, row, _ in left.open_entries(children):
+            target[entry] = of_all[np.searchsorted(every, number_of[row])]
         anchors = {name: np.bincount(pass_.up[name][every], of_all).astype(np.int64) for name in pass_.anchors}
     up: list[IntArray] = []
     of_sum: list[FloatArray] = []
@@ -92,31 +89,45 @@ def objective_of(
         shared = np.ones(len(sums.coordinate), bool)
         if name in pass_.large:
             shared = np.bincount(sums.of_row) > 1
-            alone = ~shared[sums.of_row]  # a sum of one cell is another answer of the cell
-            entries = open_ & alone[row]
-            at = sums.of_row[row[entries]]
-            found = answers(name, child[entries], sums.coordinate[at]) - sums.held[at, child[entries]]
-            target[entries] += w * found
-            cell += w * alone
+            cell += w * ~shared[sums.of_row]
         place = np.cumsum(shared) - 1 + number
         up.append(np.where(shared[sums.of_row], place[sums.of_row], -1))
-        needed = np.zeros((len(sums.coordinate), children), bool)
-        needed[sums.of_row[row[open_]], child[open_]] = True
-        at, of = np.nonzero(needed & shared[:, None])
-        asked = sums.coordinate[at]
-        y = np.zeros(needed.shape)
-        y[at, of] = (anchors[name][asked] if name in anchors else answers(name, of, asked)) - sums.held[at, of]
+        y, needed = np.zeros((len(sums.coordinate), children)), np.zeros((len(sums.coordinate), children), bool)
+        for entry, row, child in left.open_entries(children):
+            at = sums.of_row[row]
+            needed[at, child] = shared[at]
+            if not shared.all():
+                alone = ~shared[at]  # a sum of one cell is another answer of the cell
+                entry, at, child = entry[alone], at[alone], child[alone]
+                target[entry] += w * (answers(name, child, sums.coordinate[at]) - sums.held[at, child])
+        for first, last in left.children_at_once(children):
+            at, child = np.nonzero(needed[:, first:last])
+            asked, child = sums.coordinate[at], child + first
+            found = anchors[name][asked] if name in anchors else answers(name, child, asked)
+            y[at, child] = found - sums.held[at, child]
         of_sum.append(y[shared])
         weights.append(np.full(int(shared.sum()), w))
         number += int(shared.sum())
         dense = dense if name in pass_.large else number
-    a = np.where(open_, 1.0 / (own.scale[child] * cell[row]), 0.0)
-    target /= cell[row]
+    in_metric(left.problems, own.scale, cell, target)
     up_ = np.ascontiguousarray(np.array(up, np.int64).reshape(len(up), rows).T)
     w_ = np.concatenate([*weights, np.zeros(0)])
     y_ = np.concatenate([*of_sum, np.zeros((0, children))])
-    objective = Objective(up_, w_, y_, own.scale, target, *metric(up_, w_, 1.0 / cell, dense))
-    return left.problems._replace(a=a), objective
+    return Objective(up_, w_, y_, own.scale, target, *metric(up_, w_, 1.0 / cell, dense))
+
+
+@compiled
+def in_metric(problems: Problems, scale: FloatArray, cell: FloatArray, target: FloatArray) -> None:
+    """Divide targets by the weights of their cells, and write the metric over the ones of the problems."""
+    at = 0
+    for g in range(len(problems.first) - 1):
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            for c in child:
+                if problems.a[at] > 0.0:
+                    problems.a[at] = 1.0 / (scale[c] * cell[i])
+                target[at] /= cell[i]
+                at += 1
 
 
 def solve(
@@ -127,43 +138,49 @@ def solve(
     how: Rounding,
     every: IntArray | None = None,
     stop: float = STEP,
-) -> Solved:
-    """Divide a parent's cells among its children. weight: a query's, next to the cells. how: the rounding.
+) -> tuple[Numbers, Solved]:
+    """Divide a parent's cells among its children; return (n, children) integers. weight: a query's, next to the cells.
 
-    every: as in `objective_of`.
+    how: the rounding. every: as in `objective_of`. Arrays of all entries are freed as soon as nobody needs them.
     """
-    whole = np.zeros((len(own.number), len(own.scale)), np.int64)
+    whole = np.zeros((len(own.number), len(own.scale)), np.int32)  # as histograms are kept
     left = undecided(own, whole)
-    if not len(left.child):
-        return Solved(whole, 0, 0, "own", "flow")
-    problems, objective = objective_of(pass_, own, left, whole, answers, weight, every)
-    found = minimize(problems, objective, stop)
+    if not len(left):
+        return whole, Solved(0, 0, "own", "flow")
+    objective = objective_of(pass_, own, left, whole, answers, weight, every)
+    found = minimize(left.problems, objective, stop)
     solver: Solver = "own"
     if not (found.step < stop and found.gradient < GRADIENT and found.missed <= MISSED):
-        solver, x = "clarabel", least_squares(problems, objective)
+        solver, x = "clarabel", least_squares(left.problems, objective)
         if x is None:
             raise EstimationError("least squares: no solver met the known sums of a parent")
-    else:
-        x = found.x
-    x = on_grid(x)
+        found = found._replace(x=x)
+    objective, x, projections = objective._replace(target=np.zeros(0)), on_grid(found.x), found.projections
+    del found
     nested = [pass_.up[name][own.number[left.rows]] for name in pass_.chain]
-    integers, by = to_integers(left, problems, x, objective, nested, how)
-    whole[left.rows[left.row], left.child] = integers
-    return Solved(whole, len(left.child), found.projections, solver, by)
+    integers, by = to_integers(left, x, objective, nested, how)
+    put(left.problems, left.rows, integers, whole)
+    return whole, Solved(len(left), projections, solver, by)
 
 
 def to_integers(
-    left: Undecided, problems: Problems, x: FloatArray, objective: Objective, nested: list[Numbers], how: Rounding
-) -> tuple[IntArray, By]:
-    """Round x; a problem that the flow cannot round goes to HiGHS. Raises EstimationError if a sum is missed."""
+    left: Undecided, x: FloatArray, objective: Objective, nested: list[Numbers], how: Rounding
+) -> tuple[Numbers, By]:
+    """Round x; a problem that the flow cannot round goes to HiGHS. Raises EstimationError if a sum is missed.
+
+    The targets of the objective are not read.
+    """
+    problems = left.problems
     if how == "stepwise" and nested:
-        found = in_two_steps(left, problems, x, objective, nested)
+        found = in_two_steps(left, x, objective, nested)
         if found is not None and meets(problems, found):
             return found, "flow"
     chain = rounding.numbered(problems, nested)
     lost = np.zeros(objective.y.shape)
     whole, missing = rounding.round_all(problems, x, chain, objective.up, how != "program", lost)
     for g in np.flatnonzero(missing).tolist():
+        from spine.top_down import general_solvers  # scipy with it
+
         parent, at = rounding.problem(problems, g, chain), slice(problems.first[g], problems.first[g + 1])
         alone: Any = ParentProblem(None, parent)  # type: ignore[arg-type]  # no objective is needed
         found, _ = general_solvers.rounding(alone, x[at].reshape(parent.allowed.shape), False)
@@ -175,20 +192,29 @@ def to_integers(
     return whole, "highs" if missing.any() else "flow"
 
 
-def meets(problems: Problems, whole: IntArray) -> bool:
+@compiled
+def meets(problems: Problems, whole: Numbers) -> bool:
     """Return whether integers, (entries,), have every sum, and 0 where a child is closed."""
-    entries = np.arange(len(whole))
-    wide = np.diff(problems.first_column)
-    of = np.searchsorted(problems.first, entries, side="right") - 1
-    row, column = np.divmod(entries - problems.first[of], wide[of])
-    by_row = np.bincount(problems.first_row[of] + row, whole, problems.first_row[-1])
-    by_column = np.bincount(problems.first_column[of] + column, whole, len(problems.child))
-    right = np.array_equal(by_column, problems.columns) and not (whole[problems.a == 0] != 0).any()
-    return bool(right and (whole >= 0).all() and (not len(problems.rows) or np.array_equal(by_row, problems.rows)))
+    at, by_column = 0, np.zeros(len(problems.child), np.int64)
+    for g in range(len(problems.first) - 1):
+        k, m = problems.first_column[g], problems.first_column[g + 1]
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            by_row = 0
+            for c in range(k, m):
+                if whole[at] < 0 or (whole[at] > 0 and problems.a[at] == 0.0):
+                    return False
+                by_row += whole[at]
+                by_column[c] += whole[at]
+                at += 1
+            if len(problems.rows) and by_row != problems.rows[i]:
+                return False
+    return bool((by_column == problems.columns).all())
 
 
-def matrices(problems: Problems, objective: Objective) -> tuple[sp.csr_array, sp.csr_array, FloatArray]:
-    """Return A of the (sums x children) sums of the entries, and C, d of the known sums C x = d."""
+def matrices(problems: Problems, objective: Objective) -> tuple[Any, Any, FloatArray]:
+    """Return A of the (sums x children) sums of the entries, and C, d of the known sums C x = d, sparse."""
+    import scipy.sparse as sp  # which few processes need
+
     entries, children = len(problems.a), objective.y.shape[1]
     of = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first))
     wide = np.diff(problems.first_column)[of]
@@ -220,6 +246,11 @@ def least_squares(problems: Problems, objective: Objective, accuracy: float = 1e
 
     The sums are variables of their own: matrices then have an entry for each cell of a sum, not for each pair of cells.
     """
+    import clarabel
+    import scipy.sparse as sp
+
+    from spine.top_down import general_solvers
+
     open_ = np.flatnonzero(problems.a > 0)
     sums, known, right = matrices(problems, objective)
     sums, known = sums[:, open_], known[:, open_]

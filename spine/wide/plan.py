@@ -20,7 +20,7 @@ from spine.top_down.queries import query_group
 
 DENSE_WIDTH = 1024  # coordinates of a query whose sums are all coupled in the metric: few, and few next to the cells
 DENSE_PART = 8
-Numbers = NDArray[np.int32]
+Numbers = NDArray[np.signedinteger[Any]]
 
 
 class ReadAt(Protocol):
@@ -92,28 +92,35 @@ class WidePlan:
         dense = [name for name in queries if self.product.width(name) <= min(DENSE_WIDTH, width // DENSE_PART)]
         large = [name for name in queries if name not in dense]
         names = dict.fromkeys((kept, *queries, *chain, *anchors))
-        up = {name: _above(self.coordinate(cells), self.coordinate(name), width) for name in names}
+        up = {name: self._above(cells, name) for name in names}
         weights = {name: float(weight) for name, weight in anchors.items()}
         return Pass(cells, kept, tuple(dense), tuple(large), tuple(chain), up, weights)
 
-    def coordinate(self, query: str) -> NDArray[np.signedinteger[Any]]:
+    def coordinate(self, query: str) -> Numbers:
         """Return the (cells,) coordinate of every cell in a query."""
         return query_group(self.product, query).coordinate
 
-    @cached_property
-    def possible(self) -> tuple[IntArray, IntArray]:
-        """Return, by pass, the coordinates with a possible cell."""
-        cells = np.flatnonzero(self.product.possible)
-        return np.flatnonzero(np.bincount(self.coordinate(self.passes[0].cells)[cells])), cells
+    def _above(self, cells: str, coarse: str) -> Numbers:
+        """Return the coordinate in a coarser query of each coordinate of a pass's cells."""
+        own = self.coordinate(coarse)
+        if cells == DETAILED:
+            return own
+        found = np.zeros(self.product.width(cells), own.dtype)
+        found[self.coordinate(cells)] = own
+        return found
+
+    def possible(self, which: int) -> IntArray:
+        """Return the coordinates of a pass with a possible cell; the top alone needs them."""
+        cells, name = np.flatnonzero(self.product.possible), self.passes[which].cells
+        return cells if name == DETAILED else np.flatnonzero(np.bincount(self.coordinate(name)[cells]))
 
     @cached_property
     def kinds(self) -> tuple[Numbers, ...]:
         """By pass, the part of each coordinate in the partition of the counts that are repaired; 0 without any."""
         form = self.declaration.form
         if not form.counts:
-            return tuple(np.zeros(self.product.width(each.cells), np.int32) for each in self.passes)
-        part = self.coordinate(form.counts[0].partition)
-        return tuple(_above(self.coordinate(each.cells), part, self.product.width(each.cells)) for each in self.passes)
+            return tuple(np.zeros(self.product.width(each.cells), np.int8) for each in self.passes)
+        return tuple(self._above(each.cells, form.counts[0].partition) for each in self.passes)
 
     @cached_property
     def declared(self) -> tuple[BoolArray, IntArray]:
@@ -140,9 +147,3 @@ class WidePlan:
         """Return the shares of geounits of a level, next to their largest."""
         shares = self.spine.shares[level][first:last].astype(float)
         return np.asarray(shares / max(shares.max(), 1.0))
-
-
-def _above(fine: NDArray[np.signedinteger[Any]], coarse: NDArray[np.signedinteger[Any]], width: int) -> Numbers:
-    found = np.zeros(width, np.int32)
-    found[fine] = coarse
-    return found

@@ -17,7 +17,7 @@ one step rounds all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -44,26 +44,45 @@ class Rows(NamedTuple):
     counts: IntArray | None
     kept: IntArray
     kind: IntArray
-    sums: IntArray
+    sums: Numbers
     open: BoolArray
     scale: FloatArray
 
 
+class Entries(NamedTuple):
+    """Open entries of the problems, (n,) each: their numbers, rows and children."""
+
+    entry: IntArray
+    row: IntArray
+    child: IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class Undecided:
-    """The entries that answers decide; child and row have one item each.
+    """The entries that answers decide.
 
-    rows: which of the cells. problems: without a metric.
+    rows: which of the cells. problems: a is 1 where a child may have records of a row, until there is a metric.
     """
 
     rows: IntArray
     problems: Problems
-    child: IntArray
-    row: IntArray
-    open: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.problems.a)
+
+    def children_at_once(self, children: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of children (first, last + 1) that have about AT_ONCE entries each: one, if that has more."""
+        each = max(1, AT_ONCE * children // len(self))
+        for first in range(0, children, each):
+            yield first, min(first + each, children)
+
+    def open_entries(self, children: int) -> Iterator[Entries]:
+        """Yield the open entries, those of some children at once, each in the order of their numbers."""
+        for ends in self.children_at_once(children):
+            yield Entries(*open_entries(self.problems, *ends))
 
 
-def undecided(own: Rows, whole: IntArray) -> Undecided:
+def undecided(own: Rows, whole: Numbers) -> Undecided:
     """Return the undecided entries, and write the others into `whole`, (n, children).
 
     A known sum with one cell of the parent, or with one child, leaves nothing to decide.
@@ -79,23 +98,65 @@ def undecided(own: Rows, whole: IntArray) -> Undecided:
         of_one = np.flatnonzero(single[group])
         whole[of_one, sums.argmax(axis=1)[group[of_one]]] = own.counts[of_one]
     left = np.flatnonzero(~alone & ~single & (columns > 0))
-    of_row = np.repeat(np.arange(len(left)), rows[left])
     first_row = np.append(0, np.cumsum(rows[left]))
     chosen = np.repeat(begin[left] - first_row[:-1], rows[left]) + np.arange(first_row[-1])
     at, child = np.nonzero(sums[left] > 0)
     first_column = np.searchsorted(at, np.arange(len(left) + 1))
     first = np.append(0, np.cumsum(rows[left] * columns[left]))
-    wide = columns[left][of_row]
-    row = np.repeat(np.arange(len(chosen)), wide)
-    begins = np.cumsum(wide) - wide
-    of_entry = child[first_column[of_row][row] + np.arange(first[-1]) - begins[row]]
     counts = np.zeros(0) if own.counts is None else own.counts[chosen].astype(float)
     known = sums[left][at, child].astype(float)
-    problems = Problems(first_row, first_column, first, child, counts, known, np.zeros(first[-1]))
-    return Undecided(chosen, problems, of_entry, row, own.open[of_entry, own.kind[chosen][row]])
+    problems = Problems(first_row, first_column, first, child, counts, known, np.ones(first[-1]))
+    close(problems, own.open, own.kind[chosen])
+    return Undecided(chosen, problems)
+
+
+@compiled
+def close(problems: Problems, open_: BoolArray, kind: IntArray) -> None:
+    """Write 0 into a where a child may have no record of a row's part."""
+    at = 0
+    for g in range(len(problems.first) - 1):
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            for c in child:
+                if not open_[c, kind[i]]:
+                    problems.a[at] = 0.0
+                at += 1
+
+
+@compiled
+def open_entries(problems: Problems, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the open entries of the children first ... last - 1, as `Entries`."""
+    found, places = 0, np.empty((3, 0), np.int64)
+    for fill in (False, True):  # they are counted first
+        if fill:
+            places = np.empty((3, found), np.int64)
+        found, at = 0, 0
+        for g in range(len(problems.first) - 1):
+            child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+            for i in range(problems.first_row[g], problems.first_row[g + 1]):
+                for c in child:
+                    if problems.a[at] > 0.0 and first <= c < last:
+                        if fill:
+                            places[0, found], places[1, found], places[2, found] = at, i, c
+                        found += 1
+                    at += 1
+    return places[0], places[1], places[2]
+
+
+@compiled
+def put(problems: Problems, rows: IntArray, numbers: Numbers, whole: Numbers) -> None:
+    """Write numbers of the entries into `whole`, (n, children). rows: of `Undecided`."""
+    at = 0
+    for g in range(len(problems.first) - 1):
+        child = problems.child[problems.first_column[g] : problems.first_column[g + 1]]
+        for i in range(problems.first_row[g], problems.first_row[g + 1]):
+            for c in child:
+                whole[rows[i], c] = numbers[at]
+                at += 1
 
 
 Rounding: TypeAlias = Literal["program", "carried", "stepwise"]
+AT_ONCE = 1 << 22  # entries whose places are made at once: of a nation's states there are a hundred million
 KAPPA = 0.02
 LEAST, MOST = 2e-6, 0.999  # bounds of a raised fraction
 UNIT = 1 << 20  # parts of a record in which distances are counted
@@ -143,13 +204,13 @@ def problem(problems: Problems, g: int, nested: IntArray) -> Parent:
 @compiled
 def round_all(
     problems: Problems, x: FloatArray, nested: IntArray, up: IntArray, carried: bool, lost: FloatArray
-) -> tuple[IntArray, IntArray]:
+) -> tuple[NDArray[np.int32], IntArray]:
     """Return (entries,) integers, and for every problem the records that found no place, 0 if it was feasible.
 
     x: on the grid. up: (rows, k) the sums that fractions are raised by, -1 for none. lost: (sums, children) zeros.
     """
     number = len(problems.first) - 1
-    whole, missing, size = np.empty(len(x), np.int64), np.zeros(number, np.int64), np.zeros(number)
+    whole, missing, size = np.empty(len(x), np.int32), np.zeros(number, np.int64), np.zeros(number)
     for g in range(number):
         size[g] = problems.columns[problems.first_column[g] : problems.first_column[g + 1]].sum()
     order = np.argsort(-size, kind="mergesort") if carried else np.arange(number)
@@ -185,14 +246,13 @@ def raise_fractions(fraction: FloatArray, up: IntArray, child: IntArray, lost: F
                 fraction[i, c] = min(MOST, max(LEAST, fraction[i, c] + KAPPA * push))
 
 
-def in_two_steps(
-    left: Undecided, problems: Problems, x: FloatArray, objective: Objective, nested: list[Numbers]
-) -> IntArray | None:
+def in_two_steps(left: Undecided, x: FloatArray, objective: Objective, nested: list[Numbers]) -> IntArray | None:
     """Return (entries,) integers, or None where the sums' integers do not divide among the cells."""
-    rows, children = len(left.rows), len(objective.scale)
+    rows, children, problems = len(left.rows), len(objective.scale), left.problems
     group = np.repeat(np.arange(len(problems.first) - 1), np.diff(problems.first_row))
     fraction, open_ = np.zeros((rows, children)), np.zeros((rows, children), bool)
-    fraction[left.row, left.child], open_[left.row, left.child] = x, left.open
+    entry, *at = open_entries(problems, 0, children)
+    fraction[*at], open_[*at] = x[entry], True
     known = np.zeros((len(problems.first) - 1, children), np.int64)
     known[np.repeat(np.arange(len(known)), np.diff(problems.first_column)), problems.child] = problems.columns
     counts = problems.rows.astype(np.int64) if len(problems.rows) else None
@@ -215,9 +275,10 @@ def in_two_steps(
     inner = _rounded(of_row[order], of_cells, outer, fraction[order], open_[order], [], objective.up[order], objective)
     if inner is None:
         return None
-    whole = np.empty((rows, children), np.int64)
+    whole, found = np.empty((rows, children), np.int64), np.zeros(len(x), np.int64)
     whole[order] = inner
-    return whole[left.row, left.child]
+    found[entry] = whole[*at]
+    return found
 
 
 def _rounded(
@@ -235,13 +296,14 @@ def _rounded(
     everywhere: BoolArray = np.ones((len(objective.scale), 1), np.bool_)
     rows = Rows(np.arange(len(kept)), counts, kept, np.zeros(len(kept), np.int64), sums, everywhere, objective.scale)
     left = undecided(rows, whole)
-    at = left.rows[left.row], left.child
+    _, row, child = open_entries(left.problems, 0, len(objective.scale))  # all of them: no child is closed yet
+    at = left.rows[row], child
     lost, decided = np.zeros(objective.y.shape), np.ones(whole.shape, np.bool_)
     decided[at] = False
     for own in up.T:
         use = own >= 0
         np.add.at(lost, own[use], np.where(decided, fraction - whole, 0.0)[use])
-    if len(left.child):
+    if len(left):
         problems = left.problems._replace(a=open_[at].astype(float))
         chain = numbered(problems, [own[left.rows] for own in nested])
         integers, missing = round_all(problems, fraction[at], chain, np.ascontiguousarray(up[left.rows]), True, lost)

@@ -30,8 +30,9 @@ class Switcher:
         at, size = product.names.index(axis), len(product.axis(axis))
         recodes = {recode.name: np.array(recode.part) for recode in product.recodes}
         self.part_of = recodes.get(name, np.arange(size))  # (coordinates,) the part of each
-        self.stride, self.size, self.at = int(np.prod(product.shape[at + 1 :])), size, at
-        self.cell = np.arange(product.cells).reshape(product.shape)
+        self.stride, self.size = int(np.prod(product.shape[at + 1 :])), size
+        # the cells of the axis's first coordinate
+        self.first = np.arange(0, product.cells, size * self.stride)[:, None] + np.arange(self.stride)
         self.possible, self.sum = product.possible, plan.coordinate(plan.equal)
         self.declared, _ = plan.declared
         self._known: dict[tuple[int, int], IntArray] = {}
@@ -44,7 +45,7 @@ class Switcher:
         """Return the possible cells of a part in a known sum, ascending: those of its first coordinate that has any."""
         if (part, known) not in self._known:
             for coordinate in np.flatnonzero(self.part_of == part):
-                own = self.cell.take(coordinate, axis=self.at).ravel()
+                own = (self.first + coordinate * self.stride).ravel()
                 own = own[self.possible[own] & (self.sum[own] == known)]
                 self._known[part, known] = own
                 if len(own):

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
@@ -333,27 +334,35 @@ def project_one(
 
 
 @compiled
-def project(problems: Problems, v: FloatArray, tolerance: float, point: Point) -> float:
-    """Project v, (entries,), into `point`; return the largest excess of a column, next to what rounding errors allow.
+def project_problem(problems: Problems, g: int, v: FloatArray, tolerance: float, point: Point) -> float:
+    """Project v, (entries of problem g,), into `point`; return the largest excess of a column, 0 if rounding errors
+    allow it.
 
     Without row sums each problem is a simplex of one column, which is solved exactly.
     """
+    r, s = problems.first_row[g], problems.first_row[g + 1]
+    k, m = problems.first_column[g], problems.first_column[g + 1]
+    at = slice(problems.first[g], problems.first[g + 1])
+    sums, tau = problems.columns[k:m], point.columns[k:m]
+    if len(problems.rows) == 0:
+        potential, scratch = np.zeros(s - r), np.empty((2, s - r))
+        tau[0] = -balance(v, problems.a[at], potential, sums[0], -tau[0], point.x[at], scratch)
+        return 0.0
+    shape = (s - r, m - k)
+    own, x = v.reshape(shape), point.x[at].reshape(shape)
+    enough = max(tolerance, 1e-13 * sums.max())
+    counts, rows = problems.rows[r:s], point.rows[r:s]
+    missed = project_one(own, problems.a[at].reshape(shape), counts, sums, enough, x, rows, tau)
+    return missed if missed > enough else 0.0
+
+
+@compiled
+def project(problems: Problems, v: FloatArray, tolerance: float, point: Point) -> float:
+    """Project v, (entries,), into `point`; return the largest excess of a column, as `project_problem` does."""
     largest = 0.0
     for g in range(len(problems.first) - 1):
-        r, s = problems.first_row[g], problems.first_row[g + 1]
-        k, m = problems.first_column[g], problems.first_column[g + 1]
-        at = slice(problems.first[g], problems.first[g + 1])
-        sums, tau = problems.columns[k:m], point.columns[k:m]
-        if len(problems.rows) == 0:
-            potential, scratch = np.zeros(s - r), np.empty((2, s - r))
-            tau[0] = -balance(v[at], problems.a[at], potential, sums[0], -tau[0], point.x[at], scratch)
-            continue
-        shape = (s - r, m - k)
-        own, x = v[at].reshape(shape), point.x[at].reshape(shape)
-        enough = max(tolerance, 1e-13 * sums.max())
-        counts, rows = problems.rows[r:s], point.rows[r:s]
-        missed = project_one(own, problems.a[at].reshape(shape), counts, sums, enough, x, rows, tau)
-        largest = max(largest, missed if missed > enough else 0.0)
+        own = v[problems.first[g] : problems.first[g + 1]]
+        largest = max(largest, project_problem(problems, g, own, tolerance, point))
     return largest
 
 
@@ -372,8 +381,8 @@ class Face(NamedTuple):
     entries: IntArray
     row: IntArray
     total: FloatArray
-    column: IntArray
-    child: IntArray
+    column: NDArray[np.int32]
+    child: NDArray[np.int32]
     a: FloatArray
 
 
@@ -386,7 +395,7 @@ def face_of(problems: Problems, x: FloatArray) -> Face:
         columns = problems.first_column[g + 1] - problems.first_column[g]
         first[g + 1] = first[g] + (columns * columns if columns <= DENSE and len(problems.rows) else 0)
     factors, row, total = np.empty(first[count]), np.empty(of_rows, np.int64), np.zeros(of_rows)
-    column, child, a = np.empty(positive, np.int64), np.empty(positive, np.int64), np.empty(positive)
+    column, child, a = np.empty(positive, np.int32), np.empty(positive, np.int32), np.empty(positive)
     others, i, e = 1 if len(problems.rows) else 0, 0, 0
     for g in range(count):
         at, begin = problems.first[g], problems.first_column[g]

@@ -32,7 +32,7 @@ from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.block_files import words
 from tasks.top_down.release.microdata import ROWS_EACH, microdata_rows
 
-BLOCKS_EACH = 1 << 14  # whose estimates are held at once
+BLOCKS_EACH = 1 << 12  # whose estimates are held at once
 
 
 def write_microdata(own: DeclarationSource, staged: Path) -> None:

@@ -29,7 +29,8 @@ from tasks.top_down.run_plan import law
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
 BYTES = 200  # per unknown of a parent: several arrays of 8 bytes
-READ, WIDE_BYTES = 3, 256 << 20  # answers read for an unknown of a wide table; memory of its queries
+READ = 3  # answers read for an unknown of a wide table
+WIDE_BYTES, WIDE_UNKNOWN = 256 << 20, 60  # memory of its queries; per unknown, as measured in made-up families
 FULL_COPIES = 4  # copies of a batch's answers, exact and noisy, where all are published
 GLS_COPIES = 5  # most copies of a level's information that least squares over the tree holds at once
 
@@ -189,7 +190,7 @@ def memory(declared: Declared, estimator: Estimator = "topdown") -> int:
         ]
         form, number = declared.declaration.form, dict(zip(plan.spine.levels, map(len, plan.spine.starts), strict=True))
         answers = [min(plan.rows, number[name]) * declared.widths[name] for name in form.full_levels]
-        return WIDE_BYTES + BYTES // 2 * max(unknowns) + FULL_COPIES * 8 * max(answers, default=0)
+        return WIDE_BYTES + WIDE_UNKNOWN * max(unknowns) + FULL_COPIES * 8 * max(answers, default=0)
     largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
     needed = BYTES * largest * possible + 8 * max(plan.rows, largest) * widest
     if estimator == "topdown" or plan.closed_form:

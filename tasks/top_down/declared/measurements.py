@@ -25,6 +25,7 @@ from spine.geography import Integers
 from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
+from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.typed_json import decode
@@ -129,6 +130,7 @@ def _equal_tables(equal: Sequence[Counts]) -> Iterator[pa.Table]:
 
 def write_read(run: DeclaredRun, product: str, _state: str, level: str, staged: Path) -> None:
     """Write the noisy answers of a level of a wide table that estimation read: a row each."""
+    return_memory()  # of estimating, and of the level before
     write_tables(staged, _tables_read(run, product, level), f"{MEASUREMENTS}/{level}.parquet")
 
 

@@ -117,6 +117,7 @@ def level_tables(declared: Declared, level: str, histograms: Estimates) -> Itera
 
 def write_level(own: DeclarationSource, staged: Path, level: str) -> None:
     """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
+    return_memory()  # of estimating, and of the level before
     spine = own.declared.hierarchy.spine
     pieces = spine.pieces(spine.levels.index(level), (len(spine.levels) - 1, LEAVES))
     parts = (load_estimates(own, own.name, ALL, level, *each) for each in pieces)

@@ -12,7 +12,7 @@ from wide import tree
 
 from spine.geography import FloatArray, IntArray
 from spine.wide import least_squares, rounding
-from spine.wide.rounding import in_two_steps, round_all
+from spine.wide.rounding import in_two_steps, open_entries, round_all
 from spine.wide.transport import Problems
 
 Case = tuple[Problems, FloatArray, IntArray, IntArray, bool, FloatArray]  # as `round_all` is called
@@ -60,12 +60,13 @@ def test_in_two_steps_the_finest_sums_are_next_to_their_fractions() -> None:
         made = tree(persons=1_500)
         made.estimate(made.noisy(8.0), "stepwise")
     off = []
-    for (left, problems, x, _, nested), whole in found:
+    for (left, x, objective, nested), whole in found:
         if whole is not None:
-            assert least_squares.meets(problems, whole)
-            group = np.searchsorted(problems.first_row, left.row, side="right") - 1
-            of = np.unique(np.stack([group, nested[-1][left.row], left.child]), axis=1, return_inverse=True)[1].ravel()
-            off.append(np.abs(np.bincount(of, whole - x)).max())
+            assert least_squares.meets(left.problems, whole)
+            entry, row, child = open_entries(left.problems, 0, len(objective.scale))
+            group = np.searchsorted(left.problems.first_row, row, side="right") - 1
+            of = np.unique(np.stack([group, nested[-1][row], child]), axis=1, return_inverse=True)[1].ravel()
+            off.append(np.abs(np.bincount(of, (whole - x)[entry])).max())
     assert len(off) > 0.8 * len(found) > 2
     assert max(off) < 1, "of each sum, up or down to the next whole number"
 

@@ -24,6 +24,8 @@ import tasks.top_down.declared.public_tables
 import tasks.top_down.declared.source
 import tasks.top_down.input.histograms
 import tasks.top_down.source
+from flows.execution.cluster import fit
+from flows.execution.settings import ClusterSettings
 from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.ledger import Ledger
 from privacy.accounting.states import EVERYWHERE
@@ -54,7 +56,7 @@ from tasks.top_down.check.declaration import checks, statements
 from tasks.top_down.declared import accuracy, dhc_microdata
 from tasks.top_down.declared.block_declarations import ToKeep, write_dhc_declarations
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
-from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.explain import WIDE_BYTES, WIDE_UNKNOWN, explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
 from tasks.top_down.declared.source import ALL, DeclaredRun, charged_states, states_of, states_read
 from tasks.top_down.declared.wide import estimate
@@ -291,6 +293,12 @@ def test_records_that_cannot_be_are_findings_and_nothing_is_charged(
         measured(tmp_path, "wide", declare(tmp_path, "wide", wide()), "wide.csv")
     assert Ledger(tmp_path / "ledger.sqlite").books().runs == {}
     assert len(load_findings(RunDirectory(tmp_path / "runs/wide"))) == 1
+
+
+def test_the_largest_family_of_the_nation_fits_one_worker_of_8_gib() -> None:
+    """The States with their AIAN parts, 87 below the US; the DHC's households have the most possible cells."""
+    _, there = fit(ClusterSettings(workers=1, memory_limit="8 GiB"))
+    assert there >= WIDE_BYTES + WIDE_UNKNOWN * 87 * (1_578_528 - 466_956)
 
 
 def test_a_plan_says_what_is_drawn(inputs: Path) -> None:
