@@ -30,6 +30,10 @@ PASSED = 100.0  # what passing a limit costs
 FACTORS = (1e-3, 1e3)  # of the budget, between which a target is searched
 BISECTIONS = 20
 FRONT = 9  # points between two aims
+SPAN = 1.2  # range of the logarithm of each ratio, and of the budget's
+FITTED, HELD_OUT = 110, 30  # points
+RIDGE = 1e-3
+QUANTILE = 0.95
 
 
 @dataclass(frozen=True)
@@ -137,12 +141,6 @@ def least_factor(holds: Callable[[float], bool]) -> float | None:
 def scaled(weights: Weights, factor: float) -> Weights:
     """Return weights times a factor."""
     return {level: {query: factor * own for query, own in queries.items()} for level, queries in weights.items()}
-
-
-SPAN = 1.2  # range of the logarithm of each ratio, and of the budget's
-FITTED, HELD_OUT = 110, 30  # points
-RIDGE = 1e-3
-QUANTILE = 0.95
 
 
 @dataclass(frozen=True)

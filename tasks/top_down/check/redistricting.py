@@ -64,6 +64,14 @@ HOW_SOLVED = {
     "solved": Unshown(Annotated[dict[str, dict[str, Any]], Field()], SOLVED),
     "failed": Unshown(Annotated[list[dict[str, Any]], Field()], SOLVED),
 }
+NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
+DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants
+    "persons": {
+        LOWER: ["0", *QUARTERS[1:]],
+        UPPER: [f"{UNITS_OF_BOUND} * {name}::BIGINT" for name in QUARTERS],
+    },
+    "units": {TOTAL: [QUARTERS[0]]},
+}
 
 
 def statements(release: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,16 +195,6 @@ def check_public_files(release: Path, manifest: Mapping[str, Any]) -> Iterator[C
         content_of = described_measurements(manifest["run"], design, Validated("", (), *facts), *made)
         stated = read_json(release, SETTINGS_PATH)
         yield check_same(SETTINGS_PATH, "the manifest", json.loads(json.dumps(content_of)), stated)
-
-
-NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
-DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants
-    "persons": {
-        LOWER: ["0", *QUARTERS[1:]],
-        UPPER: [f"{UNITS_OF_BOUND} * {name}::BIGINT" for name in QUARTERS],
-    },
-    "units": {TOTAL: [QUARTERS[0]]},
-}
 
 
 def check_answers(what: str, files: Iterable[Iterator[tuple[Any, ...]]]) -> Check:

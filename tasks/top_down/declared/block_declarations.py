@@ -39,6 +39,10 @@ from tasks.top_down.run_plan import QUARTERS_FILE, SCHEMAS
 LEAVES_FILE, TOTALS_FILE = "blocks.txt", "totals.txt"
 STATE = "state"  # the column that totals are declared by
 BLOCK_GROUP = "TABBLKGRPCE"
+PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
+RELEASE = "redistricting"  # that the shipped declaration names
+Kept = Literal["redistricting", "units"]
+NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
 
 
 def write_declarations(blocks: Blocks, jurisdiction: Jurisdiction, out: Path) -> list[str]:
@@ -76,12 +80,6 @@ def block_table(blocks: Blocks, jurisdiction: Jurisdiction) -> dict[str, pa.Arra
         "gqpattern": pa.array(geography.gq),
         **{name: pa.array(number) for name, number in quarters},
     }
-
-
-PRIMS_FILE = "prims.csv"  # where there is one: tabblk, primgeo
-RELEASE = "redistricting"  # that the shipped declaration names
-Kept = Literal["redistricting", "units"]
-NUMBERED = {"Prim": "prim", "Tract_Subset_Group": "tsg", "Block_Group": "obg"}  # levels without codes of their own
 
 
 class ToKeep(NamedTuple):

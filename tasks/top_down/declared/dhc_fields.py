@@ -110,6 +110,24 @@ TENURE = [*household_axes()].index("ten")
 RENTED = len(household_axes()["ten"]["values"]) - 1
 FACILITY = re.compile("gq[0-9]{3}")
 HOUSEHOLD_TYPES = np.array(household_types())
+FILE = "mdf/persons.parquet"
+VALUES = {  # by column of the records those of each cell
+    "RELGQ": [str(code) for code in range(42)],
+    "QSEX": ["1", "2"],
+    "QAGE": [str(age) for age in range(116)],
+    "CENHISP": ["1", "2"],
+    "CENRACE": [f"{race:02d}" for race in range(1, 64)],
+}
+RELATIONSHIPS = 18  # relationships in households, then types of group quarters
+TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
+INSTITUTIONAL = 15  # types of quarters that are institutional
+RELSHIP = ["20", "20", *map(str, range(21, 37)), *["37"] * INSTITUTIONAL, *["38"] * (len(TYPES) - INSTITUTIONAL)]
+OF_RELATIONSHIP = {  # by column, the code of each relationship or type
+    "RTYPE": ["3"] * RELATIONSHIPS + ["5"] * len(TYPES),
+    "GQTYPE": ["000"] * RELATIONSHIPS + [*map(str, TYPES)],
+    "RELSHIP": RELSHIP,
+    "LIVE_ALONE": ["1"] + ["2"] * (RELATIONSHIPS - 1) + ["9"] * len(TYPES),
+}
 
 
 class Units(NamedTuple):
@@ -236,26 +254,6 @@ def _of_cell(counts: Counts, cell: int, leaves: int) -> IntArray:
     own, found = counts.part == cell, np.zeros(leaves, np.int64)
     found[counts.row[own]] = counts.number[own]
     return found
-
-
-FILE = "mdf/persons.parquet"
-VALUES = {  # by column of the records those of each cell
-    "RELGQ": [str(code) for code in range(42)],
-    "QSEX": ["1", "2"],
-    "QAGE": [str(age) for age in range(116)],
-    "CENHISP": ["1", "2"],
-    "CENRACE": [f"{race:02d}" for race in range(1, 64)],
-}
-RELATIONSHIPS = 18  # relationships in households, then types of group quarters
-TYPES = [*range(101, 107), 201, 202, 203, 301, *range(401, 406), 501, 601, 602, 701, 801, 802, 900, 901, 997]
-INSTITUTIONAL = 15  # types of quarters that are institutional
-RELSHIP = ["20", "20", *map(str, range(21, 37)), *["37"] * INSTITUTIONAL, *["38"] * (len(TYPES) - INSTITUTIONAL)]
-OF_RELATIONSHIP = {  # by column, the code of each relationship or type
-    "RTYPE": ["3"] * RELATIONSHIPS + ["5"] * len(TYPES),
-    "GQTYPE": ["000"] * RELATIONSHIPS + [*map(str, TYPES)],
-    "RELSHIP": RELSHIP,
-    "LIVE_ALONE": ["1"] + ["2"] * (RELATIONSHIPS - 1) + ["9"] * len(TYPES),
-}
 
 
 def microdata_of(declaration: Declaration) -> Literal["persons", "units"] | None:

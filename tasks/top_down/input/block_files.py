@@ -42,6 +42,28 @@ QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 BLOCK = "tabblk"  # its column in quarters.csv
 TOTALS_COLUMNS = ("state", "pop")
 MOST = 10**9  # largest count
+COLUMNS: dict[ProductName, tuple[str, ...]] = {
+    product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
+}
+RTYPE: dict[ProductName, dict[str, int]] = {"persons": {"3": 0, "5": 1}, "units": {"2": 0, "4": 1}}  # 1: group quarters
+DISAGREE: dict[ProductName, str] = {
+    "persons": "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
+    "units": "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
+}
+FACILITY = UNITS.cells  # group quarters among the units, which H1 does not count
+CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
+PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
+STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
+CODES = "prepared/codes"
+_PARTS = {  # parts of a block's 16-digit geocode
+    "TABBLKST": slice(0, 2),
+    "TABBLKCOU": slice(2, 5),
+    "TABTRACTCE": slice(5, 11),
+    "TABBLKGRPCE": slice(11, 12),
+    "TABBLK": slice(12, 16),
+}
+NO_BLOCK = "block is not in the geography"
+NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
 def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray, list[Finding]]:
@@ -156,30 +178,6 @@ def write_totals(folder: Path, totals: Mapping[int, int]) -> None:
     (folder / TOTALS_FILE).write_text(
         "state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()), "utf-8"
     )
-
-
-COLUMNS: dict[ProductName, tuple[str, ...]] = {
-    product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
-}
-RTYPE: dict[ProductName, dict[str, int]] = {"persons": {"3": 0, "5": 1}, "units": {"2": 0, "4": 1}}  # 1: group quarters
-DISAGREE: dict[ProductName, str] = {
-    "persons": "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
-    "units": "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
-}
-FACILITY = UNITS.cells  # group quarters among the units, which H1 does not count
-CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
-PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
-STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
-CODES = "prepared/codes"
-_PARTS = {  # parts of a block's 16-digit geocode
-    "TABBLKST": slice(0, 2),
-    "TABBLKCOU": slice(2, 5),
-    "TABTRACTCE": slice(5, 11),
-    "TABBLKGRPCE": slice(11, 12),
-    "TABBLK": slice(12, 16),
-}
-NO_BLOCK = "block is not in the geography"
-NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
 def save_codes(run: BlockSource, codes: IntArray, blocks: Blocks) -> None:

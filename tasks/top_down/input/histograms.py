@@ -12,6 +12,8 @@ from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import FIRST, Source, load_histograms, load_range, save_histograms
 
+LEAVES_EACH = 1 << 14  # leaves of a piece, unless a single geounit has more
+
 
 def sum_histograms(run: MeasuredRun, workers: Workers) -> None:
     """Sum up the histograms of every part in the order of its spine; then the nation's, where it is measured."""
@@ -47,9 +49,6 @@ def sum_nation(run: MeasuredRun, product: str) -> None:
     save_histograms(run.counts_folder(product, US, "State") / FIRST, parts)
     first_row = np.zeros(len(parts.cell), np.int64)
     save_histograms(path, from_entries(TrueHistograms, 0, 0, first_row, parts.cell, parts.count, 1))
-
-
-LEAVES_EACH = 1 << 14  # leaves of a piece, unless a single geounit has more
 
 
 def sum_levels(stage: str, source: Source, workers: Workers, product: str, part: str, *, exact: bool) -> None:

@@ -57,6 +57,7 @@ from tasks.top_down.source import PLANNED, Source
 
 JOIN = "\x1f"  # separates the codes of a geounit that has several; no code has it
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns
+RELEASE = "prepared/release"  # the folder of the measurements
 
 
 def joined_codes(codes: Sequence[pa.Array], number: int) -> pa.Array:
@@ -204,9 +205,6 @@ def _by_law(table: pa.Table) -> Iterator[tuple[list[str], IntArray]]:
     for found in numbered.group_by(list(LAW), use_threads=False).aggregate([("row", "list")]).to_batches():
         for number, rows in enumerate(found["row_list"]):
             yield [found[name][number].as_py() for name in LAW], rows.values.to_numpy()
-
-
-RELEASE = "prepared/release"  # the folder of the measurements
 
 
 @dataclass(frozen=True)

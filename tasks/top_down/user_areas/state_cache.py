@@ -36,6 +36,7 @@ from tasks.top_down.run_plan import ProductName
 
 FOLDER = "areas"
 MOST_CACHED = 64  # states; the least recently used one is removed first
+MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,6 @@ def cache_states(source: BlockSource, home: Path, digests: dict[str, str]) -> No
         (folder / digest).chmod(0o700)
     for path in sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)[MOST_CACHED:]:
         remove(path)
-
-
-MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
 
 
 @dataclass(frozen=True)

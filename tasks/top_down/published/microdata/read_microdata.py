@@ -62,6 +62,14 @@ FIELDS: dict[ProductName, dict[str, Field]] = {
         **KINDS,
     },
 }
+UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
+OCCUPIED, VACANT, UNTYPED = 0, 1, 2
+CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
+Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
+ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
+ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and text that are read at once
+HEADER_BYTES = 1 << 16
+TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -113,16 +121,6 @@ def recognize(file: str, header: list[str]) -> MicrodataLayout:
     with_areas = product == "units" and names.issuperset(NEEDED_GEOGRAPHY)
     geography = tuple(name for name in GEOGRAPHY if with_areas and name in names)
     return MicrodataLayout(product, block, tuple(values), quarters, weight, geography)
-
-
-UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
-OCCUPIED, VACANT, UNTYPED = 0, 1, 2
-CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
-Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
-ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
-ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and text that are read at once
-HEADER_BYTES = 1 << 16
-TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass

@@ -31,6 +31,26 @@ from tasks.top_down.release.nmf_layout import (
 )
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
 
+NEEDED: dict[RowKind, tuple[str, ...]] = {
+    "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
+    "Constraint": ("geocode", "query_name", "value"),
+}
+_TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark can write text as bytes
+_NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
+_LISTS = ("lists of whole numbers", r"(large_|fixed_size_)?list<[^:]+: u?int\d+( not null)?>(\[\d+\])?")
+TYPES = {  # what a column holds, and pyarrow's names of such types
+    **dict.fromkeys(("geocode", "query_name"), _TEXT),
+    **dict.fromkeys(("variance", "plb"), _NUMBER),
+    **dict.fromkeys(("query_shape", "value"), _LISTS),
+}
+KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
+AXES = {product: {axis.name for axis in schema.axes} for product, schema in SCHEMAS.items()}
+DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
+_PRODUCT: dict[str, ProductName] = {word: product for product, word in PRODUCT_WORDS.items()}
+_DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
+_OTHER = re.compile(r"(US|PR)_\w+_PROD")
+_STATE = re.compile(r"State=([0-9]{1,3})")
+
 
 class Faults:
     """Collect the faults of a piece of work."""
@@ -64,27 +84,6 @@ class Faults:
 def _text(geocode: bytes | str) -> str:
     text = geocode.decode("utf-8", "replace") if isinstance(geocode, bytes) else geocode
     return text[:40] if text.isprintable() else ascii(text[:40])  # a message is one line
-
-
-NEEDED: dict[RowKind, tuple[str, ...]] = {
-    "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
-    "Constraint": ("geocode", "query_name", "value"),
-}
-_TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark can write text as bytes
-_NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
-_LISTS = ("lists of whole numbers", r"(large_|fixed_size_)?list<[^:]+: u?int\d+( not null)?>(\[\d+\])?")
-TYPES = {  # what a column holds, and pyarrow's names of such types
-    **dict.fromkeys(("geocode", "query_name"), _TEXT),
-    **dict.fromkeys(("variance", "plb"), _NUMBER),
-    **dict.fromkeys(("query_shape", "value"), _LISTS),
-}
-KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
-AXES = {product: {axis.name for axis in schema.axes} for product, schema in SCHEMAS.items()}
-DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
-_PRODUCT: dict[str, ProductName] = {word: product for product, word in PRODUCT_WORDS.items()}
-_DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
-_OTHER = re.compile(r"(US|PR)_\w+_PROD")
-_STATE = re.compile(r"State=([0-9]{1,3})")
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 COLUMNS = {product: columns_of(schema, QUERIES[product]) for product, schema in SCHEMAS.items()}
 Variances: TypeAlias = tuple[float, ...]  # by query, 0 for no answer
 OPENED, GEOGRAPHY = "prepared/opened", "prepared/geography"
+OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,6 @@ def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
     if not variance.all():
         return None
     return int(open_array(folder, "values")[:, COLUMNS["persons"][TOTAL]].sum()), float(variance.sum())
-
-
-OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
 
 class StateRead(NamedTuple):
