@@ -30,8 +30,8 @@ from spine.geography import FloatArray
 from spine.top_down.rounding import on_grid
 from spine.wide import estimate, least_squares
 from spine.wide.dual import Objective, Solution, minimize
-from spine.wide.rounding import Undecided
 from spine.wide.transport import Problems
+from spine.wide.undecided import Undecided
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.workers import Workers
 

@@ -24,7 +24,8 @@ from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_input, validate
 from tasks.top_down.measure import claim
-from tasks.top_down.release.stage_release import stage_release, write_layout, write_measurements, write_release
+from tasks.top_down.release.measurements import write_layout, write_measurements
+from tasks.top_down.release.stage_release import stage_release, write_release
 
 # What estimates, and what writes the noisy measurements and the release
 OF_BLOCKS = estimate, write_layout, write_release

@@ -19,6 +19,7 @@ from spine.declaration.figures import Figures, read_bounds
 from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy, make_hierarchy
 from spine.top_down import Plan
+from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.records.marks import mark_folder
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import DeclaredDesign, PublicTables
@@ -150,3 +151,21 @@ def count(run: DeclaredRun, data: str, public: PublicTables, estimator: Estimato
     validated = validate(run, HERE, Tables({RECORDS: data}, mark_folder(data)), DeclaredDesign(public, estimator))
     sum_histograms(run, HERE)
     return validated
+
+
+def declare_blocks(folder: Path, *states: str) -> Path:
+    """Write a declaration of one census block in each of these states, and its table of leaves; return its path."""
+    header = ",".join((*BLOCK_COLUMNS, "code"))
+    rows = [f"{state},001,000100,100{at},{at}" for at, state in enumerate(states, 1)]
+    (folder / "blocks.csv").write_text("\n".join([header, *rows, ""]))
+    raw = {
+        "name": "blocks",
+        "records": "person",
+        "budget": "2",
+        "leaves": {"file": "blocks.csv", "key": [*BLOCK_COLUMNS]},
+        "levels": [{"name": "nation"}, {"name": "block", "columns": ["code"]}],
+        "axes": {"sex": {"column": "SEX", "values": ["1", "2"]}},
+        "queries": {"total": "1/2", "detailed": "1/2"},
+    }
+    (folder / "blocks.json").write_text(json.dumps(raw))
+    return folder / "blocks.json"

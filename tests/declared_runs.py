@@ -25,7 +25,8 @@ from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
-from tasks.top_down.release.stage_release import stage_release, write_measurements
+from tasks.top_down.release.measurements import write_measurements
+from tasks.top_down.release.stage_release import stage_release
 
 
 def declare(folder: Path, name: str, raw: dict[str, Any]) -> str:

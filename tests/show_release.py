@@ -23,7 +23,7 @@ from flows.commands.show import open_release
 from flows.execution.systems import kind_of_release
 from flows.reports.show.application import application
 from flows.reports.show.export import export, file_name
-from flows.reports.show.geography import Scope
+from flows.reports.show.scope import Scope
 from flows.reports.show.token_guard import address_of, cookie_of
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import read_manifest

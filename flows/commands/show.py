@@ -22,8 +22,8 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.releases.received import NotOfRelease
 
 if TYPE_CHECKING:
-    from flows.reports.show.geography import Scope
     from flows.reports.show.release_pages import ReleasePages
+    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
 PORT = 8418
@@ -63,7 +63,7 @@ def show(
 
     **Example:** `das show release/us --region Nebraska --iteration 2014`
     """
-    from flows.reports.show.geography import Scope
+    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
     named = region, iteration, table
@@ -103,8 +103,8 @@ def open_release(
     Raises Refused if the folder is not a release, or its system is unknown to this version. A malformed release raises
     other exceptions, for `refusing_malformed` to handle.
     """
-    from flows.reports.show.geography import Scope
     from flows.reports.show.maps.boundaries import places_of
+    from flows.reports.show.scope import Scope
 
     require_release(folder)
     try:

@@ -100,7 +100,7 @@ class TopDownSettings(EstimateSettings):
 
     def spends(self) -> dict[str, Spend]:
         """Return the spend of the run, with and without the US level if that depends on the data."""
-        from tasks.top_down.run_plan import planned_spends
+        from tasks.top_down.spend import planned_spends
 
         return planned_spends(self.design())
 
@@ -212,7 +212,7 @@ class DeclaredSettings(EstimateSettings):
 
     def foreseen_spends(self) -> dict[str, Spend]:
         """Return the spend; by the declaration alone if its releases are not there, when its groups may be more."""
-        from tasks.top_down.run_plan import declared_spend
+        from tasks.top_down.spend import declared_spend
 
         if all(exists(f"{release}/{MANIFEST}") for release in self.releases()):
             return self.spends()

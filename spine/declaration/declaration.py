@@ -25,7 +25,8 @@ from spine.declaration.form import (
     read_form,
     record_faults,
 )
-from spine.declaration.product import COLUMNS, UniverseTable, read_product, read_published
+from spine.declaration.product import COLUMNS, read_product
+from spine.declaration.published import UniverseTable, read_published
 from spine.geography import BoolArray
 from spine.settings import Definition
 from spine.top_down.histogram import Product

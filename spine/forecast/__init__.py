@@ -4,9 +4,10 @@ The model has no fitted parameter. It needs the spine, the declared living quart
 stands in for the records: published or made up, never confidential, for shares that were chosen by confidential errors
 would disclose them.
 
-* `counts`: the counts that are predicted, and the precision that a budget buys on each level.
-* `division`: the errors that dividing a parent among its children adds, persons or housing units.
+* `counts`: the counts that are predicted.
+* `precision`: what a budget buys on each level.
+* `division`: the errors that dividing a parent among its children adds; `units`: the same for occupied housing units.
 * `tree`: how these errors pass down the spine, and add up in areas off the spine.
 * `forecast`: all of it for one allocation.
-* `search`: the least budget for a target, the best shares, and a surface of errors around them.
+* `search`: the least budget for a target, and the best shares; `surface`: the errors around them, for a page.
 """

@@ -10,9 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from spine.entities import Areas
-from spine.forecast.counts import Precision, Weights, group_counts, precision, predicted
-from spine.forecast.division import BlockDivision, BlockErrors, Division, Local, block_units, divide_units
+from spine.forecast.counts import group_counts, predicted
+from spine.forecast.division import BlockDivision, BlockErrors, Division, Local
+from spine.forecast.precision import Precision, Weights, precision
 from spine.forecast.tree import Errors, ErrorTree
+from spine.forecast.units import block_units, divide_units
 from spine.geography import FloatArray, IntArray
 from spine.hierarchy import Spine
 from spine.osed import Pairs, overlap

@@ -6,5 +6,5 @@ dual in its few small sums (`dual`), and why its integers are found one problem 
 
     plan            the passes of a declaration        least_squares       one pass of one parent: what it reads
     estimate        from the top of the spine down     transport, dual     its kernels
-    switches        counts that cross the known sums
+    switches        counts that cross the known sums   undecided           what a parent leaves to decide
 """

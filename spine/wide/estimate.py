@@ -21,8 +21,9 @@ from spine.top_down.descend import Solve
 from spine.top_down.histogram import Estimates
 from spine.wide.least_squares import Solved, solve
 from spine.wide.plan import Numbers, ReadAt, WidePlan
-from spine.wide.rounding import Rounding, Rows
+from spine.wide.rounding import Rounding
 from spine.wide.switches import Cells, Switcher
+from spine.wide.undecided import Rows
 
 
 @dataclass(frozen=True, eq=False)

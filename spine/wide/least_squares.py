@@ -16,8 +16,9 @@ from spine.top_down.solve_parent import By, EstimationError, Solver
 from spine.wide import rounding
 from spine.wide.dual import GRADIENT, STEP, Objective, metric, minimize
 from spine.wide.plan import Numbers, Pass
-from spine.wide.rounding import Rounding, Rows, Undecided, in_two_steps, put, undecided
+from spine.wide.rounding import Rounding, in_two_steps
 from spine.wide.transport import Problems
+from spine.wide.undecided import Rows, Undecided, put, undecided
 
 # Noisy answers of a query, for children (from 0) at coordinates.
 Answers = Callable[[str, IntArray, IntArray], IntArray]

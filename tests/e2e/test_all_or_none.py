@@ -19,6 +19,7 @@ from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.safetab import validation
+from tests.conftest import UNTIDY
 from tests.systems.in_process import flow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "prefect_server")]
@@ -73,7 +74,7 @@ class Home:
 
 @pytest.fixture
 def home(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])  # as `untidy`
+    monkeypatch.setattr(*UNTIDY)
     real_data(example, tmp_path)
     reconfigure(tmp_path / "params", **FEW_LEVELS)
     return Home(tmp_path)

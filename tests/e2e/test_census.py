@@ -26,6 +26,7 @@ from privacy.noise.randomness import RunSecret
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import locked
 from tasks.records.marks import MARK_FILE
+from tests.conftest import UNTIDY
 from tests.e2e.test_interrupted import STOP
 from tests.systems import cases
 from tests.systems.in_process import patch_flows
@@ -153,7 +154,7 @@ def test_a_census_is_carried_out_by_one_process_and_goes_on_if_that_is_killed_in
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])  # as `untidy`
+    monkeypatch.setattr(*UNTIDY)
     return Home(tmp_path / "home", PLAN.replace("\n[[products]]", f"{HOUSEHOLDS}\n[[products]]", 1))
 
 

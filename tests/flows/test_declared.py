@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from declarations import declare_blocks
 
 from flows.frames import read_release
 from privacy.accounting.composition import read_spend
@@ -155,22 +156,11 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
 
 def test_a_release_of_blocks_names_the_states_that_were_charged(das: Das, tmp_path: Path) -> None:
     """So that a ledger that charged others is found."""
-    raw = {
-        "name": "blocks",
-        "records": "person",
-        "budget": "2",
-        "leaves": {"file": "blocks.csv", "key": [*BLOCK_COLUMNS]},
-        "levels": [{"name": "nation"}, {"name": "block", "columns": ["code"]}],
-        "axes": {"sex": {"column": "SEX", "values": ["1", "2"]}},
-        "queries": {"total": "1/2", "detailed": "1/2"},
-    }
-    (tmp_path / "blocks.json").write_text(json.dumps(raw))
-    header = ",".join(BLOCK_COLUMNS)
-    (tmp_path / "blocks.csv").write_text(f"{header},code\n31,001,000100,1001,a\n46,001,000100,1002,b\n")
+    declaration, header = declare_blocks(tmp_path, "31", "46"), ",".join(BLOCK_COLUMNS)
     (tmp_path / "records.csv").write_text(f"{header},SEX\n" + "31,001,000100,1001,1\n" * 5)
     book = Ledger(tmp_path / "ledger.sqlite")
     book.open_account(Account("census", "zcdp", Fraction(2)))
-    words = ("--declaration", tmp_path / "blocks.json", "--account", "census", "--ledger", book.path, "--workers", 1)
+    words = ("--declaration", declaration, "--account", "census", "--ledger", book.path, "--workers", 1)
     words = (*words, "--runs-folder", tmp_path / "state")
     assert das("tda", "run", tmp_path / "records.csv", tmp_path / "out", *words)[0] == 0
     release = tmp_path / "out/declared"

@@ -17,8 +17,9 @@ from flows.reports.forecast.page import content, page_of
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.searches import as_allocation, changed
 from flows.reports.forecast.tables import conclusion
-from spine.forecast.counts import Weights, weights_of
-from spine.forecast.search import Row, fit
+from spine.forecast.precision import Weights, weights_of
+from spine.forecast.search import Row
+from spine.forecast.surface import fit
 from spine.production import allocation
 from tasks.errors import Refused
 from tasks.records.marks import MARK_FILE

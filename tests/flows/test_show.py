@@ -28,8 +28,8 @@ from flows.cli import app
 from flows.commands.show import open_release
 from flows.commands.show import show as show_command
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
-from flows.reports.show.geography import Scope
 from flows.reports.show.group import Group
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import RELEASED, Confidence, NotThere
 from privacy.noise.margins import margin_of_error

@@ -21,7 +21,7 @@ from spine_cases import blocks_table, write_grfc
 
 from flows.execution.repetitions import measure_accuracy
 from flows.reports.show.export import file_name
-from flows.reports.show.geography import Scope
+from flows.reports.show.scope import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
 from privacy.analyses.error_measures import Closeness, ErrorSums
@@ -32,7 +32,7 @@ from tasks.safetab.persons.accuracy.report import make_report
 from tasks.safetab.persons.accuracy.report import write_report as write_accuracy
 from tasks.top_down.accuracy.errors import COVERAGE, TARGET, averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
-from tasks.top_down.estimate.gls.tree import pass_up
+from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.open_published import find_published
 from tasks.top_down.user_areas.area_estimates import estimate_file
 from tasks.top_down.user_areas.report import page as areas_page

@@ -19,9 +19,9 @@ from show_release import inputs, serving, with_estimates
 
 from flows.commands.show import open_release
 from flows.reports.show import database, rendering
-from flows.reports.show.geography import Scope
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.margins import most_cells
+from flows.reports.show.scope import Scope
 from flows.reports.show.tables import table
 from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
 from flows.reports.show.tables.views import TableList, without_noise

@@ -15,7 +15,7 @@ from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from privacy.accounting.together import charged_together, together
 from privacy.s_dhc.stability import Query
 from privacy.s_dhc.stability import spend as s_dhc_spend
-from tasks.top_down.run_plan import compose
+from tasks.top_down.spend import compose
 
 RHO_A, RHO_B = Fraction("4.944"), Fraction("8.895302")
 PRODUCTION = (spend("zcdp", [RHO_A]), spend("zcdp", [RHO_B], "household"))

@@ -19,7 +19,8 @@ from flows.execution.top_down_settings import TopDownSettings
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.workers import Workers
 from tasks.records.marks import MARK_FILE
-from tasks.top_down.run_plan import Estimator, planned_spend
+from tasks.top_down.run_plan import Estimator
+from tasks.top_down.spend import planned_spend
 from tests.flows.conftest import Das, Refuse
 
 # every stage that draws, counts or writes on workers, and where its pieces write

@@ -21,6 +21,7 @@ from privacy.accounting.ledger import Account
 from privacy.noise.query_noise import QueryNoise
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
+from tests.conftest import UNTIDY
 from tests.systems.cases import CANARY, Case
 from tests.systems.conftest import Finished, Home, every
 
@@ -228,7 +229,7 @@ def test_releases_of_neighbours_differ_in_their_counts_alone(finished: Finish, n
 @every(but="truth")
 def test_a_truth_is_the_release_without_noise(new_home: NewHome, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     home = new_home(case)
-    monkeypatch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])  # as `untidy`
+    monkeypatch.setattr(*UNTIDY)
     with monkeypatch.context() as patch:
         patch.setattr(QueryNoise, "draw", lambda self, rows, width=1: np.zeros((len(rows), width), np.int64))
         patch.setattr(QueryNoise, "add_to", lambda *_: None)

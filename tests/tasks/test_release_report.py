@@ -16,7 +16,7 @@ from tasks.releases.description import Column, Description, Table, count_and_mar
 from tasks.releases.pages import margin
 from tasks.releases.report import CHARGED, IN_WORDS, in_short, spent_in_short
 from tasks.top_down.release.report import MEASURED
-from tasks.top_down.run_plan import compose
+from tasks.top_down.spend import compose
 
 KEY = Column("KEY", "", "")
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/top-down.md"

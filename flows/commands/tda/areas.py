@@ -193,7 +193,7 @@ def limit_of(text: str) -> Fraction:
 
 def _cached(published: PublishedMeasurements, states: Sequence[str], options: WorkOptions) -> list[CachedState]:
     """Return the cached states; read missing ones and cache the trees that questions about their areas need."""
-    from tasks.top_down.estimate.gls.tree import pass_up
+    from tasks.top_down.estimate.gls.pass_up import pass_up
     from tasks.top_down.user_areas.state_cache import cache_states, find_state
 
     digests = {state: published.digest(state) for state in states}

@@ -164,7 +164,7 @@ def _redistricting(
     states: tuple[int, ...],
 ) -> None:
     from tasks.top_down.declared.block_declarations import write_declarations
-    from tasks.top_down.input.block_files import read_public
+    from tasks.top_down.input.public_input import read_public
 
     settings = TopDownSettings(data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=states)
     blocks, _, findings = read_public(settings.tables, settings.design())

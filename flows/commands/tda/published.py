@@ -129,7 +129,7 @@ def import_(
     """
     from tasks.top_down.published.nmf.source import FileRequest
     from tasks.top_down.published.open_published import find_published
-    from tasks.top_down.release.stage_release import write_own_layout
+    from tasks.top_down.release.measurements import write_own_layout
 
     published = find_published(files, FileRequest(state_totals, geography, as_measured=True), only_state or ())
     readers = {str(each.jurisdiction): partial(each.read, changes={}) for each in published}

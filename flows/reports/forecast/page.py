@@ -8,8 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 from spine.allocations import Allocation
-from spine.forecast.counts import Weights
-from spine.forecast.search import Predict, Surface, fit
+from spine.forecast.precision import Weights
+from spine.forecast.search import Predict
+from spine.forecast.surface import Surface, fit
 from tasks.releases.pages import render
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import level_title

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flows.reports.figures import LONGEST_SHOWN
 from privacy.noise.margins import Z95
-from spine.forecast.counts import Weights
+from spine.forecast.precision import Weights
 from spine.forecast.search import Row
 from tasks.errors import Refused
 from tasks.releases.pages.words import level_title

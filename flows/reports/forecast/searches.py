@@ -14,7 +14,7 @@ from flows.reports.forecast.options import Search
 from flows.reports.forecast.questions import read_aim, read_limit, read_row, read_target
 from flows.reports.forecast.tables import every_area, front_table
 from spine.allocations import Allocation
-from spine.forecast.counts import Weights
+from spine.forecast.precision import Weights
 from spine.forecast.search import FACTORS, FRONT, Aims, front, least_factor, scaled
 from tasks.errors import Refused
 from tasks.releases.pages.text_table import TextTable

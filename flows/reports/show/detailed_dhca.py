@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from flows.reports.show.geography import Scope, title
+from flows.reports.show.geography import title
 from flows.reports.show.group import Group, SexRatio, sex_ratio
 from flows.reports.show.margins import caveat, margin_of_cells
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.geography import Scope
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, SearchResult
 from flows.reports.show.view import Confidence
 from tasks.geography.regions import Region

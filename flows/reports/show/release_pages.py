@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import Scope, number_within, plain_name, title
+from flows.reports.show.geography import number_within, plain_name, title
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat, has_estimates
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, FOUND, Code, FoundView, Index, SearchResult, SearchResults, matches, words_of
 from flows.reports.show.tables.picture import Picture, picture_of
 from flows.reports.show.tables.table import ReleaseTable, Selection

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.geography import Scope, number_within, title
+from flows.reports.show.geography import number_within, title
 from flows.reports.show.margins import caveat
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.view import Confidence, Links, NotThere, Table, View
 from privacy.noise.margins import Z95
 from privacy.tables.histogram import Axis, Condition, Count, matrix
@@ -27,7 +28,7 @@ from tasks.errors import Refused
 from tasks.geography.regions import NATION, Region
 from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import COVERED
-from tasks.top_down.input.block_files import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.tables import REGION_TYPES, states_of_nation
 from tasks.top_down.user_areas.area_tables import interval
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from spine.allocations import Allocation
 from spine.build import measured_spine
-from spine.forecast.counts import Weights, group_counts, weights_of
+from spine.forecast.counts import group_counts
 from spine.forecast.forecast import PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.precision import Weights, weights_of
 from spine.forecast.search import Aims, Row, best_shares
 from spine.forecast.tree import Errors
 from spine.geography import FloatArray

@@ -28,7 +28,7 @@ from tasks.releases.received import path_in
 from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas, geocodes_of
 from tasks.top_down.estimate.gls.margin_tables import PLACES
-from tasks.top_down.input.block_files import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of

@@ -40,7 +40,7 @@ from tasks.releases.release_database import ReleaseDatabase, differing
 from tasks.releases.statements import OF_THE_RUN, PUBLIC_FILE, Digest, Line, Unshown
 from tasks.top_down.blocks import build_state
 from tasks.top_down.check.counts import check_counts, check_margins
-from tasks.top_down.input.block_files import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.published.release_source import AnswerFile, BlockRelease, save_description
 from tasks.top_down.release.design_file import (
     GEOGRAPHY,

@@ -33,7 +33,8 @@ from tasks.records.findings import has_errors
 from tasks.records.marks import GRF_FILE
 from tasks.releases.manifest import require_release
 from tasks.top_down.blocks import Blocks
-from tasks.top_down.input.block_files import QUARTERS, block_columns, quarters_of_blocks, read_quarters
+from tasks.top_down.input.public_input import QUARTERS, quarters_of_blocks, read_quarters
+from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import QUARTERS_FILE, SCHEMAS
 
 LEAVES_FILE, TOTALS_FILE = "blocks.txt", "totals.txt"

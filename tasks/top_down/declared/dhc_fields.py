@@ -40,7 +40,7 @@ from spine.top_down import Estimates
 from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.description import Column, Table
 from tasks.top_down.declared.equal import Columns, read_equal
-from tasks.top_down.input.block_files import words
+from tasks.top_down.input.records import words
 from tasks.top_down.release.tables import BLOCK, PERSON, RECORDS, axis_column
 
 UNITS_FILE = "mdf/units.parquet"

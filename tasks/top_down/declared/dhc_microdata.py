@@ -29,7 +29,7 @@ from tasks.top_down.declared.dhc_fields import (
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.block_files import words
+from tasks.top_down.input.records import words
 from tasks.top_down.release.microdata import ROWS_EACH, microdata_rows
 
 BLOCKS_EACH = 1 << 12  # whose estimates are held at once

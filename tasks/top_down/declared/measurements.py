@@ -53,7 +53,7 @@ from tasks.top_down.declared.wide import ReadAnswers, load_answers
 from tasks.top_down.published.release_source import RELEASE, ReleaseSource
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import DECLARED_FILE, MEASUREMENTS, UNREADABLE
-from tasks.top_down.release.stage_release import write_level
+from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
 from tasks.top_down.source import Origin, Validated
 

@@ -54,8 +54,9 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.dhc_fields import contradicting_blocks, is_households, other_units, unwritable_blocks
 from tasks.top_down.declared.equal import read_equal
 from tasks.top_down.published.release_source import JOIN
-from tasks.top_down.run_plan import declared_spend, undrawable
+from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import PLANNED
+from tasks.top_down.spend import declared_spend
 
 if TYPE_CHECKING:
     from spine.wide.plan import WidePlan

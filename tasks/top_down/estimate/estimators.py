@@ -12,7 +12,8 @@ from tasks.lifecycle.files import complete
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.gls.margin_tables import find_margins
-from tasks.top_down.estimate.gls.tree import load_information, pass_up, up_to_roots
+from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
+from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import estimate_batch, estimate_by_topdown
 from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US

@@ -22,9 +22,10 @@ from tasks.lifecycle.reservation import Charging, Claim, precheck
 from tasks.records.findings import SHOWN_VALUES, Finding
 from tasks.records.records import RecordFile, open_records
 from tasks.top_down.blocks import BlockSource, save_blocks
-from tasks.top_down.input.block_files import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
+from tasks.top_down.input.records import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
 from tasks.top_down.measure import Asked, Leaves, MeasuredRun
-from tasks.top_down.run_plan import SCHEMAS, ProductName, planned_spend, request_digest
+from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
+from tasks.top_down.spend import planned_spend
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class TopDownRun(BlockSource, MeasuredRun):
     def read_public(self, charging: Charging | None) -> list[Finding]:
         """Read geography and declared invariants, and save the blocks of the universe. Raises Refused as `precheck`."""
         from tasks.geography.public_regions import keep_regions  # imports pandas, which workers do not need
-        from tasks.top_down.input.block_files import read_public
+        from tasks.top_down.input.public_input import read_public
 
         tables, design = self.tables, self.design
         keep_regions(self, tables.geography)

@@ -30,7 +30,7 @@ from tasks.records.arrow import text
 from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
 from tasks.releases.received import NotOfRelease, path_in, read_json
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.input.block_files import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, check_allocation
 from tasks.top_down.source import Origin, Validated
 

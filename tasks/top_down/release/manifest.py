@@ -25,8 +25,9 @@ from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.release.design_file import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
-from tasks.top_down.run_plan import US, Design, ProductName, law, planned_spend, request_digest
+from tasks.top_down.run_plan import US, Design, ProductName, law, request_digest
 from tasks.top_down.source import Source
+from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
     from spine.top_down import Solve

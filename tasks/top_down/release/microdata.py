@@ -20,7 +20,7 @@ from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
 from tasks.lifecycle.staging import PIPES, release_file, write_tables
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.input.block_files import block_columns, person_columns, runs_of_records, unit_columns, words
+from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
 from tasks.top_down.run_plan import ProductName
 
 BUILD = "das-flows"

@@ -14,7 +14,7 @@ from tasks.releases.pages.words import level_title
 from tasks.releases.received import PART, NotOfRelease
 from tasks.releases.tidy import with_tidy
 from tasks.top_down.areas import FOLDERS, TABULATED
-from tasks.top_down.input.block_files import QUARTERS
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, SETTINGS_PATH
 from tasks.top_down.release.nmf_layout import data_set_name
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of

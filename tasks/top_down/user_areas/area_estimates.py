@@ -19,9 +19,10 @@ from tasks.top_down.estimate.gls.tree import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.area_tables import interval
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
+from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
 from tasks.top_down.user_areas.published_counts import PublishedCounts
-from tasks.top_down.user_areas.state_cache import CachedState, ProductEstimates, estimate_areas
+from tasks.top_down.user_areas.state_cache import CachedState
 
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source lacks, above which they belong to another census

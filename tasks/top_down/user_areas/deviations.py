@@ -17,7 +17,7 @@ from privacy.noise.margins import Z95
 from spine.geography import FloatArray, IntArray
 from spine.redistricting import MINORITY
 from tasks.top_down.estimate.gls.tree import columns_of
-from tasks.top_down.user_areas.state_cache import ProductEstimates
+from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95

@@ -1,4 +1,4 @@
-"""Cached states for questions about areas: the trees of their spines, and facts; and the estimates of areas from them.
+"""Cached states for questions about areas: the trees of their spines, and facts.
 
 ```
 STATE/areas/DIGEST/         0700, named by the digest of the measurements and the code
@@ -7,36 +7,28 @@ STATE/areas/DIGEST/         0700, named by the digest of the measurements and th
   PRODUCT/whole             the whole state
   PRODUCT/code              (blocks,) public codes of 15 digits, in spine order
 ```
-
-The estimates are the best linear unbiased ones of every count, with standard errors and covariances. Each state is
-estimated separately, so an area of several states is the sum of independent parts. The US level is not used: it would
-require reading all states for standard errors less than 1 % smaller (docs/published.md#areas).
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from spine.geography import FloatArray, IntArray
-from spine.gls.columns import Covariances
-from spine.gls.entity_sums import entity_estimates
+from spine.geography import IntArray
 from tasks.lifecycle.files import complete, load_object, open_array, remove, save_arrays, save_object
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.records.block_codes import short_codes
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.estimate.gls.tree import Tree, columns_of, tree_folder
+from tasks.top_down.estimate.gls.tree import Tree, tree_folder
 from tasks.top_down.run_plan import ProductName
 
 FOLDER = "areas"
 MOST_CACHED = 64  # states; the least recently used one is removed first
-MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
 
 
 @dataclass(frozen=True)
@@ -101,46 +93,3 @@ def cache_states(source: BlockSource, home: Path, digests: dict[str, str]) -> No
         (folder / digest).chmod(0o700)
     for path in sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)[MOST_CACHED:]:
         remove(path)
-
-
-@dataclass(frozen=True)
-class ProductEstimates:
-    """The counts of the areas in one product.
-
-    names: the counts'. estimate, error: (areas, counts). blocks: (areas,) number with living quarters. whole, cut:
-    (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or
-    only each area's own if there are more than MOST_BETWEEN. groups_cut: number of block groups that areas share.
-    """
-
-    names: tuple[str, ...]
-    estimate: FloatArray
-    error: FloatArray
-    blocks: IntArray
-    whole: IntArray
-    cut: IntArray
-    covariances: Covariances
-    groups_cut: int
-
-
-def estimate_areas(
-    states: Sequence[CachedState], product: ProductName, of_code: Sequence[IntArray], areas: int
-) -> ProductEstimates:
-    """Return the estimates of areas. of_code: by state, the (blocks,) area of each block, in spine order."""
-    columns = columns_of(product, minority=True)
-    components = len(columns.parts)
-    covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)
-    estimate, variance = np.zeros((2, areas, len(columns)))
-    blocks, whole, cut = np.zeros((3, areas), np.int64)
-    shared = 0
-    for state, area in zip(states, of_code, strict=True):
-        tree = state.tree(product)
-        for level, (meets,) in enumerate(tree.climb(columns, [area], covariances)):
-            if not level:  # block groups
-                whole += np.bincount(meets.entity[meets.whole], minlength=areas)
-                shared += len(np.unique(meets.geounit[~meets.whole]))
-        number, found, error, groups_cut = entity_estimates(columns, tree.whole, meets, covariances)
-        estimate[number] += found
-        variance[number] += error**2
-        cut[number] += groups_cut
-        blocks += np.bincount(area, minlength=areas)
-    return ProductEstimates(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances, shared)

@@ -10,11 +10,12 @@ from scipy import integrate, stats
 from top_down_cases import small_state, units_of
 
 from spine.entities import Areas
-from spine.forecast.counts import precision, weights_of
-from spine.forecast.division import MET, BlockErrors, Local, clipped_part, positive_part
+from spine.forecast.division import MET, BlockErrors, Local, positive_part
 from spine.forecast.forecast import PersonsForecast, StandIn, UnitsForecast
+from spine.forecast.precision import precision, weights_of
 from spine.forecast.search import Aims, best_shares, least_factor, scaled
 from spine.forecast.tree import ErrorTree
+from spine.forecast.units import clipped_part
 from spine.hierarchy import Spine
 from spine.osed import overlap
 from spine.production import allocation

@@ -12,8 +12,9 @@ from wide import tree
 
 from spine.geography import FloatArray, IntArray
 from spine.wide import least_squares, rounding
-from spine.wide.rounding import in_two_steps, open_entries, round_all
+from spine.wide.rounding import in_two_steps, round_all
 from spine.wide.transport import Problems
+from spine.wide.undecided import open_entries
 
 Case = tuple[Problems, FloatArray, IntArray, IntArray, bool, FloatArray]  # as `round_all` is called
 

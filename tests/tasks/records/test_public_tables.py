@@ -28,8 +28,8 @@ from tasks.records.declarations import read_columns
 from tasks.records.public_table import find_faults
 from tasks.records.records import open_records, read_chunk
 from tasks.safetab.persons.person import PERSON
-from tasks.top_down.input.block_files import read_quarters
-from tasks.top_down.input.block_files import read_totals as read_states
+from tasks.top_down.input.public_input import read_quarters
+from tasks.top_down.input.public_input import read_totals as read_states
 from tasks.top_down.user_areas.area_estimates import without_empty_areas
 
 CODES = [f"31001000100100{at}" for at in range(8)]

@@ -25,7 +25,7 @@ from tasks.synth.report import FIGURES
 from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
 from tasks.synth.write import Options
 from tasks.synth.writers.systems import SYSTEMS
-from tasks.top_down.input.block_files import COLUMNS
+from tasks.top_down.input.records import COLUMNS
 
 EVERY = {name: name for name in SYSTEMS}
 

@@ -29,6 +29,7 @@ from declarations import (
     Row,
     changed,
     count,
+    declare_blocks,
     exactly,
     figures_of,
     hierarchy_of,
@@ -82,6 +83,7 @@ from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tables import description, geounit_columns
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.published.estimate import write_estimate
+from tests.conftest import UNTIDY
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -133,36 +135,25 @@ def run_at(
     runner.directory.create()
     with pytest.MonkeyPatch.context() as patch:
         if not tidy:
-            patch.setattr("tasks.releases.describe.tidy_files", lambda *_: [])
+            patch.setattr(*UNTIDY)
         runner.run()
     return settings.directory, runner.staged
 
 
 def test_a_file_of_the_other_jurisdictions_records_alone_is_refused_before_the_charge(tmp_path: Path) -> None:
     """It was charged, and not one record of it was counted."""
-    raw = {
-        "name": "blocks",
-        "records": "person",
-        "budget": "2",
-        "leaves": {"file": "blocks.csv", "key": [*BLOCK_COLUMNS]},
-        "levels": [{"name": "nation"}, {"name": "block", "columns": ["code"]}],
-        "axes": {"sex": {"column": "SEX", "values": ["1", "2"]}},
-        "queries": {"total": "1/2", "detailed": "1/2"},
-    }
-    (tmp_path / "small.json").write_text(json.dumps(raw))
-    header = ",".join(BLOCK_COLUMNS)
-    (tmp_path / "blocks.csv").write_text(f"{header},code\n31,001,000100,1001,a\n31,001,000100,1002,b\n")
+    declaration, header = str(declare_blocks(tmp_path, "31", "31")), ",".join(BLOCK_COLUMNS)
     rows = ["72,001,000100,1001,1"] * 5
     data = tmp_path / "records.csv"
     data.write_text("\n".join([f"{header},SEX", *rows, ""]))
     with pytest.raises(Refused, match="does not pass validation"):
-        run_at(tmp_path, str(tmp_path / "small.json"), str(data))
+        run_at(tmp_path, declaration, str(data))
     (finding,) = load_findings(RunDirectory(tmp_path / "runs/r1"))
     assert (finding.rule, finding.rows) == ("all records are of other states", 5)
     assert Ledger(tmp_path / "ledger.sqlite").spent("census") == {}
     (tmp_path / "some").mkdir(0o700)
     data.write_text("\n".join([f"{header},SEX", "31,001,000100,1001,1", *rows, ""]))
-    run, _ = run_at(tmp_path / "some", str(tmp_path / "small.json"), str(data))
+    run, _ = run_at(tmp_path / "some", declaration, str(data))
     assert [(each.rule, each.rows) for each in load_findings(run)] == [("records of other states, left out", 5)]
 
 

@@ -37,8 +37,8 @@ from tasks.top_down.published.nmf import census_2020
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.census_2020 import totals_of_2020
 from tasks.top_down.published.nmf.inventory import take_inventory
+from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
-from tasks.top_down.release.stage_release import write_own_layout
 from tasks.top_down.run_plan import SCHEMAS, counts_of
 from tasks.top_down.user_areas.published_counts import published_counts
 

@@ -30,8 +30,8 @@ from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.source import ALL, DeclaredRun
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.block_files import read_public
 from tasks.top_down.input.block_run import TopDownRun
+from tasks.top_down.input.public_input import read_public
 from tasks.top_down.measure import claim
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import FIRST, load_histograms

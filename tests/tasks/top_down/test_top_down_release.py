@@ -31,7 +31,8 @@ from tasks.top_down.blocks import BlockSource
 from tasks.top_down.check.counts import check_figures, check_margins
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input.block_run import TopDownRun
-from tasks.top_down.run_plan import SPINES, Estimator, check_allocation, planned_spends
+from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
+from tasks.top_down.spend import planned_spends
 
 pytestmark = pytest.mark.usefixtures("untidy")
 PURE = {"definition": "puredp", "budget": Fraction(20)}

@@ -47,7 +47,8 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.releases.datapackage import read_package
 from tasks.releases.manifest import FORMAT
 from tasks.releases.pages.text_table import as_csv
-from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree, columns_of, pass_up
+from tasks.top_down.estimate.gls.pass_up import pass_up
+from tasks.top_down.estimate.gls.tree import SavedSiblings, Tree, columns_of
 from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import PublishedMeasurements, find_published, release_of
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
@@ -56,6 +57,7 @@ from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes,
 from tasks.top_down.user_areas.area_tables import interval
 from tasks.top_down.user_areas.bars import bound_bars, district_bars
 from tasks.top_down.user_areas.deviations import DRAWS, Deviations, StatisticBounds, deviations, errors, joint_width
+from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.hearing import (
     COLOURS,
     Sketch,
@@ -76,7 +78,7 @@ from tasks.top_down.user_areas.report import (
     terminal_tables,
     write_files,
 )
-from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, estimate_areas, find_state
+from tasks.top_down.user_areas.state_cache import About, CachedState, cache_states, find_state
 
 pytestmark = pytest.mark.usefixtures("untidy")
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone

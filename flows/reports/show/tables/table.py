@@ -12,8 +12,8 @@ from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database, Words
-from flows.reports.show.geography import Scope
 from flows.reports.show.margins import margin_of_cells, most_cells
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import RELEASED, Confidence
 from privacy.noise.exact import parse_exact

@@ -1,10 +1,8 @@
 """The saved tree of a state, for estimates, and for sums of blocks: places, districts, a user's areas.
 
-One pass up the spine reads every answer once, sums up for each geounit all measurements in it and below it, and saves
-that information of the geounits above the blocks. It also saves the inputs of sums of blocks: each geounit has its
-estimate without its parent, and each parent the sums of its children. For blocks, only the columns' estimates are
-saved, and their variances by kind: share, and types of living quarters. All of it follows from noisy answers and
-declared invariants, so it costs no budget.
+Each geounit has its estimate without its parent, and each parent the sums of its children. For blocks, only the
+columns' estimates are saved, and their variances by kind: share, and types of living quarters. All of it follows from
+noisy answers.
 
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST      information of a batch of geounits
@@ -17,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,14 +27,11 @@ from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regre
 from spine.gls.grid import STATES, Blue, SiblingSums
 from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from tasks.lifecycle.files import complete, open_array, save_arrays
-from tasks.lifecycle.workers import Workers
-from tasks.top_down.blocks import BlockSource
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import FIRST, Source
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls.information import Information
-    from spine.gls.upward import Seen
     from spine.top_down import Plan
 
 WHOLE, IN_NATION = "whole", "whole-in-nation"  # a state from its own spine; with the nation's measurement
@@ -220,63 +215,3 @@ def blue_below(source: Source, product: str, state: str, above: Blue | None = No
     if plan.is_leaf(level):  # whose information is not kept
         return blue_level(plan, measured(plan, source.needed_answers(product, state), level, *ends), above)
     return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
-
-
-def pass_up(source: Source, workers: Workers, *, estimate: bool = False) -> None:
-    """Pass the measurements of every product and state up to the state's parts.
-
-    estimate: save the block groups' information, which an estimate needs; else, for a user's areas, the counts of the
-    minority.
-    """
-    workers.map("pass up", source, up_to_tracts, [(*batch, estimate) for batch in source.batches(source.descents[-1])])
-    workers.map("pass up states", source, up_to_roots, [(*pair, estimate) for pair in source.product_states])
-
-
-def up_to_tracts(source: Source, product: str, state: str, first: int, last: int, estimate: bool) -> None:
-    """Save the information of the tracts first ... last - 1, and the inputs of sums below them.
-
-    The last stage of an estimate begins with tracts.
-    """
-    tract = source.descents[-1].level
-    if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
-        return
-    answers = source.needed_answers(product, state)  # before importing numba
-    plan = answers.plan
-    from spine.gls import upward
-
-    keep = _keeper(source, product, state, plan, estimate)
-    passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, keep)
-    for information in reversed(passed[: 1 + estimate]):
-        save_information(source, product, state, plan, information)
-
-
-def up_to_roots(source: Source, product: str, state: str, estimate: bool) -> None:
-    """Save the information of a state's counties and parts, and the inputs of sums above the tracts.
-
-    US: the nation's, from all states' parts.
-    """
-    top = US if state == US else source.spine(product, state).levels[0]
-    if (information_folder(source, product, state, top) / FIRST).exists():
-        return
-    answers = source.needed_answers(product, state)  # before importing numba
-    plan = answers.plan
-    from spine.gls import blue, upward
-
-    name = "State" if state == US else source.descents[-1].level
-    number = plan.spine.levels.index(name)
-    below = load_information(source, product, state, name, 0, len(plan.spine.starts[number]))
-    keep = _keeper(source, product, state, plan, estimate)
-    passed = upward.pass_up_above(plan, answers, below, keep)
-    if keep is not None:
-        keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
-        keep_whole(tree_folder(source, state) / product, blue.blue_states(plan, passed[0]))
-    for information in reversed(passed[:number]):
-        save_information(source, product, state, plan, information)
-
-
-def _keeper(source: Source, product: Any, state: str, plan: Plan, estimate: bool) -> Seen | None:
-    """Return what saves the inputs of sums of blocks; None for the nation and for leaves, which are not summed."""
-    if state == US or not isinstance(source, BlockSource):
-        return None
-    columns = columns_of(product, source.design.pl94, minority=not estimate)
-    return partial(keep_siblings, tree_folder(source, state) / product, plan, columns)

@@ -24,7 +24,8 @@ from tasks.records.block_codes import find_blocks, long_codes
 from tasks.records.files import file_name
 from tasks.records.marks import GRF_FILE, Mark, save_mark
 from tasks.releases.digests import file_digest
-from tasks.top_down.input.block_files import block_columns, open_quarters, open_records, runs_of_records, write_totals
+from tasks.top_down.input.public_input import open_quarters, write_totals
+from tasks.top_down.input.records import block_columns, open_records, runs_of_records
 from tasks.top_down.published.microdata.read_microdata import CELLS, UNTYPED, VACANT, Entries, Microdata, read_microdata
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"

@@ -26,7 +26,7 @@ from tasks.records.files import digest_file, file_name
 from tasks.records.findings import Finding, gather, has_errors, keep_findings
 from tasks.releases.digests import file_digest
 from tasks.top_down.blocks import make_spine, save_spine
-from tasks.top_down.input.block_files import read_totals
+from tasks.top_down.input.public_input import read_totals
 from tasks.top_down.published.nmf.census_2020 import SOURCE, totals_of_2020
 from tasks.top_down.published.nmf.geounits import read_national_total
 from tasks.top_down.published.nmf.inventory import Faults, Inventory
