@@ -155,6 +155,7 @@ def test_nothing_imports_in_a_circle(part: Callable[[str], str]) -> None:
 RUN = (
     "choices",
     "run_plan",
+    "spend",
     "areas",
     "source",
     "measure",
