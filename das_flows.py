@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 HOME = Path(__file__).resolve().parent
-GARBAGE = 20_000  # objects between garbage collections; with the default of 700 they take a fifth of import time
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 OPEN = ("privacy", "spine", "spine.top_down", "spine.redistricting")  # this module has all their public names
 NAMES = {
@@ -81,7 +80,6 @@ def main() -> None:
         check_packages()
     except ImportError as error:
         sys.exit(f"refused: {error}")
-    gc.set_threshold(GARBAGE)
     from flows import LIBRARIES, importing
 
     for name, value in LIBRARIES.items():
