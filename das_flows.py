@@ -84,9 +84,11 @@ def main() -> None:
 
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
-    with importing():
-        from flows.cli import main as das
-
+    try:
+        with importing():
+            from flows.cli import main as das
+    except KeyboardInterrupt:
+        sys.exit(130)
     try:
         das()
     finally:

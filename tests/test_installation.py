@@ -53,6 +53,12 @@ def test_das_runs_where_nothing_is_in_its_way(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_an_interrupt_while_modules_are_imported_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    ended = start([str(DAS), "--help"], tmp_path, tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_prefect_is_told_when_it_loads_a_flow(tmp_path: Path) -> None:
     """As a worker does with the entrypoint of deploy/prefect.yaml, here from a folder with another `tasks`."""
     entrypoint = f"{ROOT}/flows/prefect_flows.py:detailed_dhca"
