@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Literal
 
 from prefect import get_run_logger, runtime, suspend_flow_run
@@ -47,7 +48,8 @@ class Approval(RunInput):
 def await_approval(asks: Sequence[Ask]) -> None:
     """Suspend the flow run until a person approves the charges of its parts, and enter the approvals in the journal.
 
-    Its process ends meanwhile; when resumed, the flow returns here and continues. A Retry asks again.
+    Its process ends meanwhile; when resumed, the flow returns here and continues, unless it would now charge something
+    else (its directory was made again from other parameters): that was not approved. A Retry asks again, too.
 
     Raises Refused if the charge cannot be met or is not approved, if the run was resumed without an answer, or if it
     was not started from a deployment (only flow runs of deployments can be suspended). Raises Failed if the ledger
@@ -55,7 +57,7 @@ def await_approval(asks: Sequence[Ask]) -> None:
     """
     if runtime.deployment.id is None:
         raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
-    questions, waits = [], []
+    questions, waits, asked_for = [], [], sha256()
     for ask in asks:
         settings, claim = ask.part.settings, ask.claim()
         amount = precheck(settings.charging, claim)
@@ -64,13 +66,15 @@ def await_approval(asks: Sequence[Ask]) -> None:
         get_run_logger().info("%s: waits for a person's approval of %s", settings.folder, asked)
         waits.append(f"asks {asked}")
         questions.append(question(settings, claim))
+        own = settings.model_dump_json(exclude={*settings.MAY_CHANGE})
+        asked_for.update(f"{charge_words(settings, claim)}\n{own}\n".encode())
     _note(asks, ASKED)
-    best_effort(add_tags)(*waits)
+    of_earlier = {tag for tag in runtime.flow_run.tags if tag.startswith("asks ")}
+    best_effort(add_tags)(*waits, without=of_earlier - {*waits})
     form = Approval.with_initial_data(description="\n\n".join(questions))
+    key = f"approval-{runtime.flow_run.run_count}-{asked_for.hexdigest()[:16]}"  # an answer to one key is to no other
     try:
-        answered = suspend_flow_run(
-            wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
-        )
+        answered = suspend_flow_run(wait_for_input=form, timeout=APPROVAL_SECONDS, key=key)
     except ValidationError:
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
     best_effort(add_tags)(without=waits)

@@ -243,6 +243,41 @@ def test_one_approval_is_asked_for_both(home: Home, monkeypatch: pytest.MonkeyPa
     assert approved == [("approved", "a-us"), ("approved", "a-pr"), ("reserved", "a-us"), ("reserved", "a-pr")]
 
 
+def test_an_approval_is_of_one_charge(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run waits for its answer the machine starts again, and config.json asks for more."""
+    asked: dict[str, str] = {}
+    approved = set[str]()
+
+    class Suspended(BaseException):
+        """The process ends."""
+
+    def answer(*, wait_for_input: Any, key: str, **_: Any) -> Any:
+        asked[key] = wait_for_input._description
+        if key not in approved:
+            raise Suspended
+        return wait_for_input(answer="approve", name="A. Curator", reason="as decided")
+
+    monkeypatch.setattr(approval, "suspend_flow_run", answer)
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "a-deployment")
+    settings = settings_for(home.folder, "a-pr", approval=True)
+    boot = settings.directory / "boot"
+    with pytest.raises(Suspended):
+        detailed_dhca(settings)
+    (first,) = asked
+    approved.add(first)
+    boot.write_text("another")
+    reconfigure(home.folder / "params", privacy_budget_p_level_2_pr_state=50)
+    with pytest.raises(Suspended):
+        detailed_dhca(settings)
+    assert home.charged() == []
+    second = max(asked.keys() - {first})
+    assert "rho 1.25," in asked[first]
+    assert "rho 50.25," in asked[second]
+    approved.add(second)
+    assert detailed_dhca(settings) == f"{home.folder}/out/pr"
+    assert [str(row.amount) for row in home.ledger.rows(ACCOUNT)] == ["201/4"]
+
+
 def test_a_dry_run_of_both_says_what_each_would_spend_and_leaves_nothing(home: Home) -> None:
     settings = settings_for(home.folder, "a-us", both=True).model_copy(update={"run_id": None})
     message = dry_run(settings, return_state=True).message
