@@ -101,7 +101,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
         raise _row_lost(run, ledger)
     there = is_released(run, out, folder)
     if there and not is_whole(place):
-        raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
+        way_out = "put back what it made" if row and row.status == "released" else "move it away and resume the run"
+        raise Refused(f"{place} is not what run {run.id} made: {way_out}")
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     if not there:

@@ -231,14 +231,14 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     assert home.seal() == expected
     os.rename(home.staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not what run"):
+    with pytest.raises(Refused, match="made: move it away and resume"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="is not what run"):
+    with pytest.raises(Refused, match="made: put back what it made"):
         home.go()
 
 
