@@ -397,9 +397,8 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")
     differs = settings.differ_from(earlier) if earlier else []
-    if differs and may_draw(run):
-        again = f"{settings.system.command} --resume {run.id}"
-        raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
+    if earlier and differs and may_draw(run):
+        raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {earlier.resume}")
     try:
         text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
     except ValueError:  # the command line has a byte that is not UTF-8

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from privacy.accounting.composition import Spend
-from privacy.accounting.journal import MarkName
+from privacy.accounting.journal import LOST, MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.accounting.states import EVERYWHERE
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
@@ -245,6 +245,11 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
     """Refuse a run that differs from the one that its row was reserved for."""
     if row.status == "abandoned":
         raise Refused(f"run {run.id} was abandoned; a new run spends budget again")
+    if row.secret_digest == LOST:
+        raise Refused(
+            f"run {run.id} was entered in the ledger from its journal, which has no digests, so it cannot be continued "
+            "and stays charged: put back the ledger that it was reserved in; a new run spends budget again"
+        )
     differs = [
         name
         for name in ("account", "input_digest", "configuration_digest", "noise_scheme")

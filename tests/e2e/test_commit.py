@@ -325,6 +325,12 @@ def lose_ledger(home: Home) -> None:
     home.ledger.journal.unlink()
 
 
+def restored(home: Home, patch: pytest.MonkeyPatch) -> None:
+    """The ledger is lost, and made again from its journal."""
+    home.ledger.path.unlink()
+    home.ledger.restore()
+
+
 def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
     home.ledger.abandon(home.run.id)
 
@@ -339,6 +345,7 @@ def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
         (lost_secret, "secret of run run-us is gone"),
         (other_secret, "secret of run run-us is gone"),
         (lost_row, "was authorized, but the ledger"),
+        (restored, "from its journal, which has no digests"),
         (abandoned, "was abandoned"),
     ],
 )
@@ -361,7 +368,7 @@ def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
 def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
     home.come_to("totals")
     other = False if name == "coterminous" else str(home.folder / "other")
-    with pytest.raises(Refused, match=f"began with another {name}"):
+    with pytest.raises(Refused, match=f"began with another {name}: continue with .*--runs-folder {home.run.runs_folder}"):
         home.go(settings=home.settings.model_copy(update={name: other}))
     assert home.go(settings=home.settings.model_copy(update={"blocks_each": 1})) == home.place
     assert home.charges() == 1
