@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privacy.accounting.journal import MarkName
-from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Row
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw, read_authorization
@@ -88,7 +88,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
 
     `charged`: whether the run has a row in the ledger; marked data and truth have no row.
 
-    Raises Refused if the run was charged and its row is lost, its release is in place but damaged, or the staged files
+    Raises Refused if the run was charged and its row is lost, what is in place is not its release, or the staged files
     are not its own; Failed if the staged release is incomplete. After either, nothing has moved, and the secret that
     can draw the same release again still exists.
     """
@@ -99,10 +99,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     row = ledger.row(run.id) if charged else None
     if charged and row is None:
         raise _row_lost(run, ledger)
-    there = is_released(run, out, folder)
-    if there and not is_whole(place):
-        way_out = "put back what it made" if row and row.status == "released" else "move it away and resume the run"
-        raise Refused(f"{place} is not what run {run.id} made: {way_out}")
+    there = _is_in_place(run, place, row)
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
     if not there:
@@ -129,6 +126,19 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
         clear_staging(run, out, folder)
     destroy_run(run)
     return place
+
+
+def _is_in_place(run: RunDirectory, place: Path, row: Row | None) -> bool:
+    """Return whether this run's own release is in place, whole and, if the run was charged, the one that was sealed.
+
+    Raises Refused for anything else that has its run id, such as the release of a run of another runs folder.
+    """
+    if not is_released(run, place.parent, place.name):
+        return False
+    if not is_whole(place) or (row and row.release_digest != release_digest(place)):
+        way_out = "put back what it made" if row and row.status == "released" else "move it away and resume the run"
+        raise Refused(f"{place} is not what run {run.id} made: {way_out}")
+    return True
 
 
 def _row_lost(run: RunDirectory, ledger: Ledger) -> Refused:
@@ -196,9 +206,9 @@ def finish_released(
     `configuration` returns the digest of everything that shapes the requested release, except the data. It is called
     only if there is a release. The data is not read again. `differences` compares the request with its manifest.
 
-    Raises Refused if the ledger calls the run released, but its release is not in its place or is not the sealed one;
-    if the run was charged and its row is lost; if another configuration is requested. Failed if the ledger cannot be
-    read now.
+    Raises Refused if the ledger calls the run released, but its release is not in its place; if what is there is not
+    the sealed one; if the run was charged and its row is lost; if another configuration is requested. Failed if the
+    ledger cannot be read now.
     """
     ledger = charging.book
     try:
@@ -209,13 +219,11 @@ def finish_released(
         if charging.account and may_draw(run):
             raise Failed(f"commit: {error}") from None
         row = None
-    there, staged = is_released(run, out, folder), staging(run, out, folder)
-    if there and row is None and mark_of(read_any_manifest(out / folder)) is None:
+    if row is None and is_released(run, out, folder) and mark_of(read_any_manifest(out / folder)) is None:
         raise _row_lost(run, ledger)
-    if row is not None and row.status in ("sealed", "released"):
-        there = there and release_digest(out / folder) == row.release_digest
-        if not there and row.status == "released":
-            raise Refused(f"run {run.id} was released, but its release is not at {out / folder}: put it back there")
+    there, staged = _is_in_place(run, out / folder, row), staging(run, out, folder)
+    if row is not None and row.status == "released" and not there:
+        raise Refused(f"run {run.id} was released, but its release is not at {out / folder}: put it back there")
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
         return None

@@ -248,6 +248,7 @@ def test_a_charged_run_whose_row_is_lost_gives_no_release(
 ) -> None:
     home.come_to("commit")
     if moved:
+        home.seal()
         os.rename(home.staged, home.place)
     kept = {path: path.read_bytes() for path in (home.ledger.path, home.ledger.journal)}
     lost_row(home, monkeypatch)
@@ -368,7 +369,8 @@ def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
 def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
     home.come_to("totals")
     other = False if name == "coterminous" else str(home.folder / "other")
-    with pytest.raises(Refused, match=f"began with another {name}: continue with .*--runs-folder {home.run.runs_folder}"):
+    resumes = f"das run --resume run-us --runs-folder {home.run.runs_folder}"
+    with pytest.raises(Refused, match=f"began with another {name}: continue with {resumes}"):
         home.go(settings=home.settings.model_copy(update={name: other}))
     assert home.go(settings=home.settings.model_copy(update={"blocks_each": 1})) == home.place
     assert home.charges() == 1
@@ -481,12 +483,34 @@ def test_a_released_run_is_not_given_back_for_another_request(
 def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """No secret is left behind for parameters that have changed since."""
     home.come_to("commit")
+    home.seal()
     os.rename(home.staged, home.place)
     other_parameters(home, monkeypatch)
     with pytest.raises(Refused, match="another configuration"):
         home.go()
     assert not (home.run / SECRET).exists()
     assert home.row.status == "released"
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["reserved", "sealed"])
+def test_only_what_the_ledger_sealed_is_taken_for_the_release_of_a_charged_run(home: Home, sealed: bool) -> None:
+    """A run of the same id in another runs folder has released into the same OUT, or somebody has made it up."""
+    home.come_to("commit")
+    if sealed:
+        home.seal()
+    expected = digest(home.staged)
+    shutil.copytree(home.staged, home.place)
+    edit(home.place / "manifest.json", lambda text: text.replace('"run"', '"made": "up",\n "run"'))
+    with pytest.raises(Refused, match="is not what run run-us made: move it away and resume"):
+        home.go()
+    assert home.row.status == ("sealed" if sealed else "reserved")
+    with pytest.raises(Refused, match="is not what run run-us made: move it away and resume"):
+        bring_in(home.settings)
+    assert (home.run / SECRET).exists()
+    shutil.rmtree(home.place)
+    assert home.go() == home.place
+    assert digest(home.place) == expected
+    assert home.charges() == 1
 
 
 def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
