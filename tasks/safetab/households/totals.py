@@ -30,7 +30,7 @@ from tasks.records.files import digest_file, exists, read_bytes, unchanged
 from tasks.records.findings import Finding, has_errors
 from tasks.records.marks import GRF_FILE, read_mark
 from tasks.records.tables import LINE, EncodedColumn, check_header, check_mask, empty, read_table
-from tasks.releases.manifest import MANIFEST, read_manifest
+from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.received import path_in
 from tasks.safetab.coterminous import ALL_TYPES
 from tasks.safetab.domain import load_domain
@@ -81,6 +81,7 @@ def _read_release(run: HouseholdRun, geography: RegionMap, *, data: str, release
     Raises Refused if it is not a release with noise, if a file is not the one that its manifest names, or if a file
     changes meanwhile.
     """
+    require_release(release)
     manifest, domains = read_manifest(release), _Domains(run, geography, data)
     names = [name for name in manifest["files"] if name.startswith("parquet/t1/")]
     files = {name: str(path_in(release, name)) for name in names}

@@ -339,7 +339,7 @@ def test_a_release_that_was_changed_or_is_of_another_system_is_refused(tmp_path:
     edit_manifest(dhca, lambda manifest: manifest.update(release="Bottom-up", files={}))
     with pytest.raises(Refused, match="not of the Detailed DHC-A"):
         validate_here(tmp_path / "again", HouseholdInputs(), totals=str(dhca))
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match=f"{tmp_path}/nothing holds no manifest.json: it is not a release"):
         validate_here(tmp_path / "none", HouseholdInputs(), totals=str(tmp_path / "nothing"))
 
 
