@@ -6,10 +6,10 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,8 +37,6 @@ from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import FIRST, PLANNED, load_histograms
-
-R = TypeVar("R", bound=MeasuredRun)
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
@@ -104,15 +102,11 @@ def refuse_unmarked(run: MeasuredRun) -> None:
 
 
 def repetitions(
-    run: R,
-    workers: Workers,
-    seeds: Iterable[int],
-    estimators: Sequence[Estimator],
-    estimate: Callable[[R, Workers], None] = estimate,
+    run: MeasuredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator]
 ) -> Iterator[tuple[int, Estimator]]:
     """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates exist.
 
-    estimate: the run's. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
+    Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
     """
     refuse_unmarked(run)
     mark_repetition(run)
