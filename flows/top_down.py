@@ -1,6 +1,6 @@
 """The stages of the TopDown Algorithm: from records and declared figures to private histograms of every level.
 
-validate -> spine -> histograms -> reserve budget ---> measure ---------------------> release -> commit
+validate -> histograms -> reserve budget ---> measure ---------------------> release -> commit
                                                    \\_ estimate, level by level ____/
 """
 
@@ -13,7 +13,6 @@ from flows.execution.runner import Runner
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from tasks.errors import Refused
 from tasks.lifecycle.run_directory import VALIDATED
-from tasks.top_down.blocks import build_spines
 from tasks.top_down.declared.explain import memory
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
@@ -64,8 +63,6 @@ def stages(run: Runner[TopDownSettings] | Runner[DeclaredSettings]) -> Path:
     charging = settings.charging if settings.account else None
     given = {"workers": workers, "tables": settings.tables, "charging": charging}
     validated = run.do("validate", validate, **given, design=settings.design())  # from then on it lies in files
-    if isinstance(settings, TopDownSettings):  # the leaves of a declaration are in the order of its spine
-        run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
     layout, writer = OF_BLOCKS if isinstance(settings, TopDownSettings) else OF_DECLARATION
     reserved = run.reserve(claim, given=validated, workers=workers)

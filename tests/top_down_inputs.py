@@ -117,7 +117,7 @@ def begin(
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE, before: str = "commit") -> Path:
     """Draw, estimate and stage the release of a run, or end before another stage; returns its staging folder."""
     settings = settings_with(folder, Path(run.tables.marks), run.design)
-    done = {"validate": run.validated, "spine": None, "histograms": None, "reserve budget": None}
+    done = {"validate": run.validated, "histograms": None, "reserve budget": None}
     runner = InProcess(settings, workers, before=before, done=done, directory=run)
     runner.run()
     return runner.staged

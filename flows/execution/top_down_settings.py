@@ -34,6 +34,8 @@ FORMS = ("parquet", "txt")
 class EstimateSettings(RunSettings):
     """The settings of a run whose counts are estimated."""
 
+    VALIDATED = "histograms"
+
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return the number of parents that the first method did not solve, and how to get margins without a charge."""
         parts = {f" of {name}": facts for name, facts in manifest.get("products", {}).items()} or {"": manifest}
@@ -50,7 +52,6 @@ class TopDownSettings(EstimateSettings):
 
     SYSTEM = "top-down"
     DATA = ("data", "geography", "quarters", "state_totals")
-    VALIDATED = "spine"
     SHOWN = ("estimator", "microdata")
     OF_TRUTH: ClassVar = {"measurements": "none"}
 
@@ -185,7 +186,6 @@ class DeclaredSettings(EstimateSettings):
     """The inputs, outputs and options of one run of a declaration."""
 
     SYSTEM = "declared"
-    VALIDATED = "histograms"
     SHOWN = ("estimator",)
     IS_TABLE = True
     READS = ("top-down", "declared")

@@ -47,13 +47,11 @@ class Blocks:
     """Blocks of a universe, sorted by geocode, with their declared invariants; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
-    first: the number of the first block in the whole universe.
     """
 
     geography: Geography
     quarters: IntArray
     totals: dict[int, int]
-    first: int = 0
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -65,7 +63,7 @@ class Blocks:
         low, high = int(state) * 10**14, (int(state) + 1) * 10**14
         first, last = np.searchsorted(self.geography.geocode, (low, high)).tolist()
         rows = np.arange(first, last)
-        return Blocks(self.geography.take(rows), self.quarters[rows], self.totals, self.first + first)
+        return Blocks(self.geography.take(rows), self.quarters[rows], self.totals)
 
 
 @dataclass(frozen=True)
@@ -101,10 +99,14 @@ class BlockSource(Source):
         return self.design.jurisdiction
 
     @property
+    def states(self) -> list[str]:
+        """Return every state that has a block."""
+        return [path.name for path in complete(self / "prepared/blocks")]
+
+    @property
     def product_states(self) -> Sequence[tuple[ProductName, str]]:
         """Return every product with every state that has a block."""
-        states = [path.name for path in complete(self / "prepared/blocks")]
-        return [(product, state) for product in self.design.products for state in states]
+        return [(product, state) for product in self.design.products for state in self.states]
 
     @property
     def descents(self) -> tuple[Descent, ...]:
@@ -148,7 +150,7 @@ class BlockSource(Source):
 
     def summaries(self, product: str) -> list[StateSummary]:
         """Return the summary of every state's spine."""
-        return [load_object(self.summary_path(product, state), StateSummary) for state in self.validated.states]
+        return [load_object(self.summary_path(product, state), StateSummary) for state in self.states]
 
     def summary_path(self, product: str, state: str) -> Path:
         """Return the path of the summary of a state's spine."""
@@ -247,10 +249,9 @@ def build_spines(source: BlockSource, workers: Workers) -> None:
     """Build the spine of every state for every product."""
     workers.map("spine", source, build_state, source.product_states)
     for product in source.design.products:
-        states = source.summaries(product)
-        counts = np.array([state.geounits for state in states])
+        counts = np.array([summary.geounits for summary in source.summaries(product)])
         before = map(tuple, (np.cumsum(counts, axis=0) - counts).tolist())
-        save_object(source / OFFSETS.format(product), dict(zip(source.validated.states, before, strict=True)))
+        save_object(source / OFFSETS.format(product), dict(zip(source.states, before, strict=True)))
 
 
 def build_state(source: BlockSource, product: ProductName, state: str) -> None:

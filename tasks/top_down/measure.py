@@ -147,20 +147,6 @@ class Asked(NamedTuple):
     configuration_digest: str
 
 
-class Leaves(NamedTuple):
-    """Leaves of a part.
-
-    first: the number of the first among those of the run. number: how many there are. keys: each leaf's in the counted
-        records; the histogram counts the first `cells` of them. level: theirs in the spine, if they are in its order.
-    """
-
-    first: int
-    number: int
-    keys: int
-    cells: int
-    level: int = -1
-
-
 @dataclass(frozen=True)
 class MeasuredRun(Source):
     """A run as the source of its own measurements, which it draws under its secret; stages write besides
@@ -169,16 +155,13 @@ class MeasuredRun(Source):
     prepared/tables              the paths of the input
     prepared/PRODUCT             the file of a histogram's records
     persons/PRODUCT/NUMBER       records of a chunk, counted by leaf * keys + cell       confidential
-    counts/PRODUCT/SS.leaves/FIRST     exact histograms of a part's leaves, as they are read   confidential
-    counts/PRODUCT/SS.findings/FIRST   declared figures that these contradict                  confidential
-    counts/PRODUCT/SS/LEVEL/FIRST      exact histograms of a level, in spine order             confidential
+    counts/PRODUCT/SS.findings/FIRST   declared figures that the records contradict      confidential
+    counts/PRODUCT/SS/LEVEL/FIRST      exact histograms of a level, in spine order       confidential
     ```
-    record_kind: the kind of a histogram's records in their digests. in_order: whether leaves are counted in the order
-    of the spine, whose lowest level they then are.
+    record_kind: the kind of a histogram's records in their digests.
     """
 
     record_kind: ClassVar[str]
-    in_order: ClassVar[bool] = False
 
     def asked(self) -> Asked:
         """Return what the run asks to be charged."""
@@ -197,7 +180,7 @@ class MeasuredRun(Source):
         """Write the design into the run directory."""
         save_object(self / PLANNED, design)
 
-    def read_public(self, charging: Charging | None) -> list[Finding]:
+    def read_public(self, workers: Workers, charging: Charging | None) -> list[Finding]:
         """Read the public files into the run directory; return their faults. charging: the account, to refuse early."""
         return []
 
@@ -209,13 +192,13 @@ class MeasuredRun(Source):
         """Return how a chunk of records is counted: the last arguments of `counted_records.count_chunk`."""
         raise NotImplementedError
 
-    def leaves(self, product: Any, part: str) -> Leaves:
-        """Return which leaves a part has, and how their records are numbered."""
+    def keys(self, product: Any) -> tuple[int, int]:
+        """Return how many keys a leaf has in the counted records, and how many, the first, are cells that count."""
         raise NotImplementedError
 
     def pieces(self, product: Any, part: str) -> list[tuple[int, int]]:
         """Return the ranges of a part's leaves (first, last + 1) whose records are compared at once: here all."""
-        return [(0, self.leaves(product, part).number)]
+        return [(0, self.spine(product, part).blocks)]
 
     def contradictions(
         self, product: Any, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
@@ -233,10 +216,6 @@ class MeasuredRun(Source):
     def counted_folder(self, product: str) -> Path:
         """Return the folder of the counted records of a histogram."""
         return self / f"persons/{product}"
-
-    def leaves_folder(self, product: str, part: str) -> Path:
-        """Return the folder of the exact histograms of a part's leaves, in batches by their first."""
-        return self / f"counts/{product}/{part}.leaves"
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of the exact histograms of a level, in batches by their first geounit."""

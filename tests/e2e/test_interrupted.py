@@ -131,7 +131,7 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     ),
     "top-down": (
         top_down,
-        ("validate", "spine", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
+        ("validate", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
     ),
     "wide": (
         wide,

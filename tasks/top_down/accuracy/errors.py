@@ -19,7 +19,6 @@ from privacy.noise.margins import Z95
 from spine.entities import Areas
 from spine.forecast.counts import group_counts
 from spine.geography import FloatArray, IntArray
-from spine.top_down import TrueHistograms
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -36,7 +35,7 @@ from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
-from tasks.top_down.source import FIRST, PLANNED, load_histograms
+from tasks.top_down.source import PLANNED
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
@@ -150,8 +149,8 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     """
     schema = SCHEMAS[product]
     counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
-    exact = load_histograms(run.leaves_folder(product, state) / FIRST, TrueHistograms)
-    released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
+    blocks = run.exact(product, state, "Block"), load_estimates(run, product, state, "Block")
+    exact, released = (by_geocode(run, product, state, each) for each in blocks)
     truth, estimated = exact.sums(counted), released.sums(counted)
     groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]
     errors, coverage, target = [], [], []

@@ -35,7 +35,7 @@ from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, declared_of, keep_design
 from tasks.top_down.declared.tables import geounit_columns
 from tasks.top_down.input.histograms import LEAVES_EACH
-from tasks.top_down.measure import Asked, Leaves, MeasuredRun
+from tasks.top_down.measure import Asked, MeasuredRun
 from tasks.top_down.source import PLANNED, Descent, Names, Source
 
 ALL = "all"  # the only part
@@ -119,7 +119,6 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
     """A run of a declaration."""
 
     record_kind: ClassVar[str] = TABLE
-    in_order: ClassVar[bool] = True
 
     def keep_design(self, design: DeclaredDesign) -> None:
         """Write the design, and what is made of its tables."""
@@ -150,20 +149,15 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
         """Return the folder of the counted records."""
         return super().counted_folder(RECORDS)
 
-    def leaves(self, _product: str, _part: str) -> Leaves:
-        """Return that all leaves are of the only part; each has a key for each cell."""
-        cells, spine = self.declared.declaration.product.cells, self.declared.hierarchy.spine
-        return Leaves(0, spine.blocks, cells, cells, len(spine.levels) - 1)
+    def keys(self, _product: str) -> tuple[int, int]:
+        """Return that a leaf has a key for each cell."""
+        return (self.declared.declaration.product.cells,) * 2
 
     def pieces(self, product: str, part: str) -> list[tuple[int, int]]:
         """Return ranges of leaves; all of them where groups of leaves have declared totals."""
         blocks = self.declared.hierarchy.spine.blocks
         each = LEAVES_EACH if self.declared.is_wide else blocks
         return [*pairwise([*range(0, blocks, each), blocks])]
-
-    def leaves_folder(self, product: str, part: str) -> Path:
-        """Return the folder of the exact histograms of the leaves: the lowest level."""
-        return self.counts_folder(product, part, self.declared.hierarchy.spine.levels[-1])
 
     def contradictions(
         self, _product: str, _part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray

@@ -69,7 +69,7 @@ class AnswerReader:
 def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
     """Estimate the histograms of all geounits."""
     estimate_by_topdown(source, workers, estimate_batch)
-    sum_levels("sum leaves", source, workers, source.name, ALL, exact=False)
+    sum_levels("sum leaves", source, workers, exact=False)
 
 
 def estimate_batch(

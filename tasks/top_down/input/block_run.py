@@ -1,7 +1,7 @@
 """A run on the redistricting data: how its public files are read, its records counted, and both compared.
 
 ```
-prepared/codes        all blocks of the geography, and which of them are in the universe
+prepared/codes/PRODUCT    all blocks of the geography, and their places in the spines of the universe
 ```
 """
 
@@ -19,11 +19,12 @@ from spine.declaration.figures import broken_counts
 from spine.geography import IntArray, geoid15
 from spine.redistricting import redistricting_declaration
 from tasks.lifecycle.reservation import Charging, Claim, precheck
+from tasks.lifecycle.workers import Workers
 from tasks.records.findings import SHOWN_VALUES, Finding
 from tasks.records.records import RecordFile, open_records
-from tasks.top_down.blocks import BlockSource, save_blocks
+from tasks.top_down.blocks import BlockSource, build_spines, save_blocks
 from tasks.top_down.input.records import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
-from tasks.top_down.measure import Asked, Leaves, MeasuredRun
+from tasks.top_down.measure import Asked, MeasuredRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
 from tasks.top_down.spend import planned_spend
 
@@ -45,8 +46,11 @@ class TopDownRun(BlockSource, MeasuredRun):
             sha256(f"{request}\nspine {self.spine_digest()}\n".encode()).hexdigest(),
         )
 
-    def read_public(self, charging: Charging | None) -> list[Finding]:
-        """Read geography and declared invariants, and save the blocks of the universe. Raises Refused as `precheck`."""
+    def read_public(self, workers: Workers, charging: Charging | None) -> list[Finding]:
+        """Read geography and declared invariants; save the blocks of the universe, and their spines.
+
+        Raises Refused as `precheck`.
+        """
         from tasks.geography.public_regions import keep_regions  # imports pandas, which workers do not need
         from tasks.top_down.input.public_input import read_public
 
@@ -58,7 +62,9 @@ class TopDownRun(BlockSource, MeasuredRun):
                 spend = planned_spend(design, nation=design.with_nation(blocks.states))
                 precheck(charging, Claim(self, blocks.states, spend))
             save_blocks(self, blocks)
-            save_codes(self, codes, blocks)
+            build_spines(self, workers)
+            for product in design.products:
+                save_codes(self, product, codes)
         return findings
 
     def open(self, product: ProductName) -> tuple[RecordFile | None, list[Finding]]:
@@ -67,33 +73,33 @@ class TopDownRun(BlockSource, MeasuredRun):
 
     def counting(self, product: ProductName) -> tuple[Any, ...]:
         """Return how a chunk is counted by block and cell; without a block where the geography has faults."""
-        geography = self / CODES
+        geography = self / CODES.format(product)
         if not geography.exists():
             return partial(encode, product, None), ()
-        states = [state for each, state in self.product_states if each == product]
-        return partial(encode, product, geography), states, partial(sum_records, product, geography)
+        return partial(encode, product, geography), self.states, partial(sum_records, product, geography)
 
-    def leaves(self, product: ProductName, part: str) -> Leaves:
-        """Return the blocks of a state in the universe."""
-        blocks = self.state(part)
-        return Leaves(blocks.first, len(blocks.geography), CELLS[product], SCHEMAS[product].cells)
+    def keys(self, product: ProductName) -> tuple[int, int]:
+        """Return that a block has a key for each cell and, of units, one for its group quarters."""
+        return CELLS[product], SCHEMAS[product].cells
 
     def contradictions(
         self, product: ProductName, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterator[Finding]:
         """Yield how the records of a state contradict the living quarters of its blocks, or its population."""
         blocks, file, schema = self.state(part), self.records(product), SCHEMAS[product]
+        order = self.spine(product, part).order
+        declared, geocode = blocks.quarters[order], blocks.geography.geocode[order]
         inside = cell < schema.cells  # H1 does not count the group quarters among the units
         (counted,) = redistricting_declaration(schema.name, "us").form.counts
-        quarters = blocks.quarters[:, : len(counted.columns)]
+        quarters = declared[:, : len(counted.columns)]
         rules = [*broken_counts(schema, counted, quarters, leaf[inside], cell[inside], count[inside])]
         if product == "units":
             facilities = np.bincount(leaf[~inside], count[~inside], len(quarters))
             rule = "another number of group quarters than declared"
-            rules.append((rule, facilities != blocks.quarters[:, 1:].sum(axis=1)))
+            rules.append((rule, facilities != declared[:, 1:].sum(axis=1)))
         for rule, bad in rules:
             if len(rows := np.flatnonzero(bad)):
-                shown = tuple(geoid15(code) for code in blocks.geography.geocode[rows[:SHOWN_VALUES]].tolist())
+                shown = tuple(geoid15(code) for code in np.sort(geocode[rows])[:SHOWN_VALUES].tolist())
                 yield Finding(file.name, f"blocks with {rule}", "TABBLK", len(rows), (), shown)
         if product == "persons" and int(count.sum()) != blocks.totals[int(part)]:
             rule = f"state {part} does not have the number of persons that is declared for it"

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from spine.top_down.histogram import Estimates, TrueHistograms, from_entries, joined, summed, summed_above
+from spine.top_down.histogram import Estimates, TrueHistograms, from_entries, joined, summed_above
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.measure import MeasuredRun
 from tasks.top_down.run_plan import US
-from tasks.top_down.source import FIRST, Source, load_histograms, load_range, save_histograms
+from tasks.top_down.source import FIRST, Source, load_range, save_histograms
 
 LEAVES_EACH = 1 << 14  # leaves of a piece, unless a single geounit has more
 
 
 def sum_histograms(run: MeasuredRun, workers: Workers) -> None:
-    """Sum up the histograms of every part in the order of its spine; then the nation's, where it is measured."""
-    if run.in_order:
-        for each in run.product_states:
-            sum_levels("histograms", run, workers, *each, exact=True)
-        return
-    workers.map("histograms", run, sum_part, run.product_states)
+    """Sum up the histograms of every part's leaves; then the nation's, where it is measured."""
+    sum_levels("histograms", run, workers, exact=True)
     if run.validated.nation:
         workers.map("histograms", run, sum_nation, [(product,) for product in dict(run.product_states)])
-
-
-def sum_part(run: MeasuredRun, product: str, part: str) -> None:
-    """Write the exact histograms of every level of a part's spine."""
-    spine = run.spine(product, part)
-    paths = [run.counts_folder(product, part, level) / FIRST for level in spine.levels]
-    if all(path.exists() for path in paths):
-        return
-    leaves, place = load_histograms(run.leaves_folder(product, part) / FIRST, TrueHistograms), np.argsort(spine.order)
-    entries = place[leaves.row], leaves.cell, leaves.count
-    lowest = from_entries(TrueHistograms, len(spine.levels) - 1, 0, *entries, spine.blocks)
-    for path, histograms in zip(paths, summed(lowest, spine), strict=True):
-        if not path.exists():
-            save_histograms(path, histograms)
 
 
 def sum_nation(run: MeasuredRun, product: str) -> None:
@@ -51,13 +34,17 @@ def sum_nation(run: MeasuredRun, product: str) -> None:
     save_histograms(path, from_entries(TrueHistograms, 0, 0, first_row, parts.cell, parts.count, 1))
 
 
-def sum_levels(stage: str, source: Source, workers: Workers, product: str, part: str, *, exact: bool) -> None:
+def sum_levels(stage: str, source: Source, workers: Workers, *, exact: bool) -> None:
     """Save the histograms of every level above the leaves, which are there. exact: those of the records."""
-    spine = source.spine(product, part)
-    lowest = len(spine.levels) - 1
-    for level in range(lowest - 1, -1, -1):
-        pieces = spine.pieces(level, (lowest, LEAVES_EACH))
-        workers.map(stage, source, sum_piece, [(product, part, level, *ends, exact) for ends in pieces])
+    pieces: dict[int, list[Any]] = {}
+    for product, part in source.product_states:
+        spine = source.spine(product, part)
+        lowest = len(spine.levels) - 1
+        for level in range(lowest):
+            ranges = spine.pieces(level, (lowest, LEAVES_EACH))
+            pieces.setdefault(level, []).extend((product, part, level, *ends, exact) for ends in ranges)
+    for level in sorted(pieces, reverse=True):
+        workers.map(stage, source, sum_piece, pieces[level])
 
 
 def sum_piece(source: Source, product: str, part: str, level: int, first: int, last: int, exact: bool) -> None:

@@ -24,7 +24,7 @@ from tasks.records.arrow import text
 from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.records.record_digests import Sums, sum_by_state, weights
 from tasks.records.records import RowChecks
-from tasks.top_down.blocks import Blocks, BlockSource
+from tasks.top_down.blocks import BlockSource
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ FACILITY = UNITS.cells  # group quarters among the units, which H1 does not coun
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
 PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
 STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
-CODES = "prepared/codes"
+CODES = "prepared/codes/{}"
 _PARTS = {  # parts of a block's 16-digit geocode
     "TABBLKST": slice(0, 2),
     "TABBLKCOU": slice(2, 5),
@@ -51,11 +51,13 @@ NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
-def save_codes(run: BlockSource, codes: IntArray, blocks: Blocks) -> None:
-    """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
+def save_codes(run: BlockSource, product: ProductName, codes: IntArray) -> None:
+    """Save the codes of all blocks of the geography, and their places in the order of the spines; workers map them."""
+    spines = ((run.spine(product, state), run.state(state).geography.geocode) for state in run.states)
+    block = short_codes(np.concatenate([geocode[spine.order] for spine, geocode in spines]))
     row = np.full(len(codes), -1)
-    row[np.searchsorted(codes, short_codes(blocks.geography.geocode))] = np.arange(len(blocks.geography))
-    save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
+    row[np.searchsorted(codes, block)] = np.arange(len(block))
+    save_arrays(run / CODES.format(product), {"code": codes, "row": row, "block": block})
 
 
 def sum_records(product: ProductName, geography: Path, keys: IntArray, counts: IntArray) -> Sums:

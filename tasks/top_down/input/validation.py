@@ -55,7 +55,7 @@ def validate(
     save_object(run / TABLES, tables)
     with unchanged([*tables.figures, *mark_files(tables.marks), *tables.records.values()]):
         mark = read_mark(tables.marks)
-        findings = run.read_public(charging if mark is None and not is_truth(run) else None)
+        findings = run.read_public(workers, charging if mark is None and not is_truth(run) else None)
         validated = _validate_records(run, workers, findings, mark)
     save_object(run / VALIDATED, validated)
     return validated
@@ -136,15 +136,14 @@ def compare_piece(run: MeasuredRun, product: str, part: str, first: int, last: i
     path = findings_path(run, product, part, first)
     if path.exists():
         return
-    leaves, none = run.leaves(product, part), np.zeros(0, np.int64)
-    begin, end = ((leaves.first + each) * leaves.keys for each in (first, last))
+    (keys, cells), none = run.keys(product), np.zeros(0, np.int64)
+    begin, end = ((run.offsets(product, part)[-1] + each) * keys for each in (first, last))
     chunks = counted_records.load_counted(run.counted_folder(product), begin, end)
     key, count = (np.concatenate(each) for each in zip((none, none), *chunks, strict=True))
-    leaf, cell = np.divmod(key - begin, leaves.keys)
+    leaf, cell = np.divmod(key - begin, keys)
     findings = [*run.contradictions(product, part, first, last, leaf, cell, count)]
-    inside = cell < leaves.cells  # other keys are of records that are not counted
-    histograms = from_entries(
-        TrueHistograms, leaves.level, first, leaf[inside], cell[inside], count[inside], last - first
-    )
-    save_histograms(run.leaves_folder(product, part) / f"{first:07d}", histograms)
+    inside, levels = cell < cells, run.spine(product, part).levels  # other keys are of records that are not counted
+    entries = leaf[inside], cell[inside], count[inside]
+    histograms = from_entries(TrueHistograms, len(levels) - 1, first, *entries, last - first)
+    save_histograms(run.counts_folder(product, part, levels[-1]) / f"{first:07d}", histograms)
     save_object(path, findings)

@@ -17,7 +17,7 @@ import pyarrow.csv
 from spine.geography import IntArray
 from spine.redistricting import HOUSEHOLD, OCCUPIED
 from spine.top_down import Estimates
-from spine.top_down.histogram import from_entries
+from spine.top_down.histogram import H, from_entries
 from tasks.lifecycle.staging import PIPES, release_file, write_tables
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
@@ -27,10 +27,10 @@ BUILD = "das-flows"
 ROWS_EACH = 1 << 18  # rows of a batch of microdata
 
 
-def by_geocode(run: BlockSource, product: ProductName, state: str, blocks: Estimates) -> Estimates:
-    """Return the estimated blocks of a state in the order of their geocodes; blocks of one geocode are one."""
+def by_geocode(run: BlockSource, product: ProductName, state: str, blocks: H) -> H:
+    """Return the blocks of a state in the order of their geocodes; blocks of one geocode are one."""
     order = _first_of_its_code(run, state)[run.spine(product, state).order]
-    return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
+    return from_entries(type(blocks), blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
 
 
 def _first_of_its_code(run: BlockSource, state: str) -> IntArray:
