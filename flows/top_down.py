@@ -18,6 +18,7 @@ from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import write_release as write_declared
 from tasks.top_down.declared.source import check_estimator, open_data
+from tasks.top_down.declared.wide import estimate as estimate_declared
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.histograms import sum_histograms
 from tasks.top_down.input.validation import check_input, validate
@@ -25,9 +26,9 @@ from tasks.top_down.measure import claim
 from tasks.top_down.release.measurements import write_layout, write_measurements
 from tasks.top_down.release.stage_release import stage_release, write_release
 
-# What writes the noisy measurements, and the release
-OF_BLOCKS = write_layout, write_release
-OF_DECLARATION = write_declared_layout, write_declared
+# What estimates, and what writes the noisy measurements and the release
+OF_BLOCKS = estimate, write_layout, write_release
+OF_DECLARATION = estimate_declared, write_declared_layout, write_declared
 
 
 def check(settings: TopDownSettings) -> bool:
@@ -64,10 +65,10 @@ def stages(run: Runner[TopDownSettings] | Runner[DeclaredSettings]) -> Path:
     given = {"workers": workers, "tables": settings.tables, "charging": charging}
     validated = run.do("validate", validate, **given, design=settings.design())  # from then on it lies in files
     run.do("histograms", sum_histograms, workers=workers)
-    layout, writer = OF_BLOCKS if isinstance(settings, TopDownSettings) else OF_DECLARATION
+    estimator, layout, writer = OF_BLOCKS if isinstance(settings, TopDownSettings) else OF_DECLARATION
     reserved = run.reserve(claim, given=validated, workers=workers)
     measured = run.submit("measure", write_measurements, reserved, workers=workers, out=out, write=layout)
-    estimated = run.submit("estimate", estimate, reserved, workers=workers)
+    estimated = run.submit("estimate", estimator, reserved, workers=workers)
     run.wait()
     staged = run.submit("release", stage_release, measured, estimated, workers=workers, out=out, write=writer)
     return run.commit(staged)

@@ -22,7 +22,7 @@ from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import write_release
 from tasks.top_down.declared.source import ALL, DeclaredRun
-from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
 from tasks.top_down.release.measurements import write_measurements

@@ -6,10 +6,10 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,8 @@ from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import PLANNED
+
+R = TypeVar("R", bound=MeasuredRun)
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
@@ -101,11 +103,15 @@ def refuse_unmarked(run: MeasuredRun) -> None:
 
 
 def repetitions(
-    run: MeasuredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator]
+    run: R,
+    workers: Workers,
+    seeds: Iterable[int],
+    estimators: Sequence[Estimator],
+    estimate: Callable[[R, Workers], None] = estimate,
 ) -> Iterator[tuple[int, Estimator]]:
     """Estimate by each estimator from each seed's noise; yield seed and estimator while the estimates exist.
 
-    Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
+    estimate: the run's. Margins are kept: they are those of gls, which comes first. Raises Refused for unmarked data.
     """
     refuse_unmarked(run)
     mark_repetition(run)

@@ -21,6 +21,7 @@ from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.source import ALL, DeclaredRun, check_estimator
 from tasks.top_down.declared.tables import query_title
+from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
 KEYS = ["product", "level", "quantity", "size"]
@@ -40,7 +41,7 @@ def measure_errors(
     levels, parts = [(level.name,) for level in declaration.levels], []
     for estimator in estimators:
         check_estimator(run.declared, estimator)
-    for seed, estimator in repetitions(run, workers, seeds, estimators):
+    for seed, estimator in repetitions(run, workers, seeds, estimators, estimate):
         found = workers.map("compare", run, compare_level, levels)
         parts += [table.assign(seed=seed, estimator=estimator) for table in found]
     errors = averaged(pd.concat(parts, ignore_index=True).assign(spine=run.name))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spine.geography import IntArray
 from spine.top_down.histogram import Estimates, joined
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import (
     complete,
     narrowest,
@@ -29,7 +30,8 @@ from tasks.lifecycle.files import (
 from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource
+from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
+from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
 from tasks.top_down.input.histograms import sum_levels
 from tasks.top_down.source import Source, save_histograms
@@ -64,6 +66,14 @@ class AnswerReader:
         columns = np.full(len(answers), number), geounits, coordinates, answers
         self.kept.setdefault(level, []).append(ReadAnswers(*map(narrowest, columns)))
         return answers
+
+
+def estimate(run: DeclaredRun, workers: Workers) -> None:
+    """Estimate the histograms of a run: those of a wide declaration from few answers; a truth takes the exact ones."""
+    if is_truth(run) or not run.declared.is_wide:
+        estimators.estimate(run, workers)
+    else:
+        estimate_wide(run, workers)
 
 
 def estimate_wide(source: DeclarationSource, workers: Workers) -> None:

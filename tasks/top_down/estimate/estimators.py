@@ -1,7 +1,4 @@
-"""The stage "estimate": by the program of 2020, by generalized least squares, or from few answers of a wide table.
-
-A truth takes the exact histograms.
-"""
+"""The stage "estimate": the program of 2020, or generalized least squares; a truth takes the exact histograms."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.files import complete
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.declared.source import DeclarationSource
-from tasks.top_down.declared.wide import estimate_wide
 from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
 from tasks.top_down.estimate.gls.tree import load_information
@@ -38,9 +33,6 @@ def estimate(run: MeasuredRun, workers: Workers) -> None:
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    if isinstance(source, DeclarationSource) and source.declared.is_wide:
-        estimate_wide(source, workers)
-        return
     if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
         return

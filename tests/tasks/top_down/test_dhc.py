@@ -59,7 +59,7 @@ from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, un
 from tasks.top_down.declared.explain import WIDE_BYTES, WIDE_UNKNOWN, explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
 from tasks.top_down.declared.source import ALL, DeclaredRun, charged_states, states_of, states_read
-from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
 pytestmark = pytest.mark.usefixtures("untidy")

@@ -34,7 +34,7 @@ from tasks.top_down.declared import block_declarations as dhc
 from tasks.top_down.declared.dhc_fields import FIELDS, units_table
 from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.source import DeclaredRun
-from tasks.top_down.estimate.estimators import estimate
+from tasks.top_down.declared.wide import estimate
 
 pytestmark = pytest.mark.usefixtures("untidy")
 KEY = list(BLOCK_COLUMNS)
