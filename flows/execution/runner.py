@@ -17,12 +17,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from flows.execution.settings import RESERVATION, RunSettings
 from tasks.errors import Failed, Refused
+from tasks.lifecycle.authorization import may_draw
 from tasks.lifecycle.commit import check_out, commit, mark_truth
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.reservation import Claim, Input, authorize, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
+from tasks.records.marks import MARK_FILES, read_mark
 
 S = TypeVar("S", bound=RunSettings)
 
@@ -104,6 +106,8 @@ class Runner(ABC, Generic[S]):
 
     def reservation(self, asks: Sequence[Ask]) -> Callable[..., None]:
         """Do what comes before the reservation, and return the function of its stage."""
+        for ask in asks:
+            ask.check_mark()
         return lambda _directory: authorize(self.settings.charging, *(ask.claim() for ask in asks))
 
     def commit(self, *after: Stage) -> Path:
@@ -127,6 +131,20 @@ class Ask:
     part: Runner[Any]
     given: Input
     make: Callable[[Any], Claim]
+
+    def check_mark(self) -> None:
+        """Refuse data whose mark was taken away since it was validated; a run that may have drawn goes on.
+
+        Raises Refused.
+        """
+        settings, mark = self.part.settings, self.given.mark
+        if mark and not may_draw(self.part.directory):
+            now = read_mark(settings.marks)
+            if now is None or now.name != mark:
+                raise Refused(
+                    f"the data of run {self.part.directory.id} was marked {mark.lower()} when it was validated, and is "
+                    f"not now: put {MARK_FILES[mark]} back into {settings.marks}, or start a new run"
+                )
 
     def claim(self) -> Claim:
         """Return what is asked, made behind the confidential wall: the flow's own thread may want to know."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -19,9 +20,12 @@ from e2e_runs import digest
 from flows.execution.settings import RESERVATION
 from privacy.accounting.ledger import Account
 from privacy.noise.query_noise import QueryNoise
+from tasks.errors import Failed
+from tasks.records.marks import MARK_FILE
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
 from tests.conftest import UNTIDY
+from tests.systems import in_process
 from tests.systems.cases import CANARY, Case
 from tests.systems.conftest import Finished, Home, every
 
@@ -105,6 +109,33 @@ def test_a_charged_run_needs_no_record_and_draws_the_same_noise_again(finished: 
     ended = home.resume()
     assert ended.code == 0, ended.err
     assert digest(home.release) == digest(run.release)
+
+
+@every()
+def test_a_mark_that_was_taken_away_exempts_nothing(
+    new_home: NewHome, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when the input was validated, and the run stopped before it drew anything."""
+
+    def stop(stage: str) -> None:
+        if stage == RESERVATION:
+            raise Failed("stopped")
+
+    home = new_home(case)
+    home.mark()
+    with monkeypatch.context() as patch:
+        patch.setattr(in_process, "before_stage", [stop])
+        assert home.run(account=None).code == 3
+    (mark,) = home.folder.rglob(MARK_FILE)
+    text = mark.read_bytes()
+    mark.unlink()
+    ended = home.resume()
+    assert ended.code == 1
+    assert re.search("marked synthetic when it was validated, and is not now|needs an account", ended.err), ended
+    assert not (home.directory / "secret").exists()
+    mark.write_bytes(text)
+    assert home.resume().code == 0
+    assert home.rows() == []
 
 
 # Refused before the charge.
