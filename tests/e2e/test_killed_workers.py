@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import wide_inputs
+from dhc_county import make, redistricting, with_units
 from dhca_inputs import HERE
 from distributed import Client
 from e2e_runs import (
@@ -32,6 +34,7 @@ from e2e_runs import (
 
 from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.top_down_settings import DeclaredSettings
+from privacy.accounting.composition import UnitOfPrivacy
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.staging import SEE_SPINE
@@ -125,16 +128,17 @@ WIDE_WRITES = {  # as WRITES, of the DHC's kind of table: answers are drawn as t
 }
 
 
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, Workers], str]:
-    """Release the small wide table in a folder, under one secret and in many pieces; returns the release's digest."""
-    inputs = wide_inputs.write_all(tmp_path_factory.mktemp("wide"))
+Release = Callable[[Path, Workers], str]  # in a folder; returns the release's digest
+
+
+def releasing(data: Path, declaration: Path, unit: UnitOfPrivacy, budget: Fraction) -> Release:
+    """Return what releases a table under one secret and in many pieces, and checks that it was charged once."""
 
     def release(folder: Path, workers: Workers) -> str:
-        known = {"data": inputs / "wide.csv", "declaration": inputs / "wide.json", "out": folder / "out"}
+        known = {"data": data, "declaration": declaration, "out": folder / "out"}
         known |= {"ledger": folder / "ledger.sqlite", "runs_folder": folder / "state"}
         paths = {name: str(path) for name, path in known.items()}
-        settings, ledger = DeclaredSettings.new(**paths, run_id="run", account=ACCOUNT), open_account(folder)
+        settings, ledger = DeclaredSettings.new(**paths, run_id="run", account=ACCOUNT), open_account(folder, unit=unit)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RunSecret, "generate", classmethod(lambda kind: kind(KEY)))
             patch.setattr(source, "CHILDREN", 1)
@@ -142,29 +146,57 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, Workers], 
             place = go(settings, workers)
         assert place is not None
         (charge,) = ledger.rows(ACCOUNT)
-        assert (charge.status, charge.amount) == ("released", Fraction(4))
+        assert (charge.status, charge.amount) == ("released", budget)
         return digest(place, reservation=False)
 
     return release
 
 
+def wide(folder: Path) -> Release:
+    wide_inputs.write_all(folder)
+    return releasing(folder / "wide.csv", folder / "wide.json", "person", Fraction(4))
+
+
+def households(folder: Path) -> Release:
+    make(folder)
+    with_units(folder, redistricting(folder))
+    own = folder / "mine/dhc-households-us.json"
+    return releasing(folder / "households.csv", own, "household", Fraction("6.8172"))
+
+
+TABLES = {"wide": wide, "households": households}
+
+
 @pytest.fixture(scope="module")
-def undisturbed(wide: Callable[[Path, Workers], str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    return wide(tmp_path_factory.mktemp("undisturbed"), HERE)
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Release, str]]:
+    """Return what releases a table, and the digest of its release by one process that nobody kills."""
+
+    @cache
+    def made(table: str) -> tuple[Release, str]:
+        release = TABLES[table](tmp_path_factory.mktemp(table))
+        return release, release(tmp_path_factory.mktemp("undisturbed"), HERE)
+
+    return made
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("stage", WIDE_WRITES)
+@pytest.mark.parametrize(
+    ("table", "stage", "moment"),
+    [
+        *(("wide", stage, moment) for stage in WIDE_WRITES for moment in ("before", "after")),
+        *(("households", stage, "before") for stage in ("estimate Block", "release")),
+    ],
+)
 def test_a_wide_run_completes(
-    wide: Callable[[Path, Workers], str], undisturbed: str, tmp_path: Path, two: Client, stage: str, moment: str
+    undisturbed: Callable[[str], tuple[Release, str]], tmp_path: Path, two: Client, table: str, stage: str, moment: str
 ) -> None:
+    release, expected = undisturbed(table)
     two.wait_for_workers(2, timeout=60)
 
     def watch(named: str, done: int, _total: int) -> None:
         if done == 0 and named == stage:
-            two.run(arm, tmp_path / "died", moment, WIDE_WRITES[stage])
+            two.run(arm, tmp_path / "died", moment, WIDE_WRITES[stage.casefold()])
 
-    assert wide(tmp_path, Workers(two, watch)) == undisturbed
+    assert release(tmp_path, Workers(two, watch)) == expected
     assert (tmp_path / "died").exists()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import wide_inputs
+from dhc_county import make, redistricting, with_units
 from e2e_runs import digest, foreseen, prepared
 from two_hosts import LOOPBACK, Cluster, Host, NoNamespacesError, namespaces, tls_cluster
 
@@ -52,8 +53,18 @@ def of_detailed(example: Path, folder: Path) -> tuple[RunSettings, str]:
 
 def of_wide(_example: Path, folder: Path) -> tuple[RunSettings, str]:
     wide_inputs.write_all(folder)
-    write_mark(folder, ["wide.csv"], generator="a test", version="1")
-    paths = {"data": "wide.csv", "declaration": "wide.json", "out": "out", "runs_folder": "state"}
+    return of_declaration(folder, "wide.csv", "wide.json")
+
+
+def of_households(_example: Path, folder: Path) -> tuple[RunSettings, str]:
+    make(folder)
+    with_units(folder, redistricting(folder))
+    return of_declaration(folder, "households.csv", "mine/dhc-households-us.json")
+
+
+def of_declaration(folder: Path, data: str, declaration: str) -> tuple[RunSettings, str]:
+    write_mark(folder, [data], generator="a test", version="1")
+    paths = {"data": data, "declaration": declaration, "out": "out", "runs_folder": "state"}
     paths = {name: str(folder / path) for name, path in paths.items()}
     settings = DeclaredSettings.new(**paths, ledger=str(folder / "ledger.sqlite"), run_id="run")
     with pytest.MonkeyPatch.context() as patch:
@@ -68,6 +79,7 @@ MANY_PIECES = "from tasks.top_down.declared import source; source.CHILDREN = 1"
 SYSTEMS = {
     "detailed": (of_detailed, ("run",), "", "population groups"),
     "wide": (of_wide, ("tda", "run"), MANY_PIECES, "estimate block"),
+    "households": (of_households, ("tda", "run"), MANY_PIECES, "release"),
 }
 
 

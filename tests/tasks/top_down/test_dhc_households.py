@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from declared_runs import declare, measured, released, share_read_of_all_noise
+from declared_runs import measured, share_read_of_all_noise
+from dhc_county import KEY, Begun, Chain, chain, make, redistricting, without_noise
 from dhca_inputs import HERE
 
 from flows.commands.show import open_release
@@ -21,98 +18,18 @@ from flows.reports.show import terminal
 from flows.reports.show.tables import views
 from flows.reports.show.view import Reading
 from privacy.accounting.ledger import Ledger
-from spine.dhc_households import COLUMNS, TENURES, units_declaration
+from spine.dhc_households import COLUMNS, TENURES
 from tasks.errors import Refused
-from tasks.records.block_codes import BLOCK_COLUMNS
 from tasks.releases.check import Check
 from tasks.releases.manifest import read_manifest
 from tasks.releases.tidy import tidy_files
-from tasks.synth.synthesize import synthesize_example
-from tasks.synth.write import Options
 from tasks.top_down.check.declaration import checks
 from tasks.top_down.declared import block_declarations as dhc
 from tasks.top_down.declared.dhc_fields import FIELDS, units_table
 from tasks.top_down.declared.public_tables import Faulty, read_declared
-from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.wide import estimate
 
 pytestmark = pytest.mark.usefixtures("untidy")
-KEY = list(BLOCK_COLUMNS)
-BLOCKS = 4
-RHO = 70  # of one answer: its noise is 0 but once in 10^15
-STATUS = {"HH_STATUS": {"column": "HH_STATUS", "values": ["1", "2"], "labels": ["occupied", "vacant"]}}
-
-
-def codes(records: pd.DataFrame) -> pd.Series:
-    """Return the code of each record's block."""
-    return reduce(add, (records[name] for name in KEY))
-
-
-def make(folder: Path) -> pd.DataFrame:
-    """Write a county of four blocks, and return its households: none in the first, one in the second, then renters."""
-    synthesize_example(folder / "made", Options(seed=4, places={"dhc": "dhc"}))
-    data = folder / "made/dhc"
-    households, units = (pd.read_csv(data / f"{name}.txt", sep="|", dtype=str) for name in ("households", "units"))
-    quarters = pd.read_csv(data / "quarters.csv", dtype=str)
-    of_county = quarters[quarters["tabblk"].str[:5] == "31001"]["tabblk"].tolist()[:BLOCKS]
-    assert len(of_county) == BLOCKS
-    quarters = quarters[quarters["tabblk"].isin(of_county)]
-    households, units = (own[codes(own).isin(of_county)] for own in (households, units))
-    at, place = codes(households), codes(units)
-    renters = at.eq(of_county[2])
-    keep = at.ne(of_county[0]) & ~(at.eq(of_county[1]) & at.duplicated()) & (~renters | households["TEN"].ge("3"))
-    households = households[keep]
-    lost = place.eq(of_county[0]) | place.eq(of_county[1]) | (place.eq(of_county[2]) & units["TEN"].lt("3"))
-    lost &= units["TEN"].ne("0")
-    first = units[place.eq(of_county[1]) & units["TEN"].ne("0")].index[:1]
-    units = units.assign(VACS=units["VACS"].mask(lost, "1"), TEN=units["TEN"].mask(lost, "0"))
-    no_rent = units[place.eq(of_county[2]) & units["TEN"].eq("3")].index[::2]
-    units.loc[no_rent, "TEN"] = "4"
-    own = households[at[keep].eq(of_county[1])]["TEN"].iloc[0]
-    units.loc[first, ["TEN", "VACS"]] = own, "0"
-    units["HH_STATUS"] = units["TEN"].eq("0").map({True: "2", False: "1"})
-    for name, table in (("households", households), ("units", units)):
-        table.to_csv(folder / f"{name}.csv", sep="|", index=False)
-    quarters.to_csv(data / "quarters.csv", index=False)
-    return households
-
-
-def without_noise(raw: dict[str, Any]) -> dict[str, Any]:
-    """A declaration of histograms alone, whose answers have all the same share of a budget that leaves no noise."""
-    raw = {key: own for key, own in raw.items() if key != "publish"} | {"histograms": ["US", "County", "Block"]}
-    levels = [{**level, "share": f"1/{len(raw['levels'])}"} for level in raw["levels"]]
-    queries = {level: dict.fromkeys(own, f"1/{len(own)}") for level, own in raw["queries"].items()}
-    return {**raw, "levels": levels, "queries": queries, "budget": str(RHO * sum(map(len, queries.values())))}
-
-
-def redistricting(folder: Path) -> Path:
-    """Make a release of occupied and vacant units."""
-    raw = {**without_noise(units_declaration("us")), "name": "first", "axes": STATUS}
-    raw = {key: own for key, own in raw.items() if key not in ("recodes", "zeros", "equal")}
-    place = folder / "first"
-    place.mkdir()
-    dhc.pa.csv.write_csv(dhc._block_table(folder / "made/dhc", "us"), place / "blocks.txt", dhc.PIPES)
-    return released(measured(folder, "first", declare(place, "first", raw), "units.csv", "household"), place)
-
-
-def changed(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
-    path.write_text(json.dumps(change(json.loads(path.read_text("utf-8")))), "utf-8")
-    return str(path)
-
-
-@dataclass
-class Chain:
-    """A folder with records and declarations, the runs, and their releases: of occupancy, units, households."""
-
-    folder: Path
-    households: pd.DataFrame
-    first: Path
-    units: Path
-    run: DeclaredRun
-    release: Path
-
-
-Begun = tuple[Path, pd.DataFrame, Path]
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +37,6 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
     """A folder with the records, the households among them, and the release of occupancy. Copy before you change it."""
     folder = tmp_path_factory.mktemp("begun")
     return folder, make(folder), redistricting(folder)
-
-
-def chain(folder: Path, begun: Begun, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda raw: raw) -> Chain:
-    """All three releases. change: of the last two's declarations."""
-    source, households, first = begun
-    shutil.copytree(source, folder, dirs_exist_ok=True)
-    first = folder / first.relative_to(source)
-    mine = folder / "mine"
-    mine.mkdir()
-    kept = {"redistricting": dhc.ToKeep("redistricting", first), "units": dhc.ToKeep("units/declared")}
-    (_, of_units, own), blocks = dhc.write_dhc_declarations(folder / "made/dhc", "us", mine, kept)
-    assert blocks == BLOCKS
-    units = released(measured(folder, "units", changed(of_units, change), "units.csv", "household"), mine)
-    shutil.copytree(units, mine / "units/declared")
-    run = measured(folder, "households", changed(own, change), "households.csv", "household")
-    return Chain(folder, households, first, units, run, released(run, folder / "own"))
 
 
 @pytest.fixture(scope="module")
