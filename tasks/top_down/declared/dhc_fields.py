@@ -106,6 +106,7 @@ FIELDS: dict[str, tuple[str, dict[str, str]]] = {  # what they are, and codes bu
 }
 AXES = {"HHLDRAGE": "hhage", "HHSPAN": "hhspan", "HHRACE": "hhrace", "HHSEX": "hhsex"}  # whose codes they have
 HOUSEHOLD, VACANT_UNIT, QUARTERS = range(3)  # kinds of units
+MOST_CODES = 1000  # of a kind: they have three digits at most
 TENURE = [*household_axes()].index("ten")
 RENTED = len(household_axes()["ten"]["values"]) - 1
 FACILITY = re.compile("gq[0-9]{3}")
@@ -190,7 +191,14 @@ def contradicting_blocks(declaration: Declaration, copied: Mapping[str, Integers
 
 
 def unit_columns(units: Units, declaration: Declaration) -> dict[str, pa.Array]:
-    """Return the fields of units."""
+    """Return the fields of units, made once for those that are alike."""
+    alike = (units.kind * MOST_CODES + units.code) * declaration.product.cells + units.cell
+    _, first, place = np.unique(alike, return_index=True, return_inverse=True)
+    fields, of_unit = _fields(Units(*(each[first] for each in units)), declaration), pa.array(place)
+    return {name: column.take(of_unit) for name, column in fields.items()}
+
+
+def _fields(units: Units, declaration: Declaration) -> dict[str, pa.Array]:
     product = declaration.product
     at = dict(zip(product.names, np.unravel_index(units.cell, product.shape), strict=True))
     own, female = HouseholdType(*HOUSEHOLD_TYPES[at["hhtype"]].T), at["hhsex"] == 1  # its fields are columns
