@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import normalize
@@ -324,8 +324,10 @@ def _size_and_hash(path: Path) -> dict[str, Any]:
     The manifest has the digest of every file.
     """
     size = path.stat().st_size
-    digest = {"hash": f"sha256:{sha256(path.read_bytes()).hexdigest()}"} if size <= CHUNK_BYTES else {}
-    return {"bytes": size, **digest}
+    if size > CHUNK_BYTES:
+        return {"bytes": size}
+    with path.open("rb") as file:
+        return {"bytes": size, "hash": f"sha256:{file_digest(file, 'sha256').hexdigest()}"}
 
 
 def _field(column: Column) -> dict[str, Any]:
