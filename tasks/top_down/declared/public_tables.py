@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from spine.settings import Jurisdiction
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
+from spine.wide.plan import WidePlan
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
 from tasks.lifecycle.process import return_memory, use_kernels
@@ -57,9 +58,6 @@ from tasks.top_down.published.release_source import JOIN
 from tasks.top_down.run_plan import undrawable
 from tasks.top_down.source import PLANNED
 from tasks.top_down.spend import declared_spend
-
-if TYPE_CHECKING:
-    from spine.wide.plan import WidePlan
 
 TOTAL_COLUMN = "total"  # in a file of declared totals
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
@@ -165,18 +163,12 @@ class Declared:
     @cached_property
     def wide_plan(self) -> WidePlan:
         """Return the plan of estimating a wide declaration."""
-        from spine.wide.plan import WidePlan  # imports numba
-
         return WidePlan(self.declaration, self.hierarchy.spine)
 
     def prepare_wide(self) -> None:
         """Make all that the estimation of a wide declaration makes of it. Raises ValueError."""
-        from spine.wide.switches import Switcher  # imports numba
-
         plan = self.wide_plan
         _ = self.plan, plan.passes, plan.kinds, plan.declared
-        if self.declaration.form.counts:
-            Switcher(plan)
 
     @cached_property
     def plan(self) -> Plan:
