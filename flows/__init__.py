@@ -24,7 +24,7 @@ for _name, _value in (
 LIBRARIES = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
-    "MIMALLOC_PURGE_DELAY": "10000",  # ms: Arrow keeps the memory of a chunk of records for the next one
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # as numpy's: what one has freed, the other may use
 }
 
 # A run without a Prefect server needs no folder in HOME.

@@ -150,10 +150,7 @@ def keep_kernels(state: Path) -> Path:
 
 
 def return_memory() -> None:
-    """Give freed memory back to the system; glibc and Arrow keep hundreds of MiB for what comes next."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
+    """Give freed memory, Arrow's too, back to the system; glibc keeps hundreds of MiB for what comes next."""
     with suppress(AttributeError):  # of another C library
         ctypes.CDLL(None).malloc_trim(0)
 

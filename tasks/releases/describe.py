@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tasks.lifecycle.process import return_memory
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names, write_manifest
@@ -30,6 +31,7 @@ def write_descriptions(
     else:
         for each in made:
             write_tidy(out, each, out / each.parquet, out / each.text)
+        return_memory()  # of their rows
     files = file_names(out)
     tables = write_package(out, description, manifest, files)
     (out / README).write_text(readme(manifest, tables, files), "utf-8")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from spine.allocations import Allocation
 from spine.production import allocation_for
@@ -19,6 +18,7 @@ from tasks.geography.blocks.files import input_digests
 from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
+from tasks.lifecycle.process import return_memory
 from tasks.spine.first_pass import SpinePlan
 
 # Cells with standard errors by default; every geounit reports the first cell's.
@@ -89,7 +89,7 @@ def prepare(
     plan = SpinePlan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
     with refusing():
         plan.parts("optimized")
-    pa.default_memory_pool().release_unused()  # the reader's memory, before states are processed one by one
+    return_memory()  # of the reader, before states are processed one by one
     inputs = input_digests(str(geography), extra)
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
