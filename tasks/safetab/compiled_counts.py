@@ -1,6 +1,7 @@
 """Kernels that number combinations of codes, digest records, and count population groups.
 
-The counting kernels tabulate one region at a time: such a table fits a core's cache.
+The counting kernels tabulate one region at a time: such a table fits a core's cache. Their indices are unsigned: a
+signed one costs a test whether it counts from the end.
 
 Import this module only for large inputs: numba takes half a second to load, and an installation's first call compiles.
 """
@@ -92,7 +93,7 @@ def add_weights(
 def map_combinations(
     combinations: NDArray[np.uint16],
     maps: NDArray[np.int32],
-    pointers: NDArray[np.int32],
+    pointers: NDArray[np.uint32],
     iterations: NDArray[np.uint16],
 ) -> int:
     """Fill the flatmap of combinations (n x 9), as `count_records` takes it; return its number of entries.
@@ -130,8 +131,8 @@ def count_records(
     blocks: NDArray[np.int64],
     starts: NDArray[np.int64],
     cell: NDArray[np.uint8],
-    combination: NDArray[np.int32],
-    pointers: NDArray[np.int32],
+    combination: NDArray[np.uint32],
+    pointers: NDArray[np.uint32],
     iterations: NDArray[np.uint16],
     table: NDArray[np.int32],
     counts: Counts,
@@ -143,7 +144,7 @@ def count_records(
     pointers, iterations: the flatmap; the iterations of combination c are iterations[pointers[c] : pointers[c + 1]].
     table: scratch, iterations x cells; all zeros on entry and on return.
     """
-    found, places = np.empty((table.size, 2), np.uint16), np.zeros((len(table), 2), np.int64)
+    found, is_found = np.empty(len(table), np.uint16), np.zeros(len(table), np.bool_)
     for region in range(len(bounds) - 1):
         known = 0
         for block in blocks[bounds[region] : bounds[region + 1]]:
@@ -151,11 +152,11 @@ def count_records(
                 own, mapped = cell[record], combination[record]
                 for place in range(pointers[mapped], pointers[mapped + 1]):
                     iteration = iterations[place]
-                    if table[iteration, own] == 0:
-                        found[known, 0], found[known, 1] = iteration, own
-                        known += 1
                     table[iteration, own] += 1
-        write_region(region, known, found, places, table, counts)
+                    if not is_found[iteration]:
+                        found[known], is_found[iteration] = iteration, True
+                        known += 1
+        write_region(region, found[:known], is_found, table, counts)
 
 
 @compiled
@@ -167,7 +168,7 @@ def add_regions(
     counts: Counts,
 ) -> None:
     """Fill the counts of regions from those of their parts; arguments are as in `count_records`."""
-    found, places = np.empty((table.size, 2), np.uint16), np.zeros((len(table), 2), np.int64)
+    found, is_found = np.empty(len(table), np.uint16), np.zeros(len(table), np.bool_)
     for region in range(len(bounds) - 1):
         known = 0
         if bounds[region + 1] - bounds[region] == 1:  # most tracts are one unit
@@ -179,61 +180,46 @@ def add_regions(
             counts.ends[region + 1] = last
             continue
         for part in parts[bounds[region] : bounds[region + 1]]:
-            entry = of_parts.ends[part, 1]
-            for group in range(of_parts.ends[part, 0], of_parts.ends[part + 1, 0]):
-                iteration, last = of_parts.groups[group, 0], entry + of_parts.groups[group, 2]
+            entry = np.uint64(of_parts.ends[part, 1])
+            for iteration, _, entries in of_parts.groups[of_parts.ends[part, 0] : of_parts.ends[part + 1, 0]]:
+                last = entry + entries
                 for at in range(entry, last):
-                    own = of_parts.entries[at, 0]
-                    if table[iteration, own] == 0:
-                        found[known, 0], found[known, 1] = iteration, own
-                        known += 1
-                    table[iteration, own] += of_parts.entries[at, 1]
+                    table[iteration, of_parts.entries[at, 0]] += of_parts.entries[at, 1]
                 entry = last
-        write_region(region, known, found, places, table, counts)
+                if not is_found[iteration]:
+                    found[known], is_found[iteration] = iteration, True
+                    known += 1
+        write_region(region, found[:known], is_found, table, counts)
 
 
 @compiled
 def write_region(
     region: int,
-    known: int,
     found: NDArray[np.uint16],
-    places: NDArray[np.int64],
+    is_found: NDArray[np.bool_],
     table: NDArray[np.int32],
     counts: Counts,
 ) -> None:
     """Move the counts of a region from the table behind those of the regions before it.
 
-    found: the places of the table that hold `known` counts. places: scratch, iterations x 2; zeros on entry and return.
+    found: the iterations that the region has. is_found: whether an iteration is among them; all False on return.
     """
-    group, entry = counts.ends[region, 0], counts.ends[region, 1]
-    while known > 0:  # groups, then again those with more records in a cell than an entry holds
-        first = group
-        for at in range(known):
-            iteration = found[at, 0]
-            if places[iteration, 1] == 0:
-                counts.groups[group, 0], counts.groups[group, 1] = iteration, 0
-                places[iteration, 0] = group
-                group += 1
-            places[iteration, 1] += 1
-        for own in range(first, group):
-            iteration = counts.groups[own, 0]
-            counts.groups[own, 2] = places[iteration, 1]
-            places[iteration, 1], entry = entry, entry + places[iteration, 1]
-        left = 0
-        for at in range(known):
-            iteration, own = found[at, 0], found[at, 1]
-            records = min(table[iteration, own], MOST)
-            to = places[iteration, 1]
-            counts.entries[to, 0], counts.entries[to, 1] = own, records
-            counts.groups[places[iteration, 0], 1] += records
-            places[iteration, 1] = to + 1
-            table[iteration, own] -= records
-            if table[iteration, own] > 0:
-                found[left, 0], found[left, 1] = iteration, own
-                left += 1
-        for own in range(first, group):
-            places[counts.groups[own, 0], 1] = 0
-        known = left
+    _, groups, entries = counts
+    group, entry = np.uint64(counts.ends[region, 0]), np.uint64(counts.ends[region, 1])
+    for iteration in found:
+        row, is_found[iteration] = table[iteration], False
+        left = row.sum()
+        while left > 0:  # again if a cell has more records than an entry holds
+            first, total = entry, 0
+            for own in range(len(row)):
+                records = min(row[own], MOST)
+                entries[entry, 0], entries[entry, 1] = own, records  # without records, the next entry replaces it
+                entry += np.uint64(records > 0)
+                total += records
+                row[own] -= records
+            groups[group, 0], groups[group, 1], groups[group, 2] = iteration, total, entry - first
+            group += np.uint64(1)
+            left -= total
     counts.ends[region + 1, 0], counts.ends[region + 1, 1] = group, entry
 
 

@@ -79,7 +79,7 @@ def count_partition(run: SafeTabRun, number: int) -> None:
 
 def read_records(run: SafeTabRun, blocks: slice) -> Records:
     """Gather the encoded records of a range of blocks from all chunks, with their distinct combinations."""
-    parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
+    parts: dict[str, list[NDArray[Any]]] = {"block": [], "records": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
     for chunk, lowest, highest in _chunks(run, stamp(run / "records")):
@@ -91,23 +91,24 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
             continue
         ends = open_array(chunk, "ends")
         start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
-        lengths = np.diff(ends[first:last], prepend=ends.dtype.type(start))
         combination = np.asarray(open_array(chunk, "combination")[start:stop])
         distinct = open_array(chunk, "combinations")
         used = np.zeros(len(distinct), bool)
         used[combination] = True
-        parts["block"].append(np.repeat(block[first:last].astype(np.int32) - np.int32(blocks.start), lengths))
+        parts["block"].append(block[first:last].astype(np.int64) - blocks.start)
+        parts["records"].append(np.diff(ends[first:last], prepend=ends.dtype.type(start)))
         parts["cell"].append(open_array(chunk, "cell")[start:stop])
-        parts["combination"].append((np.cumsum(used, dtype=np.int32) + np.int32(known - 1))[combination])
+        parts["combination"].append((np.cumsum(used, dtype=np.uint32) + np.uint32(known) - np.uint32(1))[combination])
         combinations.append(distinct[used])
         known += len(combinations[-1])
-    records: dict[str, NDArray[Any]] = {
-        name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()
-    }
-    if np.any(records["block"][1:] < records["block"][:-1]):  # the file is not sorted by block
-        by_block = np.argsort(records["block"], kind="stable")
-        records = {name: array[by_block] for name, array in records.items()}
-    return Records(**records, combinations=np.concatenate(combinations))
+    joined = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.uint32) for name, arrays in parts.items()}
+    block, records, cell, combination = joined.values()
+    if np.any(block[1:] < block[:-1]):  # the file is not sorted by block
+        order = np.argsort(np.repeat(block, records), kind="stable")
+        cell, combination = cell[order], combination[order]
+    in_blocks = np.zeros(blocks.stop - blocks.start, np.int64)
+    np.add.at(in_blocks, block, records)
+    return Records(np.append(0, np.cumsum(in_blocks)), cell, combination, np.concatenate(combinations))
 
 
 @lru_cache(maxsize=4)

@@ -27,15 +27,15 @@ from tasks.safetab.levels import ITERATION_LEVELS
 class Records:
     """The encoded records of a partition, sorted by block. Confidential.
 
-    block: int32 array; counted from the first block of the partition.
+    starts: int64 array; the first record of each block of the partition, then the number of records.
     cell: uint8 array; the cell that the record is counted in.
-    combination: int32 array; the record's race/ethnicity combination, a row of `combinations`.
+    combination: uint32 array; the record's race/ethnicity combination, a row of `combinations`.
     combinations: uint16 array, n x 9; code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
     """
 
-    block: NDArray[np.int32]
+    starts: NDArray[np.int64]
     cell: NDArray[np.uint8]
-    combination: NDArray[np.int32]
+    combination: NDArray[np.uint32]
     combinations: NDArray[np.uint16]
 
 
@@ -60,7 +60,7 @@ def count_groups(
     a region type may include iterations that only another granularity tabulates.
     codes: the iteration codes of all granularities, sorted.
     """
-    count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
+    count = count_compiled if worth_a_kernel(len(records.cell)) else count_plainly
     return count(records, granularities, regions, codes, cells)
 
 
@@ -74,7 +74,7 @@ def count_plainly(
     """Yield the counts of `count_groups` as the product A @ G."""
     for region_type, of_type in regions.items():
         flatmap = granularities[region_type].flatmap(records.combinations)
-        region = of_type.of_block[records.block]
+        region = np.repeat(of_type.of_block, np.diff(records.starts))
         inside = region != NOWHERE
         row = region[inside] * cells + records.cell[inside]
         shape = (of_type.number * cells, flatmap.shape[0])
@@ -99,13 +99,12 @@ def count_compiled(
     from tasks.safetab.compiled_counts import add_regions, count_records
 
     units = _units(regions)
-    starts = np.searchsorted(records.block, np.arange(len(units.of_block) + 1, dtype=np.int32))  # as blocks: no copy
     pointers, iterations = _map_to(codes, granularities.values(), records.combinations)
-    most = int(np.diff(pointers)[records.combination].sum())
+    most = int(np.diff(pointers).max(initial=0)) * len(records.cell)  # pages of memory that nothing reaches cost nothing
     table = np.zeros((len(codes), cells), np.int32)
     counts = Counts.empty(units.number, most, most)
     members = _members(units.of_block, units.number)
-    count_records(*members, starts, records.cell, records.combination, pointers, iterations, table, counts)
+    count_records(*members, records.starts, records.cell, records.combination, pointers, iterations, table, counts)
     counted = [(units, counts.filled())]
     for region_type, whole in sorted(regions.items(), key=lambda item: -item[1].number):
         sums = ((_region_of_parts(parts, whole), of_parts) for parts, of_parts in reversed(counted))
@@ -140,7 +139,7 @@ def _members(of_members: NDArray[np.int32], regions: int) -> tuple[NDArray[np.in
 
 def _map_to(
     codes: Sequence[str], granularities: Iterable[Granularity], combinations: NDArray[np.uint16]
-) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Return the iterations of combinations in all granularities, as numbers in `codes`: pointers, and iterations."""
     from tasks.safetab.compiled_counts import map_combinations
 
@@ -151,7 +150,7 @@ def _map_to(
         in_codes = np.array([*new, -1], np.int32)  # the last for codes without an iteration, -1
         found = ([in_codes[each.maps[kind, level]] for kind in ITERATION_KINDS] for level in ITERATION_LEVELS)
         maps += [of_level for of_level in found if np.max(of_level) >= 0]
-    pointers = np.empty(len(combinations) + 1, np.int32)
+    pointers = np.empty(len(combinations) + 1, np.uint32)
     iterations = np.empty(len(combinations) * len(maps) * (1 + combinations.shape[1]), np.uint16)
     entries = map_combinations(
         combinations, np.array(maps, np.int32).reshape(len(maps), len(ITERATION_KINDS), -1), pointers, iterations

@@ -24,11 +24,11 @@ class Counts(NamedTuple):
 
     @classmethod
     def empty(cls, regions: int, groups: int, entries: int) -> Counts:
-        """Return space for counts of regions."""
+        """Return space for counts of regions, and for an entry more, which the kernels write and leave out."""
         return cls(
             np.zeros((regions + 1, 2), np.int64),
             np.empty((groups, 3), np.uint16),
-            np.empty((entries, 2), np.uint8),
+            np.empty((entries + 1, 2), np.uint8),
         )
 
     def filled(self) -> Counts:

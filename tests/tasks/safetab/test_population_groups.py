@@ -348,10 +348,11 @@ def test_the_kernels_count_what_the_product_does(
     """
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     blocks, count = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 60) | st.just(3000))
+    block = np.sort(random.integers(0, blocks, count))
     records = Records(
-        block=np.sort(random.integers(0, blocks, count)).astype(np.int32),
+        starts=np.searchsorted(block, np.arange(blocks + 1)),
         cell=random.integers(0, data.draw(st.sampled_from([1, 46])), count).astype(np.uint8),
-        combination=random.integers(0, len(combinations), count).astype(np.int32),
+        combination=random.integers(0, len(combinations), count).astype(np.uint32),
         combinations=combinations,
     )
     numbers = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
@@ -373,7 +374,7 @@ def test_the_kernels_count_what_the_product_does(
     for name, granularity in of_type.items():
         np.testing.assert_array_equal(compiled[name], plain[name])
         in_groups = np.diff(granularity.flatmap(combinations).indptr)[records.combination]
-        assert compiled[name].sum() == in_groups[regions[name].of_block[records.block] >= 0].sum()
+        assert compiled[name].sum() == in_groups[regions[name].of_block[block] >= 0].sum()
 
 
 def _dense(made: Counts, granularity: Granularity, codes: list[str]) -> np.ndarray:
