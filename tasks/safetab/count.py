@@ -91,14 +91,14 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
             continue
         ends = open_array(chunk, "ends")
         start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
-        combination = np.asarray(open_array(chunk, "combination")[start:stop])
+        combination = open_array(chunk, "combination")[start:stop]
         distinct = open_array(chunk, "combinations")
-        used = np.zeros(len(distinct), bool)
-        used[combination] = True
+        used = np.bincount(combination, minlength=len(distinct)) > 0
         parts["block"].append(block[first:last].astype(np.int64) - blocks.start)
         parts["records"].append(np.diff(ends[first:last], prepend=ends.dtype.type(start)))
         parts["cell"].append(open_array(chunk, "cell")[start:stop])
-        parts["combination"].append((np.cumsum(used, dtype=np.uint32) + np.uint32(known) - np.uint32(1))[combination])
+        number = np.cumsum(used, dtype=np.uint32) + np.uint32(known) - np.uint32(1)
+        parts["combination"].append(number.take(combination))
         combinations.append(distinct[used])
         known += len(combinations[-1])
     joined = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.uint32) for name, arrays in parts.items()}
