@@ -10,14 +10,14 @@ import filecmp
 import json
 import math
 import os
+import re
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from io import BufferedReader
+from mmap import ACCESS_COPY, ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -26,9 +26,13 @@ from numpy.typing import NDArray
 from tasks.lifecycle.typed_json import Arrays, decode, encode
 
 T = TypeVar("T")
-# numpy reads the header of a .npy file with `ast`, which before Python 3.11.8 raises SystemError ("recursion depth
-# mismatch") if two threads use it at once, as stages of a flow do. Reentrant, because a finalizer may read too.
-HEADERS = threading.RLock()
+# The header that numpy writes before an array of numbers or text. numpy itself reads it with `ast`, which takes longer
+# than to map the array, and before Python 3.11.8 raises SystemError if two threads use it at once, as stages do.
+HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][biufSU]\d+)', 'fortran_order': (True|False), "
+    rb"'shape': \(([\d, ]*)\), \} *\n",
+    re.DOTALL,
+)
 ALIGNED, MAPPED = 64, 1 << 16  # bytes: where arrays begin in an object's file, and from which size on they are mapped
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
@@ -137,27 +141,22 @@ def narrowest(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger]:
 
 def open_array(folder: Path, name: str) -> NDArray[Any]:
     """Map one array of such a folder into memory, read-only."""
-    path = f"{folder}/{name}.npy"  # text: numpy resolves a Path
-    kind, shape, order, start = _header(path, stamp(path))
-    return np.memmap(path, kind, "r", start, shape, order)
+    with open(f"{folder}/{name}.npy", "rb", buffering=0) as file:
+        mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+    return array_at(mapped, 0)[0]
 
 
-@lru_cache(maxsize=64)  # to parse it costs more than to map the file; arrays, maybe of exact counts, are not kept
-def _header(path: str, _stamp: tuple[int, int]) -> tuple[np.dtype[Any], tuple[int, ...], Literal["C", "F"], int]:
-    with HEADERS, open(path, "rb") as file:
-        np.lib.format.read_magic(file)
-        shape, is_fortran, kind = np.lib.format.read_array_header_1_0(file)
-        return kind, shape, "F" if is_fortran else "C", file.tell()
+def array_at(buffer: mmap, at: int) -> tuple[NDArray[Any], int]:
+    """Return the array whose header begins at this place of a buffer, as a view of it, and where it ends.
 
-
-def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
-    """Read rows `start` to `stop` - 1 of such an array: faster than mapping, for a small part."""
-    with HEADERS, open(folder / f"{name}.npy", "rb") as file:
-        np.lib.format.read_magic(file)
-        (_, *each), _, kind = np.lib.format.read_array_header_1_0(file)
-        row = math.prod(each)
-        file.seek(start * row * kind.itemsize, os.SEEK_CUR)
-        return np.fromfile(file, kind, (stop - start) * row).reshape(-1, *each)
+    Raises ValueError if there is no array of numbers or text.
+    """
+    header = HEADER.match(buffer, at)
+    if header is None:
+        raise ValueError("no array of numbers or text")
+    shape = [int(length) for length in header[3].split(b",") if length.strip()]
+    array = np.frombuffer(buffer, header[1].decode(), math.prod(shape), header.end())
+    return array.reshape(shape, order="F" if header[2] == b"True" else "C"), header.end() + array.nbytes
 
 
 def save_object(path: Path, value: Any) -> None:
@@ -198,27 +197,13 @@ def read_object(path: Path, kind: type[T]) -> T:
     Large arrays are mapped into memory, so that a process holds what it reads of them.
     """
     arrays: Arrays = []
-    with HEADERS, open(path, "rb") as file:
-        text = file.readline()
-        while file.peek(1):
-            arrays.append(_next_array(file))
-            file.seek(-file.tell() % ALIGNED, os.SEEK_CUR)
+    with open(path, "rb", buffering=0) as file:
+        # Copied on write, since kernels are compiled for arrays that may be written.
+        mapped = mmap(file.fileno(), 0, access=ACCESS_COPY)
+    text, at = mapped.readline(), mapped.tell()
+    while at < len(mapped):
+        array, end = array_at(mapped, at)
+        arrays.append(array if array.nbytes >= MAPPED else array.copy())
+        at = end + -end % ALIGNED
     value: T = decode(kind, json.loads(text), arrays)
     return value
-
-
-def _next_array(file: BufferedReader) -> NDArray[Any]:
-    """Return the array that begins here, and go to its end. A large one is a view of the file, which stays as it is."""
-    begin = file.tell()
-    np.lib.format.read_magic(file)
-    shape, is_fortran, kind = np.lib.format.read_array_header_1_0(file)
-    size = math.prod(shape) * kind.itemsize
-    if size < MAPPED:
-        file.seek(begin)
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        return array
-    start = file.tell()
-    # Copied on write, since kernels are compiled for arrays that may be written. numpy leaves the file at its end.
-    mapped = np.memmap(file, kind, "c", start, shape, "F" if is_fortran else "C")
-    file.seek(start + size)
-    return np.asarray(mapped)

@@ -32,7 +32,7 @@ def read_lines(
 
     fields: for each field of a line, kind, width, place, factor, most (`record_fields.Field`), where its meanings begin
     or NO_MEANING, and whether it may be blank. meanings: those of all fields. code_numbers: as in
-    `fast_records.RecordLayout`. numbers, codes: places x lines, all 0; filled.
+    `fast_records.RecordLayout`. numbers, codes: places x lines; filled. The numbers are all 0 before.
     """
     size, width, row, at = len(text), len(fields), 0, 0
     value: Any  # numba knows it as int64
@@ -128,7 +128,14 @@ def read_lines(
 
 
 @compiled
-def add_values(values: NDArray[Any], numbers: NDArray[np.int32], sums: NDArray[Any]) -> None:
+def add_values(values: NDArray[np.int64], numbers: NDArray[np.uint32], sums: NDArray[np.int64]) -> None:
     """Add the value of each number to its sum."""
     for row in range(len(numbers)):
         sums[row] += values[numbers[row]]
+
+
+@compiled
+def take_values(values: NDArray[np.uint16], numbers: NDArray[np.uint32], taken: NDArray[np.uint16]) -> None:
+    """Fill in the value of each number: faster than numpy's `take`."""
+    for row in range(len(numbers)):
+        taken[row] = values[numbers[row]]

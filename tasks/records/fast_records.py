@@ -6,9 +6,8 @@ nothing is parsed, and the validating reader takes the chunk: it finds every fau
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,16 +40,17 @@ class RecordLayout:
         return numbers
 
     def empty(self, rows: int) -> Parsed:
-        """Return the numbers and codes of `rows` records, all 0."""
+        """Return space for `rows` records: numbers, all 0, and codes, which are anything."""
         places = [[each.place + 1 for each in self.fields.values() if each.is_code == code] for code in (False, True)]
         numbers, codes = (max(listed, default=0) for listed in places)
-        return Parsed(np.zeros((numbers, rows), np.int64), np.zeros((codes, rows), np.uint16))
+        return Parsed(np.zeros((numbers, rows), np.int64), np.empty((codes, rows), np.uint16))
 
-    def number(self, field: Field, value: str) -> int | None:
-        """Return what a value adds to its record, the number of a code; None where it may be a fault."""
-        if field.is_code:
-            return 0 if value == NULL and field.kind == CODE_OR_NULL else self.codes.get(value)
-        return field.number(value)
+    def numbers(self, field: Field, values: Iterable[str]) -> list[int | None]:
+        """Return what values add to their records, the numbers of codes; None for one that may be a fault."""
+        if not field.is_code:
+            return [field.number(value) for value in values]
+        null = {NULL: 0} if field.kind == CODE_OR_NULL else {}
+        return [*map({**self.codes, **null}.get, values)]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _describe(fields: Sequence[Field]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
     """Parse dictionary-encoded columns, each distinct value once, and plain ones; None where a value may be a fault."""
-    from tasks.records.compiled_records import add_values
+    from tasks.records.compiled_records import add_values, take_values
 
     parsed = layout.empty(len(table))
     for name, each in layout.fields.items():
@@ -109,13 +109,15 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
             continue
         column = EncodedColumn(table[name])
         digits = _digits(each, column.dictionary)
-        values = [layout.number(each, value) for value in column.values] if digits is None else digits.tolist()
+        values = layout.numbers(each, column.values) if digits is None else digits.tolist()
         faults = [number for number, value in enumerate(values) if value is None]
         if faults and np.isin(column.numbers, faults).any():  # a dictionary may hold values without a record
             return None
-        if any(values):
-            sums: NDArray[Any] = (parsed.codes if each.is_code else parsed.numbers)[each.place]
-            add_values(np.array([value or 0 for value in values], sums.dtype), column.numbers, sums)
+        known, numbers = [value or 0 for value in values], column.numbers.view(np.uint32)
+        if each.is_code:
+            take_values(np.array(known, np.uint16), numbers, parsed.codes[each.place])
+        elif any(known):
+            add_values(np.array(known), numbers, parsed.numbers[each.place])
     return parsed
 
 

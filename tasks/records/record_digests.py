@@ -34,16 +34,18 @@ def weights(*columns: NDArray[np.integer], kind: int = VALUE) -> Weights:
     for lane in LANES:
         mixed = np.full(columns[0].shape, lane ^ kind, np.uint64)
         for column in columns:
-            mixed = _scatter(mixed + column.astype(np.uint64))
+            mixed += column.astype(np.uint64)
+            _scatter(mixed)
         lanes.append(mixed | np.uint64(1))
     return tuple(lanes)
 
 
-def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return numbers scattered over 64 bits, each by itself (the finalizer of SplitMix64)."""
+def _scatter(numbers: NDArray[np.uint64]) -> None:
+    """Scatter numbers over 64 bits, each by itself (the finalizer of SplitMix64)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
-    return numbers ^ (numbers >> np.uint64(31))
+        numbers ^= numbers >> np.uint64(shift)
+        numbers *= np.uint64(factor)
+    numbers ^= numbers >> np.uint64(31)
 
 
 def sum_by_state(blocks: NDArray[np.int64], counts: NDArray[np.int64], within: Weights) -> Sums:
@@ -66,8 +68,9 @@ def sum_rows(columns: Mapping[str, EncodedColumn]) -> Sums:
     rows, totals = len(next(iter(columns.values())).numbers), np.zeros(len(LANES), np.uint64)
     for first in range(0, rows, ROWS):
         within = slice(first, first + ROWS)
-        lanes = sum(of_values[name][column.numbers[within]] for name, column in columns.items())
-        totals += _scatter(np.asarray(lanes)).sum(axis=0)
+        mixed = np.asarray(sum(of_values[name][column.numbers[within]] for name, column in columns.items()))
+        _scatter(mixed)
+        totals += mixed.sum(axis=0)
     return {EVERYWHERE: (rows, *totals.tolist())} if rows else {}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.errors import PUT_BACK, Refused
-from tasks.lifecycle.files import load_object, read_part, remove, save_arrays, save_object
+from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -105,8 +105,8 @@ def rows_of(run: RunDirectory, kind: FileKind, bucket: int) -> NDArray[np.uint64
     parts = []
     for number in range(sources.chunks[kind.name]):
         folder = run / f"rows/{kind.name}/{number:05d}"
-        start, stop = read_part(folder, "starts", bucket, bucket + 2).tolist()
-        parts.append(read_part(folder, "rows", start, stop))
+        start, stop = open_array(folder, "starts")[bucket : bucket + 2].tolist()
+        parts.append(open_array(folder, "rows")[start:stop].copy())  # so that the file does not stay open
     rows = np.concatenate(parts)
     rows.sort()
     return rows

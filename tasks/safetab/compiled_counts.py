@@ -16,77 +16,67 @@ from tasks.safetab.group_counts import MOST, Counts
 
 COMBINED = 9  # codes of a person
 # Odd hexadecimal digits of pi: the sum of products with them hashes a combination of codes.
-SCATTER = np.array(
-    [
-        0x243F6A8885A308D3,
-        0x13198A2E03707345,
-        0xA4093822299F31D1,
-        0x082EFA98EC4E6C89,
-        0x452821E638D01377,
-        0xBE5466CF34E90C6D,
-        0xC0AC29B7C97C50DD,
-        0x3F84D5B5B5470917,
-        0x9216D5D98979FB1B,
-    ],
-    np.uint64,
-)
+SCATTER = np.array([0x243F6A8885A308D3, 0x13198A2E03707345, 0xA4093822299F31D1], np.uint64)
 
 
 @compiled
 def number_combinations(
     codes: NDArray[np.uint16],
     scatter: NDArray[np.uint64],
-    slots: NDArray[np.int32],
-    combination: NDArray[np.int32],
-    combinations: NDArray[np.uint16],
+    slots: NDArray[np.uint32],
+    combination: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
 ) -> int:
     """Number the distinct columns of `codes` (9 x n) in the order of first occurrence; return how many there are.
 
-    slots: an open-addressing hash table of 2^b entries, all -1. Returns -1 if the combinations would fill more than
-    half of it.
-    combination, combinations: filled with the number of each column, and the distinct columns.
+    slots: an open-addressing hash table of 2^b entries, all 0. Returns -1 if the combinations would fill more than half
+    of it.
+    combination, keys: filled with the number of each column, and the distinct columns, four codes in a word: n x 3.
     """
-    mask, shift, known = len(slots) - 1, np.uint64(32), 0
+    mask, known = np.uint64(len(slots) - 1), 0
     for row in range(codes.shape[1]):
-        mixed = np.uint64(0)
-        for place in range(COMBINED):
-            mixed += scatter[place] * np.uint64(codes[place, row])
-        slot = np.int64(mixed >> shift) & mask
+        first, second, third = np.uint64(0), np.uint64(0), np.uint64(codes[8, row])
+        for place in range(4):
+            first |= np.uint64(codes[place, row]) << np.uint64(16 * place)
+            second |= np.uint64(codes[4 + place, row]) << np.uint64(16 * place)
+        mixed = first * scatter[0] + second * scatter[1] + third * scatter[2]
+        slot = (mixed ^ mixed >> np.uint64(32)) & mask
         while True:
-            number = slots[slot]
-            if number < 0:
+            number = slots[slot]  # from 1 on
+            if number == 0:
                 if 2 * known >= len(slots):
                     return -1
-                slots[slot] = number = known
-                for place in range(COMBINED):
-                    combinations[known, place] = codes[place, row]
+                keys[known, 0], keys[known, 1], keys[known, 2] = first, second, third
                 known += 1
+                slots[slot] = number = known
                 break
-            same = True
-            for place in range(COMBINED):
-                same &= combinations[number, place] == codes[place, row]
-            if same:
+            key = keys[number - np.uint32(1)]
+            if (key[0] == first) & (key[1] == second) & (key[2] == third):
                 break
-            slot = (slot + 1) & mask
-        combination[row] = number
+            slot = (slot + np.uint64(1)) & mask
+        combination[row] = number - np.uint32(1)
     return known
 
 
 @compiled
 def add_weights(
     ends: NDArray[np.int64],
-    combination: NDArray[np.int32],
+    combination: NDArray[np.uint32],
     cell: NDArray[np.uint8],
     of_combination: NDArray[np.uint64],
     of_cell: NDArray[np.uint64],
     sums: NDArray[np.uint64],
 ) -> None:
     """Add up the weights of the records between consecutive ends, in two lanes (`record_digests.weights`)."""
+    record = np.uint64(0)
     for group in range(len(ends)):
-        for record in range(ends[group - 1] if group else 0, ends[group]):
+        one, other = np.uint64(0), np.uint64(0)
+        while record < np.uint64(ends[group]):
             of_codes, of_value = of_combination[combination[record]], of_cell[cell[record]]
-            sums[group, 0] += of_codes[0] * of_value[0]
-            sums[group, 1] += of_codes[1] * of_value[1]
+            one += of_codes[0] * of_value[0]
+            other += of_codes[1] * of_value[1]
+            record += np.uint64(1)
+        sums[group, 0], sums[group, 1] = one, other
 
 
 @compiled

@@ -79,7 +79,8 @@ def count_partition(run: SafeTabRun, number: int) -> None:
 
 def read_records(run: SafeTabRun, blocks: slice) -> Records:
     """Gather the encoded records of a range of blocks from all chunks, with their distinct combinations."""
-    parts: dict[str, list[NDArray[Any]]] = {"block": [], "records": [], "cell": [], "combination": []}
+    kinds = {"block": np.int64, "records": np.int64, "cell": np.uint8, "combination": np.uint32}
+    parts: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0, kind)] for name, kind in kinds.items()}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
     for chunk, lowest, highest in _chunks(run, stamp(run / "records")):
@@ -101,8 +102,7 @@ def read_records(run: SafeTabRun, blocks: slice) -> Records:
         parts["combination"].append(number.take(combination))
         combinations.append(distinct[used])
         known += len(combinations[-1])
-    joined = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.uint32) for name, arrays in parts.items()}
-    block, records, cell, combination = joined.values()
+    block, records, cell, combination = (np.concatenate(parts[name]) for name in kinds)
     if np.any(block[1:] < block[:-1]):  # the file is not sorted by block
         order = np.argsort(np.repeat(block, records), kind="stable")
         cell, combination = cell[order], combination[order]

@@ -88,7 +88,7 @@ def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]],
 
 def _within(
     ends: NDArray[np.int64],
-    combination: NDArray[np.int32],
+    combination: NDArray[np.uint32],
     cell: NDArray[np.uint8],
     of_combination: Weights,
     of_cell: Weights,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.kernels import worth_a_kernel
-from tasks.lifecycle.files import open_array, read_part
+from tasks.lifecycle.files import open_array
 from tasks.safetab.count import load_partitions
 from tasks.safetab.domain import load_domain
 from tasks.safetab.group_counts import Counts
@@ -89,7 +89,7 @@ def _parts(run: SafeTabRun, level: Level, first: int, last: int) -> Iterator[tup
         if start >= stop:
             continue
         folder = run.counts_folder(level.region_type, number)
-        ends = read_part(folder, "ends", start - low, stop - low + 1)
+        ends = open_array(folder, "ends")[start - low : stop - low + 1].copy()  # so that the file does not stay open
         (group, entry), (last_group, last_entry) = ends[[0, -1]].tolist()
-        groups = read_part(folder, "groups", group, last_group)
+        groups = open_array(folder, "groups")[group:last_group].copy()
         yield slice(start - first, stop - first), Counts(ends, groups, open_array(folder, "entries")[entry:last_entry])

@@ -100,7 +100,7 @@ def count_compiled(
 
     units = _units(regions)
     pointers, iterations = _map_to(codes, granularities.values(), records.combinations)
-    most = int(np.diff(pointers).max(initial=0)) * len(records.cell)  # pages of memory that nothing reaches cost nothing
+    most = int(np.diff(pointers).take(records.combination).sum())
     table = np.zeros((len(codes), cells), np.int32)
     counts = Counts.empty(units.number, most, most)
     members = _members(units.of_block, units.number)

@@ -21,7 +21,7 @@ from tasks.records.record_fields import NULL
 from tasks.records.records import STATE, Chunk, ChunkReport, RowChecks, all_outside, report_of
 from tasks.safetab.record_kind import BLOCK, CELL, CODES, RACES, GroupRecords, RecordKind
 
-SLOTS = 1 << 18  # entries of a hash table that fits a core's cache; combinations are far fewer than records
+SLOTS = 1 << 17  # entries of a hash table that fits a core's cache; combinations are far fewer than records
 
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
@@ -66,15 +66,15 @@ def encode_parsed(
 
 def distinct_combinations(
     codes: NDArray[np.uint16], slots: int = SLOTS
-) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Return the combination of each record, and the distinct combinations in the order of first occurrence."""
     from tasks.safetab.compiled_counts import SCATTER, number_combinations
 
     places, rows = codes.shape
-    combination, buffer = np.empty(rows, np.int32), np.empty((rows, places), np.uint16)
-    while (known := number_combinations(codes, SCATTER, np.full(slots, -1, np.int32), combination, buffer)) < 0:
+    combination, keys = np.empty(rows, np.uint32), np.empty((rows, 3), np.uint64)
+    while (known := number_combinations(codes, SCATTER, np.zeros(slots, np.uint32), combination, keys)) < 0:
         slots *= 4
-    return combination, buffer[:known].copy()
+    return combination, keys[:known].astype("<u8").view("<u2")[:, :places].astype(np.uint16)
 
 
 def read_validating(
@@ -122,7 +122,7 @@ def check_and_encode(
         "block": block,
         "ends": np.cumsum(lengths),
         "cell": numbers[CELL].astype(np.uint8),
-        "combination": combination.to_numpy(np.int32),
+        "combination": combination.to_numpy(np.uint32),
     }
     if not checks.good.all():
         encoded = {name: array[:0] for name, array in encoded.items()}

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.lifecycle.files import open_array, read_object, read_part, save_arrays, save_object
+from tasks.lifecycle.files import open_array, read_object, save_arrays, save_object
 
-READS = 500  # of each of 3 threads; without the lock, one in some 100 fails
+READS = 500  # of each of 3 threads; by numpy's reader of headers, one in some 100 failed
 
 
 class Yields:
@@ -64,9 +64,9 @@ def test_threads_read_headers_at_once(tmp_path: Path, restless: None) -> None:
 
     def read(_: int) -> bool:
         Yields()
-        mapped, part = open_array(tmp_path / "arrays", "a"), read_part(tmp_path / "arrays", "a", 2, 4)
+        mapped = open_array(tmp_path / "arrays", "a")
         kept = read_object(tmp_path / "object", dict[str, NDArray[np.int64]])["a"]
-        return bool((mapped == array).all() and (part == array[2:4]).all() and (kept == array).all())
+        return bool((mapped == array).all() and (kept == array).all())
 
     with ThreadPoolExecutor(3) as threads:
         assert all(threads.map(read, range(3 * READS)))
