@@ -5,6 +5,8 @@ Import it only where there is much to write: numba takes half a second, and the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,24 +29,29 @@ def write_lines(
 
     A value is a number, or the place of a text: letters[starts[place] : starts[place + 1]]. No number may be -2^63.
     """
-    size, columns = 0, len(is_number)
+    size: Any = np.uint64(0)  # indices are unsigned: a signed one costs a test whether it counts from the end
+    one, ten, columns = np.uint64(1), np.uint64(10), len(is_number)
     for row in range(values.shape[1]):
         for column in range(columns):
-            value = values[column, row]
+            value = np.uint64(values[column, row])
             if is_number[column]:
-                if value < 0:
+                if values[column, row] < 0:
                     out[size] = MINUS
-                    size, value = size + 1, -value
-                digits, rest = 1, value // 10
+                    size, value = size + one, np.uint64(0) - value
+                size, rest = size + one, value // ten
                 while rest > 0:
-                    digits, rest = digits + 1, rest // 10
-                for at in range(size + digits - 1, size - 1, -1):
-                    value, out[at] = value // 10, ZERO + value % 10
-                size += digits
+                    size, rest = size + one, rest // ten
+                at = size
+                while True:
+                    at, rest = at - one, value // ten
+                    out[at] = np.uint64(ZERO) + value - rest * ten
+                    if rest == 0:
+                        break
+                    value = rest
             else:
-                for at in range(starts[value], starts[value + 1]):
+                for at in range(np.uint64(starts[value]), np.uint64(starts[value + one])):
                     out[size] = letters[at]
-                    size += 1
+                    size += one
             out[size] = delimiter if column < columns - 1 else NEWLINE
-            size += 1
-    return size
+            size += one
+    return int(size)
