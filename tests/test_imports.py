@@ -1,7 +1,7 @@
 """The house: which room may import which, and which libraries. Every import counts, those inside functions too.
 
 flows -> tasks -> spine -> privacy
-in tasks: a system -> geography -> records -> lifecycle -> releases -> kernels;
+in tasks: a system -> geography -> records -> lifecycle -> releases -> kernels, memory;
                                           no system imports another
 """
 
@@ -21,6 +21,7 @@ BELOW = {"flows": {"tasks", "privacy", "spine"}, "tasks": {"privacy", "spine"}, 
 FLOORS = (
     "errors",
     "kernels",
+    "memory",
     "releases",
     "lifecycle",
     "records",

@@ -149,12 +149,6 @@ def keep_kernels(state: Path) -> Path:
     return folder
 
 
-def return_memory() -> None:
-    """Give freed memory, Arrow's too, back to the system; glibc keeps hundreds of MiB for what comes next."""
-    with suppress(AttributeError):  # of another C library
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def use_kernels(state: Path) -> None:
     """Call `keep_kernels`, unless this process or its parent has: for stages, before they import kernels."""
     if not kernels_loaded() and Path(os.environ.get(FOLDER_VARIABLE, "")).name != _kernels_version():

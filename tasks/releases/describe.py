@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.lifecycle.process import return_memory
+from tasks.memory import return_memory
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names, write_manifest

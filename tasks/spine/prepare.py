@@ -18,7 +18,7 @@ from tasks.geography.blocks.files import input_digests
 from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.new_folder import check_empty
-from tasks.lifecycle.process import return_memory
+from tasks.memory import return_memory
 from tasks.spine.first_pass import SpinePlan
 
 # Cells with standard errors by default; every geounit reports the first cell's.

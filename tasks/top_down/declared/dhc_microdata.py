@@ -16,8 +16,8 @@ import pyarrow as pa
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray, geocode16
 from spine.top_down import Estimates
-from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.staging import write_tables
+from tasks.memory import return_memory
 from tasks.top_down.declared.dhc_fields import (
     OF_RELATIONSHIP,
     Units,

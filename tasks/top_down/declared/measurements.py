@@ -25,11 +25,11 @@ from spine.geography import Integers
 from spine.top_down.bounds import LARGEST_COUNT
 from tasks.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.typed_json import decode
 from tasks.lifecycle.workers import Workers
+from tasks.memory import return_memory
 from tasks.records.declarations import find_declaration, read_raw
 from tasks.releases.manifest import mark_facts, mark_in
 from tasks.releases.received import path_in, read_json

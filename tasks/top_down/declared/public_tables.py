@@ -37,8 +37,9 @@ from spine.top_down.queries import query_group
 from spine.wide.plan import WidePlan
 from tasks.errors import Refused
 from tasks.lifecycle.files import load_object, save_object, stamp
-from tasks.lifecycle.process import return_memory, use_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
+from tasks.memory import return_memory
 from tasks.records.declarations import (
     SHIPPED,
     beside,

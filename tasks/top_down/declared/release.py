@@ -23,9 +23,9 @@ from spine.noise import distinct_shares
 from spine.top_down import Estimates
 from spine.top_down.queries import QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.staging import release_file, write_tables
 from tasks.lifecycle.workers import Workers
+from tasks.memory import return_memory
 from tasks.releases.describe import write_descriptions
 from tasks.releases.manifest import GUARANTEE, spend_of
 from tasks.releases.pages import decimal

@@ -27,8 +27,8 @@ from tasks.lifecycle.files import (
     save_arrays,
     save_object,
 )
-from tasks.lifecycle.process import return_memory
 from tasks.lifecycle.workers import Workers
+from tasks.memory import return_memory
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.estimate import estimators
