@@ -19,6 +19,7 @@ import psutil
 import pytest
 import s_dhc_households
 import wide_inputs
+from dhc_county import make, redistricting, with_units
 from dhca_inputs import BLOCKS
 from dhcb_inputs import HouseholdInputs, configuration
 from dhcb_inputs import households as some_households
@@ -95,6 +96,19 @@ def wide(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     return words, "run", "declared"
 
 
+def dhc(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
+    """The households of the DHC, whose tenures are those of a release that is made once."""
+    kept = folder.with_name("dhc-inputs")
+    if not kept.exists():
+        kept.mkdir(mode=0o700)
+        make(kept)
+        with_units(kept, redistricting(kept))
+    shutil.copy(kept / "households.csv", folder)
+    shutil.copytree(kept / "mine", folder / "mine")
+    declaration = folder / "mine/dhc-households-us.json"
+    return ["tda", "run", folder / "households.csv", folder / "out", "--declaration", declaration], "run", "declared"
+
+
 def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     from tasks.bottom_up.example import make_example
 
@@ -137,6 +151,10 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
         wide,
         ("validate", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
     ),
+    "dhc": (
+        dhc,
+        ("validate", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
+    ),
     "s-dhc": (
         supplemental,
         ("encode", "tabulate", "reserve budget", "measure", "averages", "release", "commit"),
@@ -160,7 +178,7 @@ class Runs:
         self.folder.mkdir(parents=True)
         words, self.run_id, self.jurisdiction = self.make(self.example, self.folder)
         (self.folder / "state").mkdir(mode=0o700)
-        unit = "household" if words[0] == "ddhcb" else "person"
+        unit = "household" if words[0] == "ddhcb" or self.make is dhc else "person"
         self.ledger = open_account(self.folder, unit=unit)  # type: ignore[arg-type]
         where = (
             "--ledger",
