@@ -19,7 +19,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
 
-GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds
+GROUPS_EACH = 1 << 21  # groups that one piece of a noise stage holds
 
 
 @dataclass(frozen=True)
