@@ -17,6 +17,7 @@ components.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,13 +86,19 @@ def own_information(
     variances. allowed: (geounits, types).
     """
     distinct, index = np.unique(weights, axis=1, return_inverse=True)
-    parts = np.array([sizes.squared(query) for query in queries])
+    parts = _squared(sizes, tuple(queries))
     table = np.zeros((distinct.shape[1], *parts.shape[1:]))
     for weight, part in zip(distinct, parts, strict=True):
         table += weight[:, None, None, None] * part
     linear = np.zeros((len(allowed), *sizes.shape))
     weighted_sums(hierarchy, answers, weights, allowed, sizes.signs, linear)
     return Information(level, first, linear, _masked(table[index.ravel()], allowed, sizes.slots))
+
+
+@lru_cache
+def _squared(sizes: Grid, queries: tuple[str, ...]) -> FloatArray:
+    """Return the precision that each query group of weight 1 adds (`Grid.squared`), for all geounits of a level."""
+    return np.array([sizes.squared(query) for query in queries])
 
 
 def _masked(precision: FloatArray, allowed: BoolArray, slots: int) -> FloatArray:
