@@ -1,7 +1,7 @@
 """The stages of the TopDown Algorithm: from records and declared figures to private histograms of every level.
 
 validate -> histograms -> reserve budget ---> measure ---------------------> release -> commit
-                                                   \\_ estimate, level by level ____/
+                                          \\_ estimate, level by level ____/
 """
 
 from __future__ import annotations

@@ -135,9 +135,14 @@ def _is_in_place(run: RunDirectory, place: Path, row: Row | None) -> bool:
     """
     if not is_released(run, place.parent, place.name):
         return False
-    if not is_whole(place) or (row and row.release_digest != release_digest(place)):
+    fault = ""
+    if not is_whole(place):
+        fault = "is not whole"
+    elif row and row.release_digest != release_digest(place):
+        fault = "is not what the ledger sealed" if row.release_digest else "the ledger has sealed no release of it"
+    if fault:
         way_out = "put back what it made" if row and row.status == "released" else "move it away and resume the run"
-        raise Refused(f"{place} is not what run {run.id} made: {way_out}")
+        raise Refused(f"{place} has the id of run {run.id}, but {fault}: {way_out}")
     return True
 
 

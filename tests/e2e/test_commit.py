@@ -231,14 +231,14 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     assert home.seal() == expected
     os.rename(home.staged, home.place)
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="made: move it away and resume"):
+    with pytest.raises(Refused, match="but is not whole: move it away and resume"):
         home.go()
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
     assert home.go() == home.place
     assert digest(home.place) == expected
     damage(home.place / "t1/usa-1.csv")
-    with pytest.raises(Refused, match="made: put back what it made"):
+    with pytest.raises(Refused, match="but is not whole: put back what it made"):
         home.go()
 
 
@@ -501,10 +501,11 @@ def test_only_what_the_ledger_sealed_is_taken_for_the_release_of_a_charged_run(h
     expected = digest(home.staged)
     shutil.copytree(home.staged, home.place)
     edit(home.place / "manifest.json", lambda text: text.replace('"run"', '"made": "up",\n "run"'))
-    with pytest.raises(Refused, match="is not what run run-us made: move it away and resume"):
+    fault = "is not what the ledger sealed" if sealed else "the ledger has sealed no release of it"
+    with pytest.raises(Refused, match=f"has the id of run run-us, but {fault}: move it away and resume"):
         home.go()
     assert home.row.status == ("sealed" if sealed else "reserved")
-    with pytest.raises(Refused, match="is not what run run-us made: move it away and resume"):
+    with pytest.raises(Refused, match=f"but {fault}: move it away and resume"):
         bring_in(home.settings)
     assert (home.run / SECRET).exists()
     shutil.rmtree(home.place)
