@@ -66,6 +66,21 @@ def test_names_of_places_are_kept_and_written(das: Das, tmp_path: Path) -> None:
     assert (tmp_path / "mine/leaves.csv").read_text().splitlines()[0] == "region,zone,rname,zone_name"
 
 
+@pytest.mark.parametrize("upwards", [True, False])
+def test_a_table_that_begins_with_its_key_has_levels_in_either_order(das: Das, tmp_path: Path, upwards: bool) -> None:
+    above = ["district", "district_name", "county"] if upwards else ["county", "district", "district_name"]
+    rows = []
+    for at in range(12):
+        units = {"district": f"E{at // 2:02d}", "district_name": f"District {at // 2}", "county": "NS"[at // 6]}
+        rows.append(f"{at},Area {at},{','.join(units[name] for name in above)},{at * 7 % 12}.5")
+    (tmp_path / "areas.csv").write_text("\n".join([f"area,area_name,{','.join(above)},hectares", *rows, ""]))
+    code, _, said = das("tda", "declare", "--from", tmp_path / "areas.csv", *AXES, tmp_path / "mine")
+    assert code == 0, said
+    levels = tomllib.loads((tmp_path / "mine/draft.toml").read_text())["levels"]
+    names = [(level["name"], level.get("names")) for level in levels]
+    assert names == [("all", None), ("county", None), ("district", "district_name"), ("area", "area_name")]
+
+
 WRONG_AXES = {
     "age=0-100+": 'write "age=0-99,[100-120]"',
     "age=0-4,5-9,10-85+": 'write "age=0-4,5-9,10-84,[85-105]"',

@@ -50,24 +50,51 @@ def draft(file: str, leaves: Mapping[str, Sequence[str]], axes: Mapping[str, Cel
             "it looks like records, not places: no column has another code in every row. Give a table with a row for "
             "every place, and a column that names it"
         )
-    columns = list(_levels(leaves, key))
+    columns = _levels(leaves, key)
     names = _names(leaves, [*columns, key])
     return "\n".join(_lines(file, key, columns, names, axes)) + "\n", [*columns, key, *names.values()]
 
 
-def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> Iterator[str]:
-    """Yield the columns that divide the leaves further and further, in their order; the key ends them."""
-    rows = len(leaves[key])
+def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> list[str]:
+    """Return the columns that divide the leaves further and further; the key ends them.
+
+    They are in the order of the table, or in the opposite one where that has more: many tables begin with the key.
+    """
+    names = [*leaves]
+    at = names.index(key)
+    # a table whose key comes last among its places has figures after it
+    columns = [name for name in (names[:at] or names[1:]) if not _are_distinct_names(leaves[name])]
+    given, read = _divided(leaves, columns)
+    opposite, _ = _divided(leaves, read[::-1])
+    if len(opposite) <= len(given):
+        return given
+    # the first that divides the leaves alike is the code, not the name
+    return [next(other for other in columns if _divide_alike(leaves[other], leaves[name])) for name in opposite]
+
+
+def _divided(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the columns each of which divides the leaves further, and all before the first that parts them all."""
+    rows = len(next(iter(leaves.values())))
     joined: list[tuple[str, ...]] = [()] * rows
-    for name in [name for name in leaves if name != key]:
-        if list(leaves).index(name) > list(leaves).index(key) and list(leaves).index(key) > 0:
-            return  # a table whose key comes last among its places has figures after it
+    found, read = list[str](), list[str]()
+    for name in columns:
         finer = [(*above, code) for above, code in zip(joined, leaves[name], strict=True)]
         if len({*finer}) == rows:
-            return
+            break
+        read.append(name)
         if len({*finer}) > max(1, len({*joined})):
-            yield name
+            found.append(name)
             joined = finer
+    return found, read
+
+
+def _are_distinct_names(texts: Sequence[str]) -> bool:
+    """Return whether a column may be the key's, or its names: no text twice, and one with a letter."""
+    return len({*texts}) == len(texts) and any(any(map(str.isalpha, text)) for text in texts)
+
+
+def _divide_alike(one: Sequence[str], other: Sequence[str]) -> bool:
+    return len({*one}) == len({*other}) == len({*zip(one, other, strict=True)})
 
 
 def _names(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> dict[str, str]:
