@@ -104,8 +104,11 @@ def exclusive(path: Path, name: str) -> Iterator[None]:
     with open(path, "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Refused(f"{name} is in use by another process: wait until it ends, or stop it") from None
+            held = os.path.samestat(os.stat(path), os.fstat(lock.fileno()))  # its last holder may have removed it
+        except (BlockingIOError, FileNotFoundError):
+            held = False
+        if not held:
+            raise Refused(f"{name} is in use by another process: wait until it ends, or stop it")
         yield
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,25 @@ def test_the_runs_folder_is_its_owners_alone_whatever_makes_it_first(
     assert state_home.stat().st_mode & 0o777 == 0o700
     for path in state_home.rglob("*"):
         assert path.name == ".run-directories" or not path.stat().st_mode & 0o077, path
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_lock_that_its_last_holder_removed_is_no_lock(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """A run ends while another process opens its lock; a third may have begun it again."""
+    flock = fcntl.flock
+
+    def removed(*arguments: Any) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        shutil.rmtree(run.path)
+        if again:
+            third.enter_context(locked(run))
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with ExitStack() as third, pytest.raises(Refused, match="is in use by another process"), locked(run):
+        pytest.fail("two processes hold one run")
 
 
 READERS: dict[str, Callable[[RunDirectory], object]] = {
