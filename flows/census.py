@@ -28,10 +28,8 @@ from flows.execution.run import finished, flow_options, prepare
 from flows.execution.run_status import released_place
 from flows.reports.terminal import stay_interruptible
 from tasks.errors import Failed, Refused, all_or_none
-from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import exclusive, locked
-from tasks.records.findings import has_errors, load_findings
 
 
 @flow(name="census", **flow_options(4))
@@ -102,9 +100,8 @@ def _ending(prepared: Sequence[Product]) -> Iterator[None]:
         yield
     except Refused:
         for part in (part for product in prepared for part in product.parts if part.directory.path.exists()):
-            with suppress(Refused), locked(part.directory):  # it was charged, or another process has it
-                if not has_errors(load_findings(part.directory)):
-                    end_run(part.directory, (Path(part.out), part.folder))
+            with suppress(Refused), locked(part.directory):  # another process has it
+                part.end_refused()
         raise
 
 

@@ -19,7 +19,7 @@ from flows.reports.terminal import show
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.errors import Failed, Refused
 from tasks.lifecycle.authorization import is_truth, may_draw
-from tasks.lifecycle.commit import destroy_run, end_truth, is_released
+from tasks.lifecycle.commit import destroy_run, end_truth, is_of_other, is_released
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import own_folders, staging
@@ -132,16 +132,18 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         if settings and is_released(run, Path(settings.out), settings.folder):
             raise Refused(f"run {run.id} is released already; resuming it ends it")
         book = Ledger(ledger or Path(settings.ledger if settings else home / "ledger.sqlite"), code_names())
+        other = charged = False
         try:
-            charged = book.row(run.id) is not None
-            book.abandon(run.id)
+            other = is_of_other(run, book)
+            charged = not other and book.row(run.id) is not None
+            if charged:
+                book.abandon(run.id)
         except LedgerUnusable as error:
             raise Failed(f"{error}; run {run.id} is left as it is") from None
         except LedgerError as error:  # without a ledger, nothing was ever charged
             if may_draw(run) and (settings is None or settings.account):
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
-            charged = False
-        if settings:
+        if settings and not other:
             for folder in own_folders(staging(run, Path(settings.out), settings.folder)):
                 shutil.rmtree(folder, ignore_errors=True)
         if is_truth(run):

@@ -42,7 +42,7 @@ from tasks.lifecycle.reservation import Claim
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tasks.lifecycle.staging import marker_folder, staging
 from tasks.lifecycle.workers import Paths, Workers
-from tasks.records.findings import REPORT, has_errors, load_findings
+from tasks.records.findings import REPORT
 
 Future = PrefectFuture[Any]
 Places = dict[str, Path]  # releases by folder, without those of parts that had nothing to release
@@ -287,9 +287,7 @@ def _release(parts: Sequence[RunSettings], planned: dict[str, Claim] | None = No
         places = run_stages(switched_on(parts), planned)
     except Refused:
         for part in begin:
-            if not has_errors(load_findings(part.directory)):
-                with suppress(Refused):  # it is charged
-                    end_run(part.directory, (Path(part.out), part.folder))  # its directory holds nothing of use
+            part.end_refused()
         raise
     for part in parts:
         if part.folder not in places and part.folder not in (planned or {}):

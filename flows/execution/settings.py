@@ -22,16 +22,18 @@ from flows.execution.crash_report import set_crash_folder
 from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
 from privacy.accounting.composition import Spend
+from privacy.accounting.ledger import Ledger, LedgerError
 from privacy.accounting.states import EVERYWHERE
 from spine.fault_words import first_fault
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import may_draw
-from tasks.lifecycle.commit import check_out, is_released
+from tasks.lifecycle.commit import check_out, end_run, is_of_other, is_released
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging, check_account
 from tasks.lifecycle.run_directory import SETTINGS, VALIDATED, RunDirectory, state_home
 from tasks.lifecycle.staging import staging
 from tasks.records.files import is_passed_over
+from tasks.records.findings import has_errors, load_findings
 from tasks.records.marks import read_mark
 
 RESERVATION = "reserve budget"  # the stage that reserves what a run spends
@@ -267,6 +269,21 @@ class RunSettings(BaseModel, ABC):
     def check_out(self) -> None:
         """Raise Refused for an output folder that cannot be written or that holds other files."""
         check_out(self.directory, Path(self.out), self.folder)
+
+    def end_refused(self) -> None:
+        """Remove the directory of a run that was refused, and what it staged, unless it has findings or may draw.
+
+        What is staged under its id stays if it may be of a run of another runs folder.
+        """
+        run = self.directory
+        if has_errors(load_findings(run)):
+            return
+        try:
+            other = is_of_other(run, Ledger(Path(self.ledger)))
+        except LedgerError:
+            other = True
+        with suppress(Refused):  # it may draw
+            end_run(run, *([] if other else [(Path(self.out), self.folder)]))
 
     @property
     def folder(self) -> str:

@@ -165,6 +165,17 @@ def move_into_place(staged: Path, place: Path) -> None:
     fsync(place.parent)
 
 
+def is_of_other(run: RunDirectory, ledger: Ledger) -> bool:
+    """Return whether a run that the ledger knows by this id is of another runs folder: from this one nothing was drawn.
+
+    What is staged under the id is then that run's. Raises LedgerError if the ledger cannot be read.
+    """
+    if may_draw(run) or not ledger.exists():
+        return False
+    books = ledger.books()
+    return run.id in books.runs or run.id in books.marked
+
+
 def end_run(run: RunDirectory, *releases: tuple[Path, str]) -> None:
     """Remove the confidential directory of a run that draws no noise, and its staged files in OUT/folder.
 

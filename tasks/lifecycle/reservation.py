@@ -260,7 +260,8 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
         raise Refused(f"run {run.id} was reserved with another {changed}; {PUT_BACK}")
     if read_secret_digest(run) != row.secret_digest:
         raise Refused(
-            f"the secret of run {run.id} is gone, so its noise cannot be drawn again; a new run spends budget again"
+            f"the secret of run {run.id} is gone, so its noise cannot be drawn again, unless another --runs-folder has "
+            "it; a new run spends budget again"
         )
 
 

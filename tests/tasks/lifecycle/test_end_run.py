@@ -8,16 +8,16 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from e2e_runs import settings_for
+from e2e_runs import das, settings_for
 
 from flows.execution.settings import keep_settings
 from privacy.accounting.composition import spend
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, TRUTH, mark_repetition, may_draw
 from tasks.lifecycle.commit import destroy_run, end_run, end_truth, mark_truth
 from tasks.lifecycle.reservation import Charging, Claim, authorize
-from tasks.lifecycle.run_directory import STAGES, RunDirectory
+from tasks.lifecycle.run_directory import SETTINGS, STAGES, RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.top_down.published.estimate import end_sources
 
@@ -76,6 +76,36 @@ def test_stages_of_a_run_that_may_draw_are_not_dropped_for_other_settings(
     with pytest.raises(Refused, match="began with another estimates"):
         keep_settings(run, settings_for(tmp_path, "run-us", estimates=True))
     assert {path.name for path in run.path.iterdir() if path.is_dir()} == set(STAGES)
+
+
+@pytest.mark.parametrize("end", ["refused", "discarded", "refused without its ledger's journal"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_run_of_another_runs_folder_keeps_what_it_staged_and_its_charge(
+    run: RunDirectory, tmp_path: Path, marked: bool, end: str
+) -> None:
+    """As where one census is run from two runs folders: both have one id, one OUT and one ledger."""
+    settings, staged = settings_for(tmp_path, "run-us"), staging(run, tmp_path / "out", "us")
+    for name in (TRUTH, SETTINGS):
+        (run / name).unlink()
+    keep_settings(run, settings)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open_account(Account("census", "zcdp", Fraction(1)))
+    if marked:
+        ledger.enter_marked(run.id, {"i"})
+    else:
+        asked = Request(run.id, "census", ("44",), spend("zcdp", [Fraction(1)]), "i", "c", 1, ("r",))
+        ledger.reserve(asked, lambda: "secret")
+    if end == "discarded":
+        assert das("runs", "discard", run.id, "--runs-folder", run.runs_folder) == 0
+    elif end == "refused":
+        settings.end_refused()
+    else:
+        ledger.journal.unlink()
+        settings.end_refused()
+    assert not run.path.exists()
+    assert (staged / "table").exists()
+    if end in ("refused", "discarded"):
+        assert [row.status for row in ledger.rows("census")] == ["reserved"] * (not marked)
 
 
 def test_repetitions_have_a_secret_and_are_removed_but_never_charged(run: RunDirectory, tmp_path: Path) -> None:
