@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ import pytest
 import privacy
 import spine
 from docs import cli, commands, tables
+from privacy.accounting.attacker import detection
+from privacy.accounting.conversions import epsilon
+from privacy.accounting.states import STATES_US
+from spine.production import allocation
+from tasks.s_dhc.configuration import read_configuration
+from tasks.synth.params import PRODUCTION, SDHC_CONFIG
 from tests.test_citations import texts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +111,51 @@ def test_a_package_lists_the_names_that_it_offers(package: object) -> None:
     names = package.__all__  # type: ignore[attr-defined]
     assert sorted(names) == sorted(set(names))
     assert all(hasattr(package, name) for name in names)
+
+
+def bounds() -> dict[str, dict[str, Fraction | float]]:
+    """By page, bounds that it states, each with the words around its figure, and exactly."""
+    tables = read_configuration(PRODUCTION / SDHC_CONFIG, {"state_filter": [*STATES_US], "reader": "csv"})
+    s_dhc = {relation.key: relation.figure for relation in tables.spend().relations}
+    persons, units = allocation("pl94-persons", "us"), allocation("pl94-units", "us")
+    of_a_state = [each.budget * (1 - each.levels["US"]) for each in (persons, units)]
+    dhc = [allocation(name, "us").budget for name in ("dhc-persons", "dhc-units")]
+    in_place, delta = sum(of_a_state + dhc), Fraction(1, 10**10)
+    return {
+        "privacy.md": {
+            "recognize at most # at ρ 0.5,": 100 * detection("zcdp", 0.5),
+            "0.5, # at ρ 1 and": 100 * detection("zcdp", 1),
+            "1 and # at ρ 4.944 (": 100 * detection("zcdp", 4.944),
+            "a person added or removed costs at most #, of": Fraction("4.944") + 2 * Fraction("8.895302"),
+        },
+        "census.md": {"loses rho # by all": in_place, "all four, epsilon # at delta": epsilon(in_place, delta)},
+        "s-dhc.md": {
+            "one household added or removed | # |": s_dhc["household"],
+            "with all consequences) | # |": s_dhc["one_unit"],
+            "two units rewritten (a move) | # |": s_dhc["two_units"],
+            "the program's relation; of valid files | #;": s_dhc["coded"],
+            "of valid files | 1.118; # |": s_dhc["coded_valid"],
+        },
+        "top-down.md": {
+            "293764/114921 (#) and": persons.budget,
+            ") and #. Without": units.budget,
+            "is not spent: # and": of_a_state[0],
+            "is not spent: 2.4914 and #. `--persons-allocation": of_a_state[1],
+        },
+        "spec/spine.md": {
+            "for units, ε # and": epsilon(persons.budget, delta),
+            "ε 17.15 and # at δ": epsilon(units.budget, delta),
+        },
+    }
+
+
+@pytest.mark.parametrize("page", ["privacy.md", "census.md", "s-dhc.md", "top-down.md", "spec/spine.md"])
+def test_bounds_of_losses_on_a_page_are_rounded_up(page: str) -> None:
+    text = " ".join((ROOT / "docs" / page).read_text("utf-8").split())
+    for words, exact in bounds()[page].items():
+        (stated,) = re.findall(re.escape(words).replace(re.escape("#"), r"([\d.]*\d)"), text)
+        places = len(stated.partition(".")[2])
+        assert 0 <= Fraction(stated) - Fraction(exact) < Fraction(1, 10**places), (words, stated)
 
 
 def test_numbers_of_a_noisy_block_are_not_compared_and_its_words_are() -> None:

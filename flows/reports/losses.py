@@ -52,7 +52,7 @@ Queries = Mapping[
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of the losses in one report, and the decimal places of a budget in its tables (rounded once, half up).
+    """The unit of the losses in one report, and the decimal places of a budget in its tables, which is rounded up.
 
     in_budget: show rho or epsilon; otherwise an attacker's largest number of right answers in 100, rounded up
     (`privacy/accounting/attacker.py`).
@@ -81,8 +81,7 @@ class Scale:
         """Return the loss for a table."""
         if not self.in_budget:
             return up(_right_answers(self.definition, loss), 1)
-        unit = 10**self.decimals
-        return f"{int(loss * unit + Fraction(1, 2)) / unit:.{self.decimals}f}"
+        return up(loss, self.decimals)
 
     def json(self, loss: Fraction) -> dict[str, Any]:
         """Return the loss as a number, exactly, and as an attacker's right answers in 100."""
