@@ -72,7 +72,7 @@ UNRECONCILED = {
 }
 COVERAGE = (
     "by the normal law the count in the records is within it in 95 of 100 runs; in fewer where one answer outweighs "
-    "the others: about 94 under geometric noise, and as few as 75 where the standard error is below about 1."
+    "the others: about 94 under geometric noise, and as few as 74 where the standard error is below about 1."
 )
 OF_GLS = (
     "margins/ and tables/ have an unbiased estimate of every count that was asked, with its exact standard error. To "

@@ -48,7 +48,7 @@ from tasks.records.findings import load_findings
 from tasks.records.marks import write_mark
 from tasks.records.records import is_checked
 from tasks.releases.check import Check
-from tasks.releases.manifest import read_manifest
+from tasks.releases.manifest import file_names, read_manifest
 from tasks.releases.statements import Unshown
 from tasks.synth.synthesize import synthesize_example
 from tasks.synth.write import Options
@@ -86,6 +86,20 @@ def staged(run: DeclaredRun, inputs: Path) -> Path:
 
 def test_lazy_noise_gives_the_release_of_all_noise(run: DeclaredRun, tmp_path: Path) -> None:
     assert 0 < share_read_of_all_noise(run, tmp_path) < 0.5
+
+
+def test_the_release_follows_from_the_answers_alone(
+    run: DeclaredRun, staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file, and so which answers are published, in a directory without records, exact counts and secret."""
+    answers, other = all_answers(run), DeclaredRun(tmp_path / f"runs/{run.id}")
+    confidential = shutil.ignore_patterns("persons", "counts", "secret", "noisy")
+    shutil.copytree(run.path, other.path, ignore=confidential)
+    monkeypatch.setattr(DeclaredRun, "read_at", lambda _: lambda level, query, *at: answers[level, query][at])
+    made = released(other, tmp_path / "out")
+    assert file_names(made) == file_names(staged)
+    for name in (*file_names(made), "manifest.json"):
+        assert (made / name).read_bytes() == (staged / name).read_bytes(), name
 
 
 def test_answers_at_addresses_are_those_of_whole_geounits(run: DeclaredRun) -> None:
