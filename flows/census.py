@@ -84,8 +84,8 @@ def _check_product(plan: Census, product: Product, planned: list[Charge], prepar
         get_run_logger().info("%s waits for %s", product.name, ", ".join(product.waits_for))
         product.settings.check_without()
         return planned
-    claims = prepare(product.rest)
     prepared.append(product)
+    claims = prepare(product.rest)
     parts = [charge.part for charge in planned if charge not in made]
     charges = [*made, *(Charge(part, claim, claim.mark) for part in parts if (claim := claims.get(part.folder)))]
     if not charges:

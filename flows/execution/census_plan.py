@@ -22,7 +22,7 @@ from flows.execution.run_status import is_there, released_place
 from flows.execution.settings import RUN_ID, ClusterSettings, Folder, Location, RunSettings, is_path, load_settings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import UnitOfPrivacy
-from privacy.accounting.journal import Books, MarkName
+from privacy.accounting.journal import Books, MarkName, Row
 from privacy.accounting.states import STATES_PR, STATES_US
 from tasks.errors import Refused
 from tasks.lifecycle.authorization import SECRET, may_draw
@@ -137,7 +137,7 @@ class Product:
         for part in self.parts:
             row, spend = books.runs.get(str(part.run_id)), books.spends.get(str(part.run_id))
             if row and spend:
-                self._check_can_go_on(part, row.status)
+                self._check_can_go_on(part, row)
                 yield Charge(part, Claim(part.directory, row.states, spend), made=True)
             elif not reserved or part.run_id in begun or released_place(part):  # else it had nothing to release
                 spend = max(part.foreseen_spends().values(), key=lambda each: each.charged)
@@ -145,8 +145,12 @@ class Product:
                 mark = read_mark(part.marks)
                 yield Charge(part, Claim(part.directory, states, spend), mark.name if mark else None)
 
-    def _check_can_go_on(self, part: RunSettings, status: str) -> None:
-        """Refuse a part that was charged, if its release can no longer be made."""
+    def _check_can_go_on(self, part: RunSettings, row: Row) -> None:
+        """Refuse a part that was charged to another account than the plan's, or whose release can no longer be made."""
+        if part.account != row.account:
+            named = part.account or "none"
+            raise Refused(f"run {part.run_id} was charged to account {row.account}, but the plan names {named}")
+        status = row.status
         staged = is_whole(staging(part.directory, Path(part.out), part.folder))
         placed = is_released(part.directory, Path(part.out), part.folder)
         lost = not (placed or (status == "sealed" and staged) or (part.directory / SECRET).exists())

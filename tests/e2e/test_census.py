@@ -198,6 +198,10 @@ def test_a_product_waits_for_the_release_that_it_reads(home: Home, capfd: pytest
     assert das(*home.words) == 1
     assert f"run {T} was released with another configuration" in capfd.readouterr().err
     assert home.charged() == dict.fromkeys((A, B, T), "released")
+    plan.write_text(plan.read_text().replace('"releases"', '"elsewhere"'))
+    assert das(*home.words) == 1
+    assert f"run {T} was released, but its release is not at {home.out.parent}/elsewhere" in capfd.readouterr().err
+    assert home.left() == []
     plan.write_text(PLAN.replace('"small"', '"again"').replace('"releases"', '"second"'))
     assert das(*home.words) == 0
     said = " ".join(capfd.readouterr().err.split())

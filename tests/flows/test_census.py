@@ -179,17 +179,24 @@ def test_a_faulty_plan_is_refused_with_its_key_and_nothing_is_charged(
     assert not list((tmp_path / "state").glob("runs/*"))
 
 
-@pytest.mark.parametrize(("ends", "why"), [(True, "it was abandoned"), (False, "its secret is not in ")])
+@pytest.mark.parametrize(
+    ("account", "ends", "why"),
+    [
+        ("persons", True, "it was abandoned"),
+        ("persons", False, "its secret is not in "),
+        ("poor", False, "was charged to account poor, but the plan names persons"),
+    ],
+)
 def test_a_product_that_was_charged_and_cannot_go_on_is_named_before_another_is_charged(
-    das: Any, book: Ledger, written: Any, ends: bool, why: str
+    das: Any, book: Ledger, written: Any, account: str, ends: bool, why: str
 ) -> None:
     run, spent = "census-supplement", spend("zcdp", [Fraction(1)])
-    book.reserve(Request(run, "persons", ("01",), spent, "i", "c", 1, ("r",)), lambda: "lost")
+    book.reserve(Request(run, account, ("01",), spent, "i", "c", 1, ("r",)), lambda: "lost")
     if ends:
         book.abandon(run)
     code, _, err = das("census", "run", *written())
     assert (code, why in err.splitlines()[-1]) == (1, True), err
-    assert [row.run for row in (*book.rows("persons"), *book.rows("households"))] == [run]
+    assert [*book.books().runs] == [run]
 
 
 def test_out_may_hold_nothing_that_the_page_would_not_name(
