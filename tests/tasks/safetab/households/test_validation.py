@@ -34,6 +34,7 @@ from tasks.errors import Refused
 from tasks.records import tables
 from tasks.records.files import digest_file
 from tasks.records.findings import Finding, load_findings
+from tasks.releases.manifest import MARKS
 from tasks.safetab.configuration import parse_configuration
 from tasks.safetab.households.run import SafeTabHConfiguration
 from tasks.safetab.households.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
@@ -289,8 +290,12 @@ def test_totals_in_parquet_with_a_fault_are_a_finding(tmp_path: Path, fault: dic
     assert found.rule.startswith(rule)
 
 
-def test_totals_that_are_exact_are_for_synthetic_households(tmp_path: Path, dhca: Path) -> None:
-    with pytest.raises(Refused, match="a release of exact counts"):
+def test_totals_that_are_exact_are_of_marked_persons_for_synthetic_households(tmp_path: Path, dhca: Path) -> None:
+    """A release of synthetic households is not charged, and its groups and details would show exact totals."""
+    with pytest.raises(Refused, match="a release of exact counts of persons who are not marked"):
+        validate_here(tmp_path / "persons", HouseholdInputs(), marked=True, totals=str(dhca))
+    edit_manifest(dhca, lambda manifest: manifest.update(SYNTHETIC=MARKS["SYNTHETIC"]))
+    with pytest.raises(Refused, match="a release of exact counts, which is for households marked synthetic alone"):
         validate_here(tmp_path, HouseholdInputs(), totals=str(dhca))
     _, validated, findings = validate_here(tmp_path / "marked", HouseholdInputs(), marked=True, totals=str(dhca))
     assert validated is not None, findings
