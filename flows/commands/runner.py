@@ -228,7 +228,7 @@ def _outcomes(settings: RunSettings, *, brief: bool = False, ask: bool = False) 
                 problem = refused
             except Exception as error:
                 problem = error if isinstance(error, Failed) else report_crash(error)
-            outcomes = _ended(parts, releases, problem)
+            outcomes = _ended(settings.named("").parts, releases, problem)  # OUT's {date} is known now
     except Exception as error:
         if not outcomes:
             problem = error if isinstance(error, Refused | Failed) else report_crash(error)

@@ -198,6 +198,8 @@ def read_census(settings: CensusSettings) -> Census:
     file = Path(settings.plan)
     raw = _resolved(Form, read_raw(str(file)), file.parent)
     form = validated(Form, raw)
+    if placeholder := re.search("{(date|product|run)}", form.out):
+        raise Refused(f"out: {placeholder[0]} stands for something of a single run: a census has one folder")
     shared = settings.model_dump(include={"ledger", "runs_folder"}) | {"cluster": settings.cluster, "sign": form.sign}
     shared["second_account"] = form.second_account
     products = [_product(form, at, each, file.parent, shared) for at, each in enumerate(form.products)]

@@ -33,9 +33,9 @@ class Home:
         self.folder = folder
         self.ledger: Ledger = open_account(folder)
 
-    def run(self, run: str, *words: object, account: str = ACCOUNT) -> int:
-        """Run `das run` over both."""
-        inputs = (self.folder / "params", self.folder / "data", self.folder / f"out-{run}")
+    def run(self, run: str, *words: object, account: str = ACCOUNT, out: str = "") -> int:
+        """Run `das run` over both; out: of a folder within OUT."""
+        inputs = (self.folder / "params", self.folder / "data", self.folder / f"out-{run}" / out)
         return das("run", *inputs, "--account", account, "--run-id", run, "--no-spine", *self.where, *words)
 
     def resume(self, run: str) -> int:
@@ -47,8 +47,7 @@ class Home:
 
     def released(self, run: str) -> list[str]:
         """The jurisdictions that were released."""
-        out = self.folder / f"out-{run}"
-        return sorted(path.name for path in out.iterdir()) if out.exists() else []
+        return sorted(path.parent.name for path in (self.folder / f"out-{run}").rglob("manifest.json"))
 
     def charged(self) -> list[str]:
         """The runs with a row, in any account."""
@@ -165,8 +164,10 @@ def test_a_run_that_stops_after_its_charge_resumes_with_what_is_not_released(
         return equate(run, **arguments)
 
     monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", fail)
-    assert home.run("a") == 3
-    err = capfd.readouterr().err.replace("\n", " ")
+    assert home.run("a", out="{date}") == 3
+    out, err = capfd.readouterr()
+    err = err.replace("\n", " ")
+    assert re.findall("(US|PR) released", out) == [name.upper() for name in released]
     assert f"was charged to account {ACCOUNT}; nothing is lost; continue with: das run --resume a-pr" in err
     assert (home.released("a"), home.charged()) == (released, ["a-us", "a-pr"])
     monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", equate)

@@ -125,6 +125,7 @@ FAULTS = {
     "a name that is a path": (edited('name = "census"', 'name = "../x"'), "name: '../x' should match"),
     "no out": (edited('out = "releases"\n', ""), "out: it is missing"),
     "out is a URL": (edited('out = "releases"', 'out = "s3://x"'), "out: s3://x is a URL"),
+    "out is another for each run": (edited('"releases"', '"releases/{run}"'), "out: {run} stands for something of a"),
     "no products": (PLAN.partition("[[products]]")[0], "products: it is missing"),
     "an unknown key": ("budget = 1\n" + PLAN, "budget: there is no such key"),
     "a unit that is none": (edited('household = "h', 'families = "h'), "accounts.families"),
