@@ -114,10 +114,10 @@ def description(_manifest: Mapping[str, Any]) -> Description:
 class ToySettings(RunSettings):
     SYSTEM = "toy"
 
-    DATA = ("data",)
+    DATA = ("lines",)
     IS_TABLE = True
 
-    data: Location = argument("DATA", "A file of lines.")
+    lines: Location = argument("LINES", "A file of lines.")  # no other system has it: a dry run knows the toy by it
 
     def spends(self) -> dict[str, Spend]:
         return {"TOY": SPEND}
@@ -130,7 +130,7 @@ class ToySettings(RunSettings):
 
 
 def stages(run: Runner[ToySettings]) -> Path:
-    counted = run.do("count", count, workers=run.workers, data=run.settings.data)
+    counted = run.do("count", count, workers=run.workers, data=run.settings.lines)
     gate = run.reserve(claim, given=counted, counted=counted)
     measured = run.submit("measure", measure, gate, workers=run.workers)
     staged = run.submit(
@@ -152,5 +152,5 @@ TOY = System(
     about="Count the empty and other lines of a file, with noise.",
     example="`das toy run lines.txt out/ --account toys`",
     words="lines.txt",
-    inputs=("data",),
+    inputs=("lines",),
 )

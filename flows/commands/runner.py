@@ -317,10 +317,12 @@ class Outcome:
         """Yield the lines for the terminal: how the run ended, what it spent, where its release is; and warnings."""
         yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
         if self.release:
+            manifest = read_manifest(Path(self.release))
             yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
             yield f"   release  {self.release}"
-            yield f"   report   {self.release}/report.html"
-            yield from self.settings.remarks(read_manifest(Path(self.release)))
+            if "report.html" in manifest["files"]:
+                yield f"   report   {self.release}/report.html"
+            yield from self.settings.remarks(manifest)
         if facts["other_data"]:
             yield other_data_warning(facts["run"], facts["other_data"])
 

@@ -118,7 +118,7 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
     known = spend_of_release(release)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", known.definition, 10 * known.charged))
-    places = {"data": str(tmp_path), "out": str(tmp_path / "out"), "runs_folder": str(tmp_path)}
+    places = {"lines": str(tmp_path), "out": str(tmp_path / "out"), "runs_folder": str(tmp_path)}
     settings = ToySettings(**places, ledger=str(ledger.path), account="census", run_id="run")
     asked = question(settings, Claim(settings.directory, ("44",), known, given=Input("1" * 64, ("1" * 64,), None)))
     assert_tells(asked, known)

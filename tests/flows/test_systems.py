@@ -95,7 +95,7 @@ def test_a_toy_system_needs_nothing_but_its_records(
     data.write_text("a line\n" * 37 + "\n" * 3)
     ledger = Ledger(state_home / "ledger.sqlite")
     ledger.open_account(Account("toy", "zcdp", Fraction(3)))
-    settings = toy_system.ToySettings.new(data=str(data), account="toy", out=str(out), run_id="first")
+    settings = toy_system.ToySettings.new(lines=str(data), account="toy", out=str(out), run_id="first")
     with pytest.raises(Refused, match="asks for a person's approval: Resume or Retry its flow run"):
         toy(settings.model_copy(update={"approval": True}))
     assert not out.exists() or not list(out.iterdir())
