@@ -141,15 +141,13 @@ def estimate_file(
     file = without_empty_areas(file, universe)
     notes = [*file.notes, *checked]
     unassigned = universe[_areas_of(file, universe) == len(file.names)]
+    outside = f"{len(unassigned):,} of the {len(universe):,} blocks with living quarters ({_shown(unassigned)})"
     names, remark = file.names, ""
     if len(unassigned):
         names = (*names, UNASSIGNED)
         if len(file.names) > 1:
             notes.append(f"blocks of the state outside all areas: {len(unassigned):,}, the row {UNASSIGNED}")
-        remark = (
-            f"In no district are {len(unassigned):,} of the {len(universe):,} blocks with living quarters "
-            f"({_shown(unassigned)}): assign them. Until then the ideal is the mean of the districts."
-        )
+        remark = f"In no district are {outside}: assign them. Until then the ideal is the mean of the districts."
     estimated: dict[ProductName, ProductEstimates] = {}
     of_published: dict[ProductName, IntArray] = {}
     for product in products:
@@ -162,11 +160,12 @@ def estimate_file(
     notes = [*_understood(file, len(unassigned), persons, of_published.get("persons")), *notes]
     divided = len(states) == 1 and len(file.names) > 1
     judged = divided and len(unassigned) <= MISSED * len(universe)
-    unjudged = ""
-    if divided and not judged and len(unassigned) < len(universe) / 2:
+    plan, unjudged = None, ""
+    if judged and persons is not None:
+        plan = _plan(persons, of_published.get("persons"), kept[0].about.total, remark, published_is_estimate)
+    elif divided and not judged and len(unassigned) < len(universe) / 2:
         unjudged = (
-            f"Not judged as a plan: in no district are {len(unassigned):,} of the {len(universe):,} blocks with living "
-            f"quarters ({_shown(unassigned)}), more than {MISSED:.0%}. Assign them and ask again."
+            f"Not judged as a plan: in no district are {outside}, more than {MISSED:.0%}. Assign them and ask again."
         )
     return AreaEstimates(
         source,
@@ -174,9 +173,7 @@ def estimate_file(
         names,
         estimated,
         of_published,
-        None
-        if persons is None or not judged
-        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark, published_is_estimate),
+        plan,
         {} if persons is None else shares(persons),
         tuple(notes),
         banners,
