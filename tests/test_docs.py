@@ -78,6 +78,7 @@ def test_the_page_of_commands_has_the_help_of_each() -> None:
         sentence = command.help.split("\n\n")[0].replace("`", "")
         assert " ".join(sentence.split()) in " ".join(section.split())
         assert all(each.opts[-1] in section for each in command.params if each.param_type_name == "option")
+        assert all(each.metavar for each in command.params if each.param_type_name == "argument")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -23,7 +23,7 @@ LARGEST_COUNT = 10**15  # the largest count that is exact as a float
 
 
 def example(
-    folder: Annotated[Path, typer.Argument(help="Where the files go; a new or empty folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files go; a new or empty folder.")],
     rows: Annotated[int, typer.Option(min=1, help="Records of the table.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic table.")] = 1960,
 ) -> None:

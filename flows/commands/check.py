@@ -24,7 +24,9 @@ from tasks.releases.tidy_rows import check_tidy
 
 
 def check(
-    release: Annotated[Path, typer.Argument(help="The folder of a release, which holds manifest.json.")],
+    release: Annotated[
+        Path, typer.Argument(metavar="RELEASE", help="The folder of a release, which holds manifest.json.")
+    ],
     publisher: Annotated[
         Path | None, typer.Option(help="Check the signature by this public key of the publisher (Ed25519, PEM).")
     ] = None,

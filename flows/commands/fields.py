@@ -103,7 +103,7 @@ def given(context: typer.Context) -> dict[str, Any]:
 def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
     """Raise typer.BadParameter (exit 2), naming the options of `names`, unless `names` is empty."""
     called = [
-        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or str(parameter.name).upper()
+        parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
         for parameter in context.command.params
         if parameter.name in names
     ]

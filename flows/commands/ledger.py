@@ -33,7 +33,7 @@ from tasks.releases.signature import read_publisher, signer
 
 
 def open_account(
-    name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The account's name: one confidential dataset.")],
     definition: Annotated[Definition, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
     total: Annotated[
         str, typer.Option(help="The most that the charges of any state may sum to, exact: 4.944 or 618/125.")
@@ -175,7 +175,7 @@ def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
 
 
 def backup_ledger(
-    file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; the journal goes to FILE.journal.")],
     *,
     options: LedgerOptions,
 ) -> None:

@@ -30,7 +30,7 @@ PORT = 8418
 
 
 def show(
-    release: Annotated[Path, typer.Argument(help="A release: a folder with a manifest.json.")],
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a folder with a manifest.json.")],
     region: Annotated[
         str | None, typer.Option(help="In the terminal: a region by name, id or TYPE/ID, as COUNTY/44007.")
     ] = None,

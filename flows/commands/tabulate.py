@@ -14,8 +14,8 @@ from tasks.releases.pages.text_table import TextTable
 
 
 def tabulate(
-    release: Annotated[Path, typer.Argument(help="A release of the Detailed DHC-A.")],
-    out: Annotated[Path, typer.Argument(help="Where the tables go; a new or empty folder.")],
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release of the Detailed DHC-A.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tables go; a new or empty folder.")],
     form: FormatOption = Format.table,
 ) -> None:
     """Write a release's tables as a tabulation system would publish them: post-processing, no budget is spent.

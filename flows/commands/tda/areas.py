@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 LIMITS = (Fraction(0), Fraction(200))  # bounds of --within, typed as a share or in per cent
 Source = Annotated[
     Path,
-    typer.Argument(help="A TopDown release with measurements/, that folder, or the Census Bureau's measurement files."),
+    typer.Argument(
+        metavar="SOURCE",
+        help="A TopDown release with measurements/, that folder, or the Census Bureau's measurement files.",
+    ),
 ]
 Blocks = Annotated[
     str,

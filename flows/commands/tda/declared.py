@@ -34,7 +34,9 @@ OTHERS = "it is of the redistricting data; a declaration says it in its file"
 
 
 def explain(
-    declaration: Annotated[str, typer.Argument(help="The declaration: a file, or the name of a shipped one.")],
+    declaration: Annotated[
+        str, typer.Argument(metavar="DECLARATION", help="The declaration: a file, or the name of a shipped one.")
+    ],
 ) -> None:
     """Say what a declaration means, without records: whom it protects, what it costs, and what it buys.
 

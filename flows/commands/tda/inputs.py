@@ -17,7 +17,7 @@ from tasks.errors import Refused
 
 
 def synth(
-    geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
+    geography: Annotated[str, typer.Argument(metavar="GEOGRAPHY", help="Block tables, as das spine reads them.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
     jurisdiction: Annotated[Literal["us", "pr"], option_of(TopDownSettings, "jurisdiction")] = "us",
     only_state: StateOption = None,
