@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# ipfn 1.4.4: a data frame is said to have converged after one round if the first category of a margin is zero.
+# ipfn 1.4.4: a data frame is said to have converged after one round if the first category of the first margin is zero.
 #
 # Guess, written down first: iterative proportional fitting ends when all margins are met, or says that it did not converge
 #   (with verbose=1 a flag of "0 for failure and 1 for success"); a category without persons gets zeros.
-# Behaviour: a category whose margin is 0 has the error 0/0, which is not a number. Where it comes first, Python's max() of
-#   the errors is not a number either and counts as no error, so the first round is the last one: of ages a to d with
-#   margins 0, 20, 30 and 50 the table sums to 0, 25.2, 23.6 and 51.2, and the flag is 1. Where the same category is the
-#   last, and for the same numbers as an array, all margins are met.
+# Behaviour: a category whose margin is 0 has the error 0/0, which is not a number. Where it is the first in sorted order,
+#   Python's max() of the errors is not a number either and counts as no error, so the other margin decides, which the
+#   round has just met: the first round is the last one. Of ages a to d with margins 0, 20, 30 and 50 the table sums to 0, 25.2,
+#   23.6 and 51.2, and the flag is 1. Where the same category is the last, and for the same numbers as an array, all margins
+#   are met.
 # What to do: leave out the categories without persons, or give an array; compare the table's sums with the margins.
 # Fails where this changes.
 set -euo pipefail
