@@ -276,7 +276,7 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
     Returns (cells, children) integers, and the number of units without a path (0 if x is feasible). total_first: a
     child's total outweighs all other costs.
     """
-    return distributed(remainder(x, parent), parent, total_first, 1)
+    return distributed(remainder(x, parent), parent, total_first, np.int64(1))  # a variable's type: compiled once
 
 
 @compiled

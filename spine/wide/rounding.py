@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spine.compiled import compiled
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.least_squares import NO_BOUNDS, NO_FLOATS, NO_INTEGERS, NO_ROWS, NO_SETS, Parent
+from spine.top_down.least_squares import Parent
 from spine.top_down.rounding import distributed, remainder
 from spine.wide.dual import Objective
 from spine.wide.plan import Numbers
@@ -55,6 +55,8 @@ def problem(problems: Problems, g: int, nested: IntArray) -> Parent:
     allowed = problems.a[problems.first[g] : problems.first[g + 1]].reshape((n, children)) > 0.0
     number, at_root = np.arange(n), len(problems.rows) == 0
     counts = problems.rows[0 if at_root else rows.start : 0 if at_root else rows.stop].astype(np.int64)
+    # Not the constants: in a kernel these are read-only, another type, for which the rounding is compiled once more.
+    no_floats, no_integers, no_bounds = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0))
     return Parent(
         number,
         number,
@@ -62,16 +64,16 @@ def problem(problems: Problems, g: int, nested: IntArray) -> Parent:
         allowed,
         np.zeros((n, children), np.int64),
         nested[:, rows].copy(),
-        NO_FLOATS,
-        NO_FLOATS,
-        sums if at_root else NO_INTEGERS,
-        NO_INTEGERS if at_root else np.arange(children),
-        NO_INTEGERS if at_root else sums,
+        no_floats,
+        no_floats,
+        sums if at_root else no_integers,
+        no_integers if at_root else np.arange(children),
+        no_integers if at_root else sums,
         1,
-        NO_SETS,
-        NO_BOUNDS,
-        NO_BOUNDS,
-        NO_ROWS,
+        np.zeros((0, 0), np.bool_),
+        no_bounds,
+        no_bounds,
+        np.zeros((0, 0), np.int64),
     )
 
 
@@ -96,7 +98,7 @@ def round_all(
         rest = remainder(own, parent)
         if carried:
             raise_fractions(rest.fraction, up[rows], child, lost)
-        found, missing[g] = distributed(rest, parent, False, UNIT if carried else 1)
+        found, missing[g] = distributed(rest, parent, np.bool_(False), UNIT if carried else 1)
         whole[at] = found.reshape(found.size)
         if carried:
             for i in range(len(found)):

@@ -83,7 +83,7 @@ def undecided(own: Rows, whole: Numbers) -> Undecided:
     left = np.flatnonzero(~alone & ~single & (columns > 0))
     first_row = np.append(0, np.cumsum(rows[left]))
     chosen = np.repeat(begin[left] - first_row[:-1], rows[left]) + np.arange(first_row[-1])
-    at, child = np.nonzero(sums[left] > 0)
+    at, child = map(np.ascontiguousarray, np.nonzero(sums[left] > 0))  # one type for kernels, whatever makes it
     first_column = np.searchsorted(at, np.arange(len(left) + 1))
     first = np.append(0, np.cumsum(rows[left] * columns[left]))
     counts = np.zeros(0) if own.counts is None else own.counts[chosen].astype(float)

@@ -83,3 +83,4 @@ def test_noise_much_larger_than_the_counts_leaves_no_vertex_too_early() -> None:
         assert (solution.step, solution.missed) < (STEP, 1e-9)
         ours, theirs = (least_squares.value(own, objective, x) for x in (solution.x, reference))
         assert ours <= theirs * (1 + 1e-8)
+    assert len(minimize.signatures) == 1  # type: ignore[attr-defined]  # arrays of a run have the layout of these

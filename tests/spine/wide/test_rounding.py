@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import typeof
 from scipy.optimize import Bounds, LinearConstraint, milp
 from wide import tree
 
 from spine.geography import FloatArray, IntArray
+from spine.top_down.rounding import compile_rounding, rounded
 from spine.wide import least_squares, rounding
 from spine.wide.rounding import in_two_steps, round_all
 from spine.wide.transport import Problems
@@ -47,6 +49,13 @@ def test_carried_sums_lose_less(cases: list[Case]) -> None:
         assert not missing.any()
         off[carried] = sum(np.abs(sums(up[:, k] + 1, whole - x)[1:]).mean() for k in range(3))  # the dense queries
     assert off[True] < 0.6 * off[False]
+
+
+def test_a_problem_has_the_type_of_a_parent_of_blocks(cases: list[Case]) -> None:
+    """The kernels of the rounding are compiled once, for both."""
+    problems, _, nested, *_ = cases[0]
+    compile_rounding()
+    assert typeof(rounding.problem(problems, 0, nested)) in {of[1] for of in rounded.signatures}  # type: ignore[attr-defined]
 
 
 def test_in_two_steps_the_finest_sums_are_next_to_their_fractions() -> None:
