@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms, joined
 from tasks.errors import Failed
-from tasks.lifecycle.files import complete, load_object, narrowest, open_array, save_arrays, stamp
+from tasks.lifecycle.files import complete, load_object, narrowest, read_object, save_object, stamp
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.top_down.run_plan import US, Estimator
@@ -205,32 +205,17 @@ class Source(RunDirectory):
         return found
 
 
-def save_histograms(folder: Path, histograms: Histograms) -> None:
+def save_histograms(path: Path, histograms: Histograms) -> None:
     """Write histograms of neighbouring geounits in narrow types: counts are below 2^31."""
-    save_arrays(
-        folder,
-        {
-            "at": np.array([histograms.level, histograms.first]),
-            "starts": histograms.starts,
-            "cell": narrowest(histograms.cell),
-            "count": histograms.count.astype(np.int32),
-        },
-    )
+    narrow = replace(histograms, cell=narrowest(histograms.cell), count=histograms.count.astype(np.int32))
+    save_object(path, narrow)
 
 
-def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | None = None) -> H:
+def load_histograms(path: Path, kind: type[H], first: int = 0, last: int | None = None) -> H:
     """Read what `save_histograms` wrote, or its geounits first ... last - 1, counted from its own first."""
-    level, start = open_array(folder, "at").tolist()
-    starts, cell, count = (open_array(folder, name) for name in ("starts", "cell", "count"))
-    last = len(starts) - 1 if last is None else last
-    within = slice(int(starts[first]), int(starts[last]))
-    return kind(
-        level,
-        start + first,
-        np.asarray(starts[first : last + 1]) - within.start,
-        cell[within].astype(np.int64),
-        count[within].astype(np.int64),
-    )
+    saved = read_object(path, kind)
+    own = saved.only(saved.first + first, saved.last if last is None else saved.first + last)
+    return replace(own, cell=own.cell.astype(np.int64), count=own.count.astype(np.int64))
 
 
 def load_range(folder: Path, kind: type[H], number: int, first: int = 0, last: int | None = None) -> H:

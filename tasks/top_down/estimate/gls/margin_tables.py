@@ -29,7 +29,7 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.entity_sums import entity_estimates
 from spine.gls.grid import Blue
 from spine.top_down.histogram import Histograms
-from tasks.lifecycle.files import complete, open_array, save_arrays
+from tasks.lifecycle.files import complete, read_object, save_object
 from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
@@ -132,7 +132,7 @@ def of_areas(source: BlockSource, product: ProductName, state: str) -> None:
     *_, tops = tree.climb(columns, [family.of_block[spine.order] for family in of_state])
     for folder, top in zip(folders, tops, strict=True):
         _, estimate, error, groups_cut = entity_estimates(columns, tree.whole, top)  # of all areas: each has blocks
-        _save(folder, Margins(estimate, error, groups_cut > 0))
+        save_object(folder, Margins(estimate, error, groups_cut > 0))
 
 
 def margins_folder(source: BlockSource, product: ProductName, state: str, name: str) -> Path:
@@ -147,7 +147,7 @@ def save_level(
     columns = columns_of(product, source.design.pl94)
     number = found.first if batch is None else batch
     margins = columns.sums(found.x), np.sqrt(columns.variances(found.variance)), np.zeros(len(found), bool)
-    _save(margins_folder(source, product, state, level) / f"{number:07d}", Margins(*margins))
+    save_object(margins_folder(source, product, state, level) / f"{number:07d}", Margins(*margins))
 
 
 class Margins(NamedTuple):
@@ -161,17 +161,13 @@ class Margins(NamedTuple):
     cut: BoolArray
 
 
-def _save(folder: Path, margins: Margins) -> None:
-    save_arrays(folder, margins._asdict())
-
-
 def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
     """Read the margins of a level or family; None without margins."""
     folder = margins_folder(source, product, state, name)
     if not folder.exists():
         return None
-    paths = complete(folder)
-    return Margins(*(np.concatenate([open_array(path, array) for path in paths]) for array in Margins._fields))
+    batches = [read_object(path, Margins) for path in complete(folder)]
+    return Margins(*map(np.concatenate, zip(*batches, strict=True)))
 
 
 def write_margins(

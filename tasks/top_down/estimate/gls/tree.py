@@ -17,16 +17,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regress_parents
 from spine.gls.grid import STATES, Blue, SiblingSums
 from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
-from tasks.lifecycle.files import complete, open_array, save_arrays
+from tasks.lifecycle.files import complete, read_object, save_object
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
 from tasks.top_down.source import Source
 
@@ -76,7 +77,7 @@ class Tree:
     def siblings(self, level: str) -> Iterator[SavedSiblings]:
         """Yield the geounits of a level, range by range, with their parents' sums."""
         for path in complete(self.folder / level):
-            kept = {file.stem: np.load(file) for file in path.iterdir()}
+            kept = read_object(path, dict[str, NDArray[Any]])
             parent = np.repeat(np.arange(len(kept["children"])), kept["children"])
             b = _unpacked(kept["b_types"], kept["b"])
             if "sums" in kept:
@@ -91,7 +92,7 @@ class Tree:
     def whole(self) -> Blue:
         """Load the estimate of the whole state, with the nation's measurement if it was computed."""
         place = self.folder / (IN_NATION if (self.folder / IN_NATION).exists() else WHOLE)
-        return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
+        return replace(read_object(place, Blue), first=0)
 
     def climb(
         self, columns: Columns, families: Sequence[IntArray], covariances: Covariances | None = None
@@ -137,12 +138,12 @@ def keep_siblings(
         "b": b,
         "below": given.below,
     }
-    save_arrays(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
+    save_object(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
 
 
 def keep_whole(folder: Path, whole: Blue, name: str = WHOLE) -> None:
     """Save the estimate of the whole state. name: WHOLE or IN_NATION."""
-    save_arrays(folder / name, {"x": whole.x, "variance": whole.variance})
+    save_object(folder / name, whole)
 
 
 def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
@@ -177,8 +178,7 @@ def information_folder(source: Source, product: str, state: str, level: str) -> 
 def save_information(source: Source, product: str, state: str, plan: Plan, information: Information) -> None:
     """Save the information of a batch of geounits."""
     folder = information_folder(source, product, state, plan.spine.levels[information.level])
-    arrays = {"linear": information.linear, "precision": information.precision}
-    save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
+    save_object(folder / f"{information.first:07d}", information)
 
 
 def load_information(source: Source, product: str, state: str, level: str, first: int, last: int) -> Information:
@@ -188,16 +188,10 @@ def load_information(source: Source, product: str, state: str, level: str, first
     if (state, level) == (US, "State"):  # saved with each state, as its first level
         parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
         return replace(information.information_joined(parts), level=1)
-    parts = []
-    for path in complete(information_folder(source, product, state, level)):
-        start = int(path.name)
-        linear, precision = open_array(path, "linear"), open_array(path, "precision")
-        low, high = max(first, start), min(last, start + len(linear))
-        if low < high:
-            rows = slice(low - start, high - start)
-            index = int(open_array(path, "at")[0])
-            parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
-    return information.information_joined(parts)
+    folder = information_folder(source, product, state, level)
+    batches = [read_object(path, information.Information) for path in complete(folder)]
+    ends = [(batch, max(first, batch.first), min(last, batch.last)) for batch in batches]
+    return information.information_joined([batch.only(low, high) for batch, low, high in ends if low < high])
 
 
 def blue_below(source: Source, product: str, state: str, above: Blue | None = None) -> Blue:
