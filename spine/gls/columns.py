@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,19 +45,29 @@ class Columns:
     def sums(self, x: FloatArray) -> FloatArray:
         """Return the (n, K) columns of x, (n, types, signs, races)."""
         found = np.empty((len(x), len(self)))
-        flat, cells = x.reshape(len(x), x.shape[1], self.parts.shape[2]), self.parts.sum(axis=0)
-        kinds, kind = np.unique(self.types, axis=0, return_inverse=True)
-        for number, tau in enumerate(kinds):  # most columns count all types
-            here = np.flatnonzero(kind.ravel() == number)
-            found[:, here] = np.einsum("ntc,t->nc", flat, tau) @ cells[here].T
+        flat = x.reshape(len(x), x.shape[1], self.parts.shape[2])
+        for tau, columns, cells in self._by_types:
+            found[:, columns] = np.einsum("ntc,t->nc", flat, tau) @ cells
         return found
+
+    @cached_property
+    def _by_types(self) -> list[tuple[FloatArray, IntArray, FloatArray]]:
+        """Each distinct tau with its columns and their (signs x races, columns) parts: most columns have all types."""
+        cells = self.parts.sum(axis=0)
+        kinds, kind = np.unique(self.types, axis=0, return_inverse=True)
+        columns = [np.flatnonzero(kind.ravel() == number) for number in range(len(kinds))]
+        return [(tau, own, cells[own].T) for tau, own in zip(kinds, columns, strict=True)]
 
     def variances(self, variance: FloatArray) -> FloatArray:
         """Return the (n, K) variances of the columns; variance: by cell, (n, components, types, types)."""
-        norms = (self.parts**2).sum(axis=2)
-        weight = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
-        found: FloatArray = variance.reshape(len(variance), len(weight)) @ weight
+        found: FloatArray = variance.reshape(len(variance), len(self._squares)) @ self._squares
         return np.maximum(found, 0.0)
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        """The (components x types x types, K) weights of the variances by cell."""
+        norms = (self.parts**2).sum(axis=2)
+        return np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
 
 
 def columns(product: Product, counts: Sequence[Count]) -> Columns:

@@ -193,8 +193,7 @@ def _starts(lists: list[IntArray]) -> IntArray:
 
 def grid(plan: Plan) -> Grid:
     """Return the grid of a plan. Raises ValueError, with the reason, if its query groups share no small components."""
-    queries = {query for asked in plan.allocation.queries.values() for query in asked}
-    return grid_of(plan.product, frozenset(name for query in queries for name in plan.product.asked(query).values()))
+    return grid_of(plan.product, plan.asked)
 
 
 def hindrance(plan: Plan) -> str:

@@ -85,6 +85,12 @@ class Plan:
         """Return whether the totals of a level's geounits have their own pass; those of roots never do."""
         return level > 0 and self.spine.levels[level] in self.passes.total_first
 
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The axes and recodes that the query groups of any level ask for."""
+        queries = {query for asked in self.allocation.queries.values() for query in asked}
+        return frozenset(name for query in queries for name in self.product.asked(query).values())
+
     def coordinates(self, names: Iterable[str]) -> IntArray:
         """Return the (names, cells) coordinates of query groups."""
         found = [query_group(self.product, name).coordinate for name in names]

@@ -7,9 +7,10 @@ measurements draw the same numbers, and nothing stores them in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -68,12 +69,13 @@ class Measuring:
         """
         plan, exact, answers = self.plan, self.exact(level, first, last), {}
         name, shares = plan.spine.levels[level], plan.spine.shares[level][first:last]
+        rows = _rows_by_share(shares)
         for query in plan.allocation.queries[name]:
             group = query_group(plan.product, query)
             answers[query] = answer = exact_answers(exact, group, first, last)
             ends = self._ends(level, group, first, last)
-            for of_share, noise in self._noise(level, query, shares):
-                if noise is None:
+            for share, of_share in rows:
+                if (noise := self._noise(level, query, share)) is None:
                     continue
                 for end in np.unique(ends[of_share]).tolist():
                     at = of_share[ends[of_share] == end]
@@ -89,8 +91,8 @@ class Measuring:
         """
         number, group = self.plan.spine.levels.index(level), query_group(self.plan.product, query)
         answers, shares = self._exact_at(number, group, geounits, coordinates), self.plan.spine.shares[number][geounits]
-        for at, noise in self._noise(number, query, shares):
-            if noise is not None:
+        for share, at in _rows_by_share(shares):
+            if (noise := self._noise(number, query, share)) is not None:
                 rows = geounits[at] + self.offsets[number]
                 answers[at] += noise.draw_at(rows, coordinates[at], group.width)
         answers[shares == 0] = 0
@@ -113,26 +115,34 @@ class Measuring:
 
     def _ends(self, level: int, group: QueryGroup, first: int, last: int) -> IntArray:
         """Return (last - first,) how many answers of a query group are drawn for each geounit."""
-        every = np.full(last - first, group.width)
-        if self.every:
-            return every
-        product, ends = self.plan.product, np.zeros(len(self.plan.bounds.least), np.int64)
-        np.maximum.at(ends, product.types, group.coordinate + 1)
-        if ends.min() == group.width:
-            return every
+        if self.every or (ends := self._ends_by_part[group.name]).min() == group.width:
+            return np.full(last - first, group.width)
         own = (self.plan.bounds.allowed(level, slice(first, last)) * ends).max(axis=1)
         return np.where(own > 0, own, group.width)
 
-    def _noise(self, level: int, query: str, shares: IntArray) -> Iterator[tuple[IntArray, QueryNoise | None]]:
-        """Yield the rows of each share that is not 0, (n,) of geounits, with their noise; a truth has no noise."""
+    @cached_property
+    def _ends_by_part(self) -> dict[str, IntArray]:
+        """By query group, the number after its last answer about each declared part, (parts,)."""
+        product, ends = self.plan.product, dict[str, IntArray]()
+        for query in {query for asked in self.plan.allocation.queries.values() for query in asked}:
+            ends[query] = np.zeros(len(self.plan.bounds.least), np.int64)
+            np.maximum.at(ends[query], product.types, query_group(product, query).coordinate + 1)
+        return ends
+
+    def _noise(self, level: int, query: str, share: int) -> QueryNoise | None:
+        """Return the noise of the geounits with a share, which is not 0; None for a truth."""
         plan, name = self.plan, self.plan.spine.levels[level]
-        for share in np.unique(shares[shares > 0]).tolist():
-            if (key := (level, query, share)) not in self._made:
-                of_share = law(
-                    plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
-                )
-                self._made[key] = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
-            yield np.flatnonzero(shares == share), self._made[key]
+        if (key := (level, query, share)) not in self._made:
+            of_share = law(
+                plan.allocation, Fraction(share, plan.spine.denominator), plan.allocation.queries[name][query]
+            )
+            self._made[key] = self.drawing and self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
+        return self._made[key]
+
+
+def _rows_by_share(shares: IntArray) -> list[tuple[int, IntArray]]:
+    """Return each share that is not 0 with its rows; shares: (n,) of geounits."""
+    return [(share, np.flatnonzero(shares == share)) for share in np.unique(shares[shares > 0]).tolist()]
 
 
 class Asked(NamedTuple):
