@@ -70,7 +70,7 @@ Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
 
 class Leaves(_Section):

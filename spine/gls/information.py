@@ -16,6 +16,7 @@ components.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -76,14 +77,14 @@ def own_information(
     first: int,
     queries: list[str],
     hierarchy: QueryHierarchy,
-    answers: FloatArray,
+    answers: Mapping[str, IntArray],
     weights: FloatArray,
     allowed: BoolArray,
 ) -> Information:
     """Return the information in the answers of geounits themselves; zeros for a share of 0.
 
-    queries, hierarchy: the level's query groups. answers: (geounits, coordinates). weights: (groups, geounits) inverse
-    variances. allowed: (geounits, types).
+    queries, hierarchy: the level's query groups. answers: by query group, (geounits, coordinates); empty if no geounit
+    is measured. weights: (groups, geounits) inverse variances. allowed: (geounits, types).
     """
     distinct, index = np.unique(weights, axis=1, return_inverse=True)
     parts = _squared(sizes, tuple(queries))
@@ -91,7 +92,10 @@ def own_information(
     for weight, part in zip(distinct, parts, strict=True):
         table += weight[:, None, None, None] * part
     linear = np.zeros((len(allowed), *sizes.shape))
-    weighted_sums(hierarchy, answers, weights, allowed, sizes.signs, linear)
+    if answers:
+        cells, *others = (answers[query] for query in queries)
+        sums = np.concatenate([np.zeros((len(cells), 0)), *others], axis=1, dtype=float)
+        weighted_sums(hierarchy, cells, sums, weights, allowed, sizes.signs, linear)
     return Information(level, first, linear, _masked(table[index.ravel()], allowed, sizes.slots))
 
 
@@ -143,30 +147,40 @@ def transform(x: FloatArray, signs: Signs, back: bool) -> None:
 @compiled
 def weighted_sums(
     queries: QueryHierarchy,
-    answers: FloatArray,
+    cells: IntArray,
+    sums: FloatArray,
     weights: FloatArray,
     allowed: BoolArray,
     layout: Signs,
     linear: FloatArray,
 ) -> None:
-    """Write h = sum over query groups of w Q'y: each is added to the finer group that it sums, down to the cells."""
-    groups = len(queries.finer)
-    table = np.empty(queries.offsets[-1])
+    """Write h = sum over query groups of w Q'y: each is added to the finer group that it sums, down to the cells.
+
+    cells, sums: (geounits, coordinates) the answers of the first query group, `detailed`, and of all others.
+    """
+    groups, offsets = len(queries.finer), queries.offsets - queries.offsets[1]
+    table = np.empty(sums.shape[1])
     signs, races = linear.shape[2:]
-    for u in range(len(answers)):
-        for q in range(groups):
-            for j in range(queries.offsets[q], queries.offsets[q + 1]):
-                table[j] = weights[q, u] * answers[u, j]
+    for u in range(len(cells)):
+        for q in range(1, groups):
+            for j in range(offsets[q], offsets[q + 1]):
+                table[j] = weights[q, u] * sums[u, j]
         for q in range(groups - 1, 0, -1):
             finer = queries.finer[q]
-            fine, coarse, at = queries.offsets[finer], queries.offsets[q], queries.parent_offsets[q]
-            for j in range(queries.offsets[finer + 1] - fine):
-                table[fine + j] += table[coarse + queries.parent_of[at + j]]
+            if finer > 0:
+                fine, coarse, at = offsets[finer], offsets[q], queries.parent_offsets[q]
+                for j in range(offsets[finer + 1] - fine):
+                    table[fine + j] += table[coarse + queries.parent_of[at + j]]
         for t in range(linear.shape[1]):
             if allowed[u, t]:
                 for s in range(signs):
                     for r in range(races):
-                        linear[u, t, s, r] = table[layout.cells[t, s, r]]
+                        cell = layout.cells[t, s, r]
+                        total = weights[0, u] * cells[u, cell]
+                        for q in range(groups - 1, 0, -1):
+                            if queries.finer[q] == 0:
+                                total += table[offsets[q] + queries.parent_of[queries.parent_offsets[q] + cell]]
+                        linear[u, t, s, r] = total
         transform(linear[u], layout, False)
 
 

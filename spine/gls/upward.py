@@ -121,11 +121,8 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
         precision = 2 * weight[0] * (hu > 0)  # that of (hu - y0 + y1) / 2
         target: FloatArray = units.targets(hu, given[DETAILED]) if given else np.zeros(len(hu))
         return Information(level, first, precision * target, precision)
-    answers = np.zeros((last - first, int(hierarchy.offsets[-1])))
-    if given:
-        answers = np.concatenate([given[query] for query in queries], axis=1, dtype=float)
     allowed = allowed_types(plan, level, first, last)
-    return own_information(grid(plan), level, first, queries, hierarchy, answers, weight, allowed)
+    return own_information(grid(plan), level, first, queries, hierarchy, given, weight, allowed)
 
 
 __all__ = ["Information", "Seen", "above", "measured", "pass_up", "pass_up_above"]

@@ -244,7 +244,7 @@ def test_with_nothing_below_the_kernel_is_the_program_s() -> None:
         answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
         allowed = plan.bounds.allowed(level)[first:last]
         weight = np.ascontiguousarray(weight)
-        own = own_information(SIZES, level, first, queries, hierarchy, answers, weight, allowed)
+        own = own_information(SIZES, level, first, queries, hierarchy, given.answers, weight, allowed)
         general = descend._problem(plan, level, (first, last), informed(plan, own), cells, counts)
         program = replace(general, objective=ChildAnswers(hierarchy, answers, weight))
         np.testing.assert_allclose(solve(general)[0], solve(program)[0], atol=1e-4)
