@@ -58,9 +58,9 @@ def declared_spend(declaration: Declaration, groups: Sequence[str]) -> Spend:
     """Return what a run of a declaration spends: the budget, for one record replaced by another.
 
     groups: what two such records agree in, as declared figures fix numbers of records (`spine/declaration/fixed.py`).
-    Where they fix a number, both are of one group of it; adding or removing a record would
-    change the number, if only of some parts. Where they fix none, adding or removing one changes half as many answers:
-    half the budget (Lemmas 3 and 4 of the spine paper).
+    Where they fix a number, both are of one group of it; adding or removing a record would change the number, if only
+    of some parts. Where they fix none, adding or removing one changes half as many answers: half the budget (Lemmas 3
+    and 4 of the spine paper).
     """
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
     unchanged = f", {UNCHANGED}" if form.totals or form.counts or form.equal or form.zeros else ""

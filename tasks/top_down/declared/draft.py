@@ -73,7 +73,10 @@ def _levels(leaves: Mapping[str, Sequence[str]], key: str) -> list[str]:
 
 
 def _divided(leaves: Mapping[str, Sequence[str]], columns: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the columns each of which divides the leaves further, and all before the first that parts them all."""
+    """Return the columns that divide the leaves further, one after another, and all columns that were read.
+
+    Reading stops before the column with which every leaf is a group of its own.
+    """
     rows = len(next(iter(leaves.values())))
     joined: list[tuple[str, ...]] = [()] * rows
     found, read = list[str](), list[str]()
@@ -149,7 +152,7 @@ def _lines(
 
 
 def _quoted(value: str | Cells) -> str:
-    """Return a text or a list in TOML, which JSON is but for a surrogate pair, and for U+007F outside of an escape."""
+    """Return a text or a list in TOML: as JSON, without surrogate pairs, and with U+007F escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

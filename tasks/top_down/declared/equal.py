@@ -99,7 +99,7 @@ def _batches(files: Sequence[pq.ParquetFile], columns: Sequence[str]) -> Iterato
 def _find_table(
     declaration: Declaration, equal: EqualForm, release: Path, files: Sequence[str]
 ) -> tuple[Resource, Sequence[str], dict[str, Column], str]:
-    """Return the table with such counts, the columns of a leaf's codes, that of each axis, and that of the count."""
+    """Return the table with such counts, its columns of a leaf's codes, its column of each axis, and its count's."""
     levels = [name for level in declaration.levels for name in level.columns]
     asked, fit = declaration.product.asked(equal.partition), {}
     for table in read_package(release, files):

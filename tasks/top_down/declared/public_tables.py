@@ -516,7 +516,7 @@ def _wide(
 
 
 def _names(declaration: Declaration, hierarchy: Hierarchy, faults: list[Fault]) -> dict[str, Texts]:
-    """Return the names of the geounits of each level that has some; each has one, that of all of its leaves."""
+    """Return the geounits' names on each level with names; all leaves of a geounit must have the same."""
     found, spine = dict[str, Texts](), hierarchy.spine
     for at, level in enumerate(declaration.levels):
         if level.names is None:
@@ -558,7 +558,7 @@ def _grouped(
 def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTables, Declared]:
     """Return a declaration with its tables. Raises Faulty; Refused where its file cannot be read at all.
 
-    run: one that goes on with the tables that it began with where some of their files are gone, and none is changed.
+    run: a run that continues with its own copy if some of the files are gone and the others are unchanged.
     """
     path = find_declaration(name)
     if run is not None and (kept := _kept(run, path)):
@@ -567,7 +567,7 @@ def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTab
 
 
 def _kept(run: RunDirectory, path: str) -> PublicTables | None:
-    """Return what a run keeps of a declaration of whose files some are gone; None where none is, or one is changed."""
+    """Return a run's own copy of a declaration if some of its files are gone; None if all are there or one changed."""
     if not (run / PLANNED).exists():
         return None
     kept = public_of(run)

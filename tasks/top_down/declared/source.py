@@ -79,7 +79,7 @@ class DeclarationSource(Source):
 
     @property
     def limits(self) -> Sequence[tuple[int, int]]:
-        """Return that a batch has so many leaves at most: its cells are nearly as many as its records."""
+        """Return the most leaves of a batch, whose cells are nearly as many as its records."""
         return [(len(self.declared.hierarchy.spine.levels) - 1, LEAVES)]
 
     def plan(self, _product: Any, _state: str) -> Plan:
@@ -202,7 +202,7 @@ def stated_states(declared: Declared) -> list[str]:
 
 
 def states_read(declared: Declared) -> Collection[str] | None:
-    """Return the states whose records are counted: of blocks of one jurisdiction, not the other's. None is all."""
+    """Return the states whose records are counted: of blocks of one jurisdiction, not the other's; None for all."""
     states, pr = states_of(declared), {*STATES_PR}
     if not states:
         return None
