@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regress_parents
-from spine.gls.grid import STATES, Blue, SiblingSums
+from spine.gls.grid import Blue, SiblingSums
 from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from tasks.lifecycle.files import complete, read_object, save_object
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
