@@ -184,10 +184,10 @@ class _Part:
 
 def _sum(group: IntArray, values: FloatArray, groups: int) -> FloatArray:
     """Return the (groups, counts) sums of values, (rows, counts)."""
-    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse import csc_array  # slow to import
 
-    rows = len(group)
-    return np.asarray(csr_array((np.ones(rows), (group, np.arange(rows))), (groups, rows)) @ values)
+    rows = len(group)  # columns of the matrix, each of one entry: nothing has to be sorted to make it
+    return np.asarray(csc_array((np.ones(rows), group, np.arange(rows + 1)), (groups, rows)) @ values)
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
