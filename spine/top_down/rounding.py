@@ -276,7 +276,8 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
     Returns (cells, children) integers, and the number of units without a path (0 if x is feasible). total_first: a
     child's total outweighs all other costs.
     """
-    return distributed(remainder(x, parent), parent, total_first, np.int64(1))  # a variable's type: compiled once
+    unit = np.int64(1)  # a literal would be another type: compiled once more
+    return distributed(remainder(x, parent), parent, total_first, unit)  # type: ignore[arg-type]
 
 
 @compiled

@@ -98,7 +98,8 @@ def round_all(
         rest = remainder(own, parent)
         if carried:
             raise_fractions(rest.fraction, up[rows], child, lost)
-        found, missing[g] = distributed(rest, parent, np.bool_(False), UNIT if carried else 1)
+        unit, first = UNIT if carried else 1, np.bool_(False)  # a literal would be another type: compiled once more
+        found, missing[g] = distributed(rest, parent, first, unit)  # type: ignore[arg-type]
         whole[at] = found.reshape(found.size)
         if carried:
             for i in range(len(found)):
