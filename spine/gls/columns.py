@@ -67,7 +67,8 @@ class Columns:
     def _squares(self) -> FloatArray:
         """The (components x types x types, K) weights of the variances by cell."""
         norms = (self.parts**2).sum(axis=2)
-        return np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
+        weights: FloatArray = np.einsum("rk,kt,ku->rtuk", norms, self.types, self.types).reshape(-1, len(self))
+        return weights
 
 
 def columns(product: Product, counts: Sequence[Count]) -> Columns:
