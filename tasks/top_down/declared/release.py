@@ -74,6 +74,12 @@ COVERAGE = (
     "by the normal law the count in the records is within it in 95 of 100 runs; in fewer where one answer outweighs "
     "the others: about 94 under geometric noise, and as few as 74 where the standard error is below about 1."
 )
+ROUNDED = {  # how the counts of a wide table were rounded, in words
+    "program": "as in the production runs: what a level's rounding adds to or takes from a larger sum stays, so cells "
+    "that few records are in have too many of them, the more the higher the level",
+    "carried": "and what a larger sum loses in rounding is made up for by later cells",
+    "stepwise": "in two steps, larger sums first, and what these lose is made up for by later cells",
+}
 OF_GLS = (
     "margins/ and tables/ have an unbiased estimate of every count that was asked, with its exact standard error. To "
     "publish a number with a margin, publish estimate ± estimate_margin, which is 1.96 standard errors: "
@@ -276,7 +282,7 @@ def write_report(staged: Path, manifest: Mapping[str, Any], declaration: Declara
         manifest,
         spend,
         manifest["title"],
-        _short(staged, manifest, words, facts),
+        _short(staged, manifest, declaration, words, facts),
         template="declared_report.html",
         parts=parts_of_levels([manifest]) if spend else [],
         sections=[describe_section(facts.records.capitalize(), facts.records, manifest, str, words)],
@@ -284,7 +290,13 @@ def write_report(staged: Path, manifest: Mapping[str, Any], declaration: Declara
     )
 
 
-def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
+def _short(
+    staged: Path,
+    manifest: Mapping[str, Any],
+    declaration: Declaration,
+    words: Callable[[str], str],
+    facts: Explanation,
+) -> InShort:
     """Return what was published and how sure it is, a column for each level.
 
     By query: the largest noise of one answer, or the largest standard error of an estimate where there are estimates.
@@ -311,6 +323,7 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
         return InShort(published, [of_counts], _standard_errors(staged, words, facts))
     sure = [
         "The error of a published count has no formula.",
+        *([rounding_words(declaration, words)] if declaration.form.is_wide else []),
         *([said] if (said := manifest["statements"].get("standard_errors")) else []),
         "The table shows the noise of each single answer: in 95 of 100 runs it is no larger. Published counts combine "
         "several answers. das synth --declaration and das tda accuracy show errors on made-up records.",
@@ -318,6 +331,14 @@ def _short(staged: Path, manifest: Mapping[str, Any], words: Callable[[str], str
     rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]
     return InShort(published, sure, TextTable("In short", columns, rows))
+
+
+def rounding_words(declaration: Declaration, words: Callable[[str], str]) -> str:
+    """Return in a sentence how the counts of a wide table were rounded, and which sums it keeps close besides."""
+    first = declaration.form.passes[0]
+    anchors = [*first.anchors, *(name for then in first.then for name in then.anchors)]
+    kept = f" Kept close to the sums of all answers of the top's possible cells: {', '.join(map(words, anchors))}."
+    return f"Counts were rounded {ROUNDED[first.rounding]}.{kept if anchors else ''}"
 
 
 def _standard_errors(staged: Path, words: Callable[[str], str], facts: Explanation) -> TextTable:

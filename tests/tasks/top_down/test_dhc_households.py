@@ -27,6 +27,7 @@ from tasks.top_down.check.declaration import checks
 from tasks.top_down.declared import block_declarations as dhc
 from tasks.top_down.declared.dhc_fields import FIELDS, units_table
 from tasks.top_down.declared.public_tables import Faulty, read_declared
+from tasks.top_down.declared.release import rounding_words
 from tasks.top_down.declared.wide import estimate
 
 pytestmark = pytest.mark.usefixtures("untidy")
@@ -106,6 +107,8 @@ def test_lazy_noise_gives_the_release_of_all_noise(noisy: Chain, tmp_path: Path,
         shutil.copyfile(noisy.folder / "households.csv", tmp_path / "households.csv")
         run = measured(tmp_path, "households", str(path), "households.csv", "household")
         estimate(run, HERE)
+    said = rounding_words(run.declared.declaration, str)
+    assert [words in said for words in ("rounded in two steps", "close to the sums of all")] == [anchored] * 2
     assert (0.05 if anchored else 0) < share_read_of_all_noise(run, tmp_path / "again") < 0.1, "all of the top's cells"
 
 
