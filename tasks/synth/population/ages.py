@@ -45,6 +45,8 @@ PARENT_GAP, TRIES = 15, 20
 # Typical age and its spread: householders alone, with adult children, with minors, others; then adults by role. Own.
 _HEADS = np.array([[56.0, 19.0], [59.0, 9.0], [41.0, 9.0], [50.0, 17.0]])
 _ROLES = {29: (76, 9), 31: (76, 9), 32: (31, 8), 30: (24, 4), 34: (33, 12), 36: (36, 13)}
+_TYPICAL = np.zeros((2, 256))  # typical age and its spread by RELSHIP; 0 where it follows the householder's
+_TYPICAL[:, [*_ROLES]] = np.transpose([*_ROLES.values()])
 _BINS = 1 << 9  # for typical ages; minors have one half of 10 bits, adults the other
 
 
@@ -133,8 +135,8 @@ def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArra
     head = own[homes.head_of]
     age = np.where(role == 20, own, head + np.where(homes.part == SECOND, 4.0, 10.0) * noise)
     age = np.where(child, head - 27 + 7 * noise, age)
-    for one, (typical, sd) in _ROLES.items():
-        age = np.where(role == one, typical + sd * noise, age)
+    typical, sd = _TYPICAL[:, role]
+    age = np.where(sd > 0, typical + sd * noise, age)
     part = draws.uniform(Purpose.TYPICAL_AGE, homes.tract)  # the bits from which `noise` is made
     young = part * np.where(child, np.clip(head - 20, 1, 17), 17)
     adults = _BINS + np.clip((age - 10) * (_BINS / 100), 0, _BINS - 1)

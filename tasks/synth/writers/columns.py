@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.records.block_codes import BLOCK_COLUMNS
+from tasks.safetab.record_kind import RACES
 from tasks.synth.blocks import BlockTable, digits
-from tasks.synth.population.codes import Origins
+from tasks.synth.population.codes import CENRACE, SETS, Origins
 from tasks.synth.population.model import IntArray, Population
 from tasks.synth.population.recodes import Recodes, recode
 
@@ -41,14 +42,35 @@ class Stretch:
         return np.flatnonzero(self.population.homes.head >= 0)
 
     @cached_property
+    def at_units(self) -> IndexedColumns:
+        """The columns with the block of each unit."""
+        return IndexedColumns({name: self.blocks.columns[name] for name in BLOCK_COLUMNS}, self.population.homes.block)
+
+    @cached_property
     def at_persons(self) -> IndexedColumns:
         """The columns with the block of each person."""
-        return at_block(self, self.population.homes.unit)
+        return self.at_units.take(self.population.homes.unit)
 
     @cached_property
     def at_households(self) -> IndexedColumns:
         """The columns with the block of each household."""
-        return at_block(self, self.households)
+        return self.at_units.take(self.households)
+
+    @cached_property
+    def races(self) -> IndexedColumns:
+        """CENRACE and QRACE1 to QRACE8 of each person: words for each code of those with one, then for each other."""
+        codes, sets = self.population.codes, self.population.cell % SETS
+        none, several = len(self.origins.race), codes.several
+        index, single = codes.race.astype(np.int64), np.ones(len(sets), bool)
+        index[several], single[several] = none + np.arange(len(several)), False
+        of_code = np.zeros(none, np.uint8)
+        of_code[codes.race[single]] = sets[single]
+        number = np.full((none + len(several), 8), none)
+        number[:none, 0] = np.arange(none)
+        number[none:, 0], number[none:, 1:] = codes.race[several], codes.more
+        words = np.append(self.origins.race, b"Null")
+        columns = {"CENRACE": digits(CENRACE[np.concatenate([of_code, sets[several]])], 2)}
+        return IndexedColumns(columns | {name: words[number[:, place]] for place, name in enumerate(RACES)}, index)
 
     @cached_property
     def mafid(self) -> NDArray[np.bytes_]:
@@ -58,22 +80,35 @@ class Stretch:
 
 @dataclass(frozen=True)
 class IndexedColumns:
-    """Columns that share an index. words: distinct rows of values. index: (n,), the row of `words` for each record."""
+    """Columns that share an index. words: distinct rows of values. index: (n,), the row of `words` for each record.
+
+    encoded: the words by column, once they were encoded: the number of each in a dictionary.
+    """
 
     words: Mapping[str, NDArray[np.bytes_]]
     index: NDArray[np.integer]
+    encoded: dict[str, tuple[NDArray[np.int16], pa.StringArray]] = field(default_factory=dict, repr=False)
+
+    def take(self, records: IntArray | slice) -> IndexedColumns:
+        """Return the columns of some of the records; their words are encoded once for all."""
+        return replace(self, index=self.index[records])
 
     @cached_property
     def arrow(self) -> dict[str, pa.Array]:
         """The columns by name, made once for all systems that have them."""
-        return {name: _column(name, words, self.index) for name, words in self.words.items()}
+        return {name: self._column(name, words) for name, words in self.words.items()}
 
-
-def at_block(stretch: Stretch, unit: IntArray | slice) -> IndexedColumns:
-    """Return the columns with the block of these units."""
-    return IndexedColumns(
-        {name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit]
-    )
+    def _column(self, name: str, words: NDArray[np.bytes_]) -> pa.Array:
+        if name == MAFID:  # all words have the same length
+            ends = words.itemsize * np.arange(len(self.index) + 1, dtype=np.int32)
+            letters = words.take(self.index)
+            return pa.StringArray.from_buffers(len(letters), pa.py_buffer(ends), pa.py_buffer(letters))
+        if name not in self.encoded:
+            coded = _texts(words).dictionary_encode()
+            self.encoded[name] = coded.indices.to_numpy().astype(np.int16), coded.dictionary
+        numbers, dictionary = self.encoded[name]
+        at = pa.array(numbers.take(self.index))
+        return pa.DictionaryArray.from_arrays(at, dictionary, safe=False)  # they are in it
 
 
 def numerals(numbers: IntArray) -> NDArray[np.bytes_]:
@@ -115,12 +150,3 @@ def as_table(groups: list[IndexedColumns]) -> pa.Table:
 
 def _texts(words: NDArray[np.bytes_]) -> pa.StringArray:
     return pa.array(words).view(pa.string())
-
-
-def _column(name: str, words: NDArray[np.bytes_], index: NDArray[np.integer]) -> pa.Array:
-    if name == MAFID:  # all words have the same length
-        ends = words.itemsize * np.arange(len(index) + 1, dtype=np.int32)
-        return pa.StringArray.from_buffers(len(index), pa.py_buffer(ends), pa.py_buffer(words.take(index)))
-    coded = _texts(words).dictionary_encode()
-    at = coded.indices.to_numpy().astype(np.int16).take(index)
-    return pa.DictionaryArray.from_arrays(pa.array(at), coded.dictionary, safe=False)  # they are in it

@@ -10,7 +10,7 @@ from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES, OLDEST
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, OWN_CHILDREN, IntArray, has_role
-from tasks.synth.writers.columns import IndexedColumns, Stretch, at_block, coded, numerals
+from tasks.synth.writers.columns import IndexedColumns, Stretch, coded, numerals
 
 # Detailed types of each major type of group quarters, and the first relationship code of each.
 TYPES = {1: range(101, 107), 2: range(201, 204), 3: (301,), 4: range(401, 406), 5: (501,), 6: (601, 602)}
@@ -156,7 +156,7 @@ def unit_records(stretch: Stretch) -> list[IndexedColumns]:
     units = np.flatnonzero(homes.kind == 0)
     vacant = VACANCY[(stretch.first_mafid + units) * 37 % len(VACANCY)]
     return [
-        at_block(stretch, units),
+        stretch.at_units.take(units),
         coded("TEN", [*"01234"], stretch.population.tenure[units]),
         coded("VACS", [*"01234567"], np.where(homes.head[units] < 0, vacant, 0)),
     ]

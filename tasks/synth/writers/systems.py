@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tasks.errors import Refused
-from tasks.records.block_codes import BLOCK_COLUMNS
-from tasks.safetab.record_kind import RACES
 from tasks.synth.blocks import digits
 from tasks.synth.population.ages import AGES
 from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
 from tasks.synth.writers import dhc
-from tasks.synth.writers.columns import MAFID, IndexedColumns, Stretch, at_block, coded, numerals
+from tasks.synth.writers.columns import MAFID, IndexedColumns, Stretch, coded, numerals
 
 # HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
 TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
@@ -53,20 +51,9 @@ class SystemFiles:
 
 def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[IndexedColumns]:
     """Return CENRACE (under the name `cenrace`), QRACE1 to QRACE8 and QSPAN of these persons."""
-    codes, origins, sets = stretch.population.codes, stretch.origins, stretch.population.cell % SETS
-    none, several = len(origins.race), codes.several
-    # A row of words for each code of a person with one code, then one for each person with several.
-    index, single = codes.race.astype(np.int64), np.ones(len(sets), bool)
-    index[several], single[several] = none + np.arange(len(several)), False
-    of_code = np.zeros(none, np.uint8)
-    of_code[codes.race[single]] = sets[single]
-    number = np.full((none + len(several), 8), none)
-    number[:none, 0] = np.arange(none)
-    number[none:, 0], number[none:, 1:] = codes.race[several], codes.more
-    words = np.append(origins.race, b"Null")
-    columns = {cenrace: digits(CENRACE[np.concatenate([of_code, sets[several]])], 2)}
-    columns |= {name: words[number[:, place]] for place, name in enumerate(RACES)}
-    return [IndexedColumns(columns, index[rows]), IndexedColumns({"QSPAN": origins.span}, codes.span[rows])]
+    words = {cenrace if name == "CENRACE" else name: own for name, own in stretch.races.words.items()}
+    span = IndexedColumns({"QSPAN": stretch.origins.span}, stretch.population.codes.span[rows])
+    return [replace(stretch.races.take(rows), words=words), span]
 
 
 def _person_records(stretch: Stretch) -> list[IndexedColumns]:
@@ -125,11 +112,11 @@ def _sdhc_units(stretch: Stretch) -> list[IndexedColumns]:
 def _sdhc_geo(stretch: Stretch) -> list[IndexedColumns]:
     block, grf = stretch.population.homes.block, stretch.blocks.columns
     of_state = REGION_OF[grf["TABBLKST"][0].decode()]
-    words = {name: grf[name] for name in BLOCK_COLUMNS} | {"TABBLKGRPCE": grf["TABBLK"].astype("S1")}
+    words = {"TABBLKGRPCE": grf["TABBLK"].astype("S1")}
     words |= {"REGIONCE": np.full(len(stretch.blocks), of_state[0], "S1")}
     words |= {"DIVISIONCE": np.full(len(stretch.blocks), of_state[1], "S1")}
     words |= {name: grf[name] for name in ("PLACEFP", "AIANNHCE")}
-    return [*_identity(stretch, np.arange(len(block)), RTYPE_UNIT), IndexedColumns(words, block)]
+    return [*_identity(stretch, np.arange(len(block)), RTYPE_UNIT), stretch.at_units, IndexedColumns(words, block)]
 
 
 def _tda_persons(stretch: Stretch) -> list[IndexedColumns]:
@@ -150,7 +137,7 @@ def _tda_units(stretch: Stretch) -> list[IndexedColumns]:
     homes = stretch.population.homes
     status = np.where(homes.kind > 0, 2, homes.head < 0)
     words = {"RTYPE": np.array(["2", "2", RTYPE_UNIT[1]], "S"), "HH_STATUS": np.array(["1", "2", "0"], "S")}
-    return [at_block(stretch, slice(None)), IndexedColumns(words, status)]
+    return [stretch.at_units, IndexedColumns(words, status)]
 
 
 def _tda_quarters(stretch: Stretch) -> list[IndexedColumns]:
