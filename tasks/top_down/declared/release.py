@@ -77,8 +77,8 @@ COVERAGE = (
 ROUNDED = {  # how the counts of a wide table were rounded, in words
     "program": "as in the production runs: what a level's rounding adds to or takes from a larger sum stays, so cells "
     "that few records are in have too many of them, the more the higher the level",
-    "carried": "and what a larger sum loses in rounding is made up for by later cells",
-    "stepwise": "in two steps, larger sums first, and what these lose is made up for by later cells",
+    "carried": "so that later cells make up for what a larger sum has lost",
+    "stepwise": "in two steps, larger sums first, so that later cells make up for what these have lost",
 }
 OF_GLS = (
     "margins/ and tables/ have an unbiased estimate of every count that was asked, with its exact standard error. To "
@@ -337,8 +337,10 @@ def rounding_words(declaration: Declaration, words: Callable[[str], str]) -> str
     """Return in a sentence how the counts of a wide table were rounded, and which sums it keeps close besides."""
     first = declaration.form.passes[0]
     anchors = [*first.anchors, *(name for then in first.then for name in then.anchors)]
-    kept = f" Kept close to the sums of all answers of the top's possible cells: {', '.join(map(words, anchors))}."
-    return f"Counts were rounded {ROUNDED[first.rounding]}.{kept if anchors else ''}"
+    said = f"Counts were rounded {ROUNDED[first.rounding]}."
+    if anchors:
+        said += f" Kept close to the sums of all answers of the top's possible cells: {', '.join(map(words, anchors))}."
+    return said
 
 
 def _standard_errors(staged: Path, words: Callable[[str], str], facts: Explanation) -> TextTable:
