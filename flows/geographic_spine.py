@@ -19,7 +19,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution.cluster import open_cluster_if
 from flows.execution.policy import SPINE, under_policy
 from flows.execution.spine_settings import SpineRun
-from tasks.spine.optimize import over, summarize_states
+from tasks.spine.optimize import summarize_states
 from tasks.spine.prepare import Prepared
 from tasks.spine.write import SpineSummary, write_spine
 
@@ -44,8 +44,7 @@ def geographic_spine(run: SpineRun) -> dict[str, Any]:
     prepared: Prepared = _do("geography", run.prepared)
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
     with prepared.discarding(), open_cluster_if(run.cluster, paths) as workers:
-        map_states = over(workers)
-        states = _do("spines by state", summarize_states, prepared, map_states)
-        summary: SpineSummary = _do("root and report", write_spine, prepared, states, map_states)
+        states = _do("spines by state", summarize_states, prepared, workers)
+        summary: SpineSummary = _do("root and report", write_spine, prepared, states, workers)
     get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)
     return summary.as_json()

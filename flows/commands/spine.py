@@ -27,11 +27,11 @@ def spine(chosen: Annotated[Values, Settings(SpineRun)]) -> None:
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
     from flows.execution.cluster import open_cluster_if
-    from tasks.spine.optimize import optimize_spine, over
+    from tasks.spine.optimize import optimize_spine
 
     run = validated(SpineRun, chosen)
-    with open_cluster_if(run.cluster) as on:
-        summary = optimize_spine(run.prepared(), over(on))
+    with open_cluster_if(run.cluster) as workers:
+        summary = optimize_spine(run.prepared(), workers)
     show(summary.as_json(), lambda: _rendered(summary))
 
 

@@ -60,20 +60,7 @@ class Workers:
             as the function raised it.
         Either is raised only after every other piece has ended, so that a retry meets no piece of an earlier try.
         """
-        calls = list(arguments)
-        results: list[Any] = [None] * len(calls)
-        problems: list[BaseException] = []
-        self.progress(stage, 0, len(calls))
-        try:
-            futures = [self.submit(guard, stage, run, function, *call) for call in calls]
-            place = {future: number for number, future in enumerate(futures)}
-            for done, (future, result, problem) in enumerate(ended(self.client, futures, self.patience), start=1):
-                results[place[future]] = result
-                if problem is not None:
-                    problems.append(problem)
-                self.progress(stage, done, len(calls))
-        except Exception as error:  # the client lost its scheduler
-            problems.append(error)
+        results, problems = self._ended(stage, guard, [(stage, run, function, *argument) for argument in arguments])
         for kind in (Refused, Failed):
             for problem in problems:
                 if isinstance(problem, kind):
@@ -81,6 +68,30 @@ class Workers:
         if problems:
             raise lost(stage, problems[0])
         return results
+
+    def map_public(self, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call `function(*argument)` for each argument, as `map`, of public data: an exception comes as it is."""
+        results, problems = self._ended(stage, function, arguments)
+        if problems:
+            raise problems[0]
+        return results
+
+    def _ended(
+        self, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> tuple[list[Any], list[BaseException]]:
+        """Return the results of all calls, and the exceptions of those that failed."""
+        results: dict[Any, Any] = {}
+        problems: list[BaseException] = []
+        self.progress(stage, 0, len(arguments))
+        try:
+            results = {self.submit(function, *argument): None for argument in arguments}
+            for done, (future, result, problem) in enumerate(ended(self.client, [*results], self.patience), start=1):
+                results[future] = result
+                problems += [problem] if problem else []
+                self.progress(stage, done, len(arguments))
+        except Exception as error:  # the client lost its scheduler
+            problems.append(lost(stage, error))
+        return [*results.values()], problems
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Have a worker call a function; the call fails on a worker that `check` would refuse."""
@@ -98,6 +109,15 @@ class Workers:
             if problem is not None:  # Dask wraps the error, and puts its type in the text
                 how = f"could not look for its code ({problem!s:.200})"
                 raise Failed(f"cluster: the worker {address} {how}: {SAME_CODE}, then resume")
+
+
+def map_states(
+    workers: Workers | None, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """Call a function with each tuple of arguments, of public data: on workers or, without any, in this process."""
+    if workers is None:
+        return [function(*argument) for argument in arguments]
+    return workers.map_public("spine", function, arguments)
 
 
 def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> None:

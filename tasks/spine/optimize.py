@@ -7,10 +7,7 @@ or spread over workers by state.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import fsspec
 
@@ -18,62 +15,26 @@ from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import needed
 from tasks.lifecycle.staging import SEE_SPINE
-from tasks.lifecycle.workers import Workers, ended, lost
+from tasks.lifecycle.workers import Workers, map_states
 from tasks.records.files import read_bytes
 from tasks.records.marks import GRF_FILE
 from tasks.records.tables import split_header
 from tasks.spine.first_pass import StateSpineSummary, summarize_state
 from tasks.spine.prepare import Prepared, prepare
-from tasks.spine.write import SpineSummary, StateMap, write_spine
+from tasks.spine.write import SpineSummary, write_spine
 
 PRODUCT = "pl94-persons"
 
 
-def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-    """Call a function with each tuple of arguments, in this process."""
-    return (function(*of_state) for of_state in arguments)
-
-
-def optimize_spine(prepared: Prepared, map_states: StateMap = in_turn) -> SpineSummary:
+def optimize_spine(prepared: Prepared, workers: Workers | None = None) -> SpineSummary:
     """Build, measure and optimize the spine of prepared blocks and write it to its directory."""
     with prepared.discarding():
-        return write_spine(prepared, summarize_states(prepared, map_states), map_states)
+        return write_spine(prepared, summarize_states(prepared, workers), workers)
 
 
-def summarize_states(prepared: Prepared, map_states: StateMap) -> list[StateSpineSummary]:
+def summarize_states(prepared: Prepared, workers: Workers | None) -> list[StateSpineSummary]:
     """Build the spines of every state; return the summaries that the root needs."""
-    return list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
-
-
-def over(workers: Workers | None) -> StateMap:
-    """Return a function that maps over states: on workers or, without any, in this process."""
-    return in_turn if workers is None else on_workers(workers)
-
-
-def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
-    """Return a function that maps over states on workers, which share the file system.
-
-    progress: called with the number of states of a pass that are done, and the number of all. An exception of a call is
-    raised after all have ended. Raises Failed if the cluster is lost.
-    """
-
-    def map_states(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-        futures = [workers.submit(function, *argument) for argument in arguments]
-        progress(0, len(futures))
-        results: dict[Any, Any] = {}
-        problems = []
-        try:
-            for done, (future, result, problem) in enumerate(ended(workers.client, futures, workers.patience), start=1):
-                results[future] = result
-                problems += [problem] if problem else []
-                progress(done, len(futures))
-        except OSError as problem:  # from Dask's connections; a call's exception is among the problems
-            raise lost("spine", problem) from None
-        if problems:
-            raise problems[0]
-        return [results[future] for future in futures]
-
-    return map_states
+    return map_states(workers, summarize_state, [(path, prepared.plan) for path in prepared.paths])
 
 
 def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
@@ -90,9 +51,8 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
     if not isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
         return "skipped: GRF-C is not on a file system of the workers"
     try:
-        map_states = on_workers(workers, partial(workers.progress, "spine"))
         prepared = prepare(Path(path), folder, settings, states=[int(state) for state in states])
-        summary = optimize_spine(prepared, map_states)
+        summary = optimize_spine(prepared, workers)
     except Refused as refused:
         return f"skipped: {refused}"
     return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
@@ -23,6 +23,7 @@ import pyarrow.parquet
 from spine.noise import Noise, noise, record_cost
 from spine.settings import SpineSettings
 from spine.variance import Root
+from tasks.lifecycle.workers import Workers, map_states
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
@@ -32,8 +33,6 @@ from tasks.spine.release_tables import NO_PARENT, TABLES
 from tasks.spine.report import write_report
 from tasks.spine.second_pass import Roots, Written, write_state
 from tasks.spine.tables import class_table, entity_table, level_table
-
-StateMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,11 @@ class SpineSummary:
         return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
-def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], map_states: StateMap) -> SpineSummary:
+def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], workers: Workers | None) -> SpineSummary:
     """Join the states under their root, write everything, and move the result into place."""
     plan, partial = prepared.plan, prepared.partial
     root_of = roots(states, plan)
-    written = list(map_states(write_state, _second_pass(prepared, states, root_of)))
+    written: list[Written] = map_states(workers, write_state, _second_pass(prepared, states, root_of))
     entities = entity_table([state.families for state in written], plan, root_of)
     classes = class_table(entities)
     levels = level_table(states, plan, written, root_of)

@@ -25,8 +25,7 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.workers import Workers, lost
-from tasks.spine.optimize import on_workers
+from tasks.lifecycle.workers import Workers, lost, map_states
 
 TESTS = Path(__file__).parents[2]
 
@@ -175,15 +174,15 @@ def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
 ) -> None:
     monkeypatch.setattr(workers, "ASK_EACH", 0.1)
     client, worker = mortal
-    each = on_workers(Workers(client, patience=0.5), progress=lambda _done, _total: worker.kill())
+    mortals = Workers(client, progress=lambda *_: worker.kill(), patience=0.5)
     with pytest.raises(Failed, match="spine: the workers did not return all pieces"):
-        list(each(time.sleep, [(600,), (600,)]))
+        map_states(mortals, time.sleep, [(600,), (600,)])
 
 
 def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None:
-    assert list(on_workers(Workers(client))(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
+    assert map_states(Workers(client), divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
     with pytest.raises(ZeroDivisionError):
-        on_workers(Workers(client))(divmod, [(7, 2), (9, 0)])
+        map_states(Workers(client), divmod, [(7, 2), (9, 0)])
 
 
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +235,7 @@ def test_a_worker_that_comes_later_with_other_code_does_nothing(
         Workers(client).map("a stage", run, piece, [(0, "")])
     assert not (run / "0").exists()
     with pytest.raises(Failed, match="runs different code"):
-        on_workers(Workers(client))(divmod, [(7, 2)])
+        map_states(Workers(client), divmod, [(7, 2)])
 
 
 def test_a_worker_names_the_path_that_it_does_not_see_and_does_nothing(

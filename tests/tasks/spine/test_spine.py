@@ -24,7 +24,7 @@ from tasks.releases.datapackage import DICTIONARY_FILE, read_package
 from tasks.releases.digests import file_digest
 from tasks.releases.manifest import file_names
 from tasks.releases.pages.words import best_in_words
-from tasks.spine.optimize import in_turn, on_workers, optimize_spine
+from tasks.spine.optimize import optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.write import SpineSummary
 from tests.packages import validate_package
@@ -44,8 +44,8 @@ def spine(grfc: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, S
     return out, optimized_spine(grfc, out, PERSONS)
 
 
-def optimized_spine(*arguments: Any, each: Any = in_turn, **options: Any) -> SpineSummary:
-    return optimize_spine(prepare(*arguments, **options), each)
+def optimized_spine(*arguments: Any, workers: Workers | None = None, **options: Any) -> SpineSummary:
+    return optimize_spine(prepare(*arguments, **options), workers)
 
 
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -115,7 +115,7 @@ def test_blocks_and_geounits_fit_together(grfc: Path, tmp_path: Path, product: s
 
 def test_on_dask_as_in_one_process(spine: tuple[Path, SpineSummary], grfc: Path, tmp_path: Path, client: Any) -> None:
     alone, summary = spine
-    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, each=on_workers(Workers(client)))
+    spread = optimized_spine(grfc, tmp_path / "spread", PERSONS, workers=Workers(client))
     assert summary.classes == spread.classes
     for name in ("entities.csv", "levels.csv", "noise.csv", "classes.csv", "spine.html"):
         assert (alone / name).read_bytes() == (tmp_path / "spread" / name).read_bytes()
@@ -241,12 +241,13 @@ def test_a_whole_directory_or_none(grfc: Path, tmp_path: Path) -> None:
         )
 
 
-def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path) -> None:
-    def broken(function: Any, arguments: Any) -> Any:
+def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
         raise OSError("a worker died")
 
+    monkeypatch.setattr("tasks.spine.optimize.summarize_state", broken)
     with pytest.raises(OSError, match="a worker died"):
-        optimized_spine(grfc, tmp_path / "spine", PERSONS, each=broken)
+        optimized_spine(grfc, tmp_path / "spine", PERSONS)
     assert list(tmp_path.iterdir()) == []
 
 
