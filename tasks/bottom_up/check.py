@@ -37,7 +37,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
     for table, names in tables_of(design).items():
         rows = pq.read_table(path_in(release, f"parquet/{table}.parquet"))
         made = table_rows(design, names, *marginal(design, names, count, reported))
-        yield check_rows(f"margins of error and sums of {table}", rows, made, clipped=design.clip, step=step)
+        yield check_rows(f"margins of error and sums of {table}", [(rows, made)], clipped=design.clip, step=step)
 
 
 def _read(release: Path, design: BottomUpPlan) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

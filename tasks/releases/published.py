@@ -93,9 +93,9 @@ def laws_by_margin(drawn: Iterable[tuple[Law, int]]) -> list[Noise]:
     return [found[margin][1] for margin in sorted(found)]
 
 
-def numbers_in(rows: pa.Table, table: Published, keys: Keys, column: str) -> NDArray[Any]:
-    """Return the numbers (keys, rows) of a column of a release's table; 0 for a missing row."""
-    numbers = np.append(rows[column].to_numpy(), 0)
+def counts_in(rows: pa.Table, table: Published, keys: Keys) -> NDArray[Any]:
+    """Return the counts (keys, rows) of a release's table; 0 for a missing row."""
+    numbers = np.append(rows["COUNT"].to_numpy(), 0)
     return numbers[_places(rows, rows_of(table, keys, {}))].reshape(-1, len(table.rows))
 
 
@@ -114,13 +114,6 @@ def _places(rows: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 
 
 def check_rows(
-    what: str, rows: pa.Table, expected: pa.Table, *, rounding: int = 0, clipped: bool = False, step: float = 1
-) -> Check:
-    """Compare the rows of a release's table with the expected ones, in the same order; the rest as `check_pieces`."""
-    return check_pieces(what, [(rows, expected)], rounding=rounding, clipped=clipped, step=step)
-
-
-def check_pieces(
     what: str,
     pieces: Iterable[tuple[pa.Table, pa.Table]],
     *,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from privacy.tables.histogram import IntArray
 from tasks.releases.check import Check, NotChecked
-from tasks.releases.published import check_rows, numbers_in
+from tasks.releases.published import check_rows, counts_in
 from tasks.releases.received import path_in
 from tasks.s_dhc.averages import average_columns, average_rows, levels_of
 from tasks.s_dhc.configuration import read_described
@@ -47,14 +47,14 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotCh
             rows = pq.read_table(path_in(release, f"{name}/{name}.parquet"))
             for query in queries:
                 if query.query.name not in counts:
-                    numbers = numbers_in(rows, table, keys_of(plan, query), "COUNT")
+                    numbers = counts_in(rows, table, keys_of(plan, query))
                     counts[query.query.name] = numbers[:, table.single]
-            yield check_rows(name, rows, count_rows(plan, table, counts, truth=truth))
+            yield check_rows(name, [(rows, count_rows(plan, table, counts, truth=truth))])
     if plan.estimates and not truth:
         yield from (NotChecked(f"averages/*: {column}", "it is not computed again") for column in NOT_MADE_AGAIN)
         for name, made in estimate_tables(plan, estimate_all(plan, counts)).items():
             rows = pq.read_table(path_in(release, f"estimates/{name}.parquet"))
-            yield check_rows(f"estimates/{name}", rows, made, rounding=1)
+            yield check_rows(f"estimates/{name}", [(rows, made)], rounding=1)
         yield from _check_averages(release, plan, counts)
 
 
@@ -66,7 +66,7 @@ def _check_averages(release: Path, plan: SDhcPlan, counts: Mapping[str, IntArray
             columns = average_columns(plan, average, queries, counts, alphas={})
             made.append(average_rows(plan, average, queries[0], columns))
         rows = pq.read_table(path_in(release, f"averages/{average.name}.parquet"))
-        yield check_rows(f"averages/{average.name}", rows, pa.concat_tables(made))
+        yield check_rows(f"averages/{average.name}", [(rows, pa.concat_tables(made))])
         yield _check_intervals(average.name, rows)
 
 

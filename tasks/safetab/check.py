@@ -23,7 +23,7 @@ from privacy.tables.published import Published
 from spine.settings import Jurisdiction
 from tasks.releases.check import Check, NotChecked
 from tasks.releases.description import Table
-from tasks.releases.published import check_pieces
+from tasks.releases.published import check_rows
 from tasks.releases.received import path_in, read_in
 from tasks.releases.statements import PUBLIC_FILE, Digest, Unshown
 from tasks.releases.text_twin import by_dictionary, read_batches
@@ -285,7 +285,7 @@ def check_groups(
         made = (rows_of_groups(part, name, {"GROUP": pa.array(part.group)}, margins, clip=False) for part in parts)
         if estimates:
             made = (table.drop_columns(["MOE"]) for table in made)
-        yield check_pieces(f"{name}: {what} of {level}", each.beside(made), clipped=clipped)
+        yield check_rows(f"{name}: {what} of {level}", each.beside(made), clipped=clipped)
     return groups
 
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
 from tasks.geography.grf_c import NOWHERE
+from tasks.kernels import worth_a_kernel
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.encode import encoded_chunks
-from tasks.safetab.flatmap import Records, Regions, count_groups
+from tasks.safetab.flatmap import Records, Regions, count_compiled, count_plainly
 from tasks.safetab.levels import Level
 from tasks.safetab.run import SafeTabRun
 
@@ -61,7 +62,7 @@ def count_population_groups(
 
 
 def count_partition(run: SafeTabRun, number: int) -> None:
-    """Write the exact counts of one partition for every region type, as `count_groups` gives them."""
+    """Write the exact counts of one partition for every region type, as `count_plainly` gives them."""
     partition = load_partitions(run)[number]
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
@@ -73,7 +74,8 @@ def count_partition(run: SafeTabRun, number: int) -> None:
         (first, last), of_block = partition.regions[name], geography.region_of[name][partition.blocks]
         regions[name] = Regions(last - first, np.where(of_block == NOWHERE, NOWHERE, of_block - first))
     granularities = {name: iterations.granularity(Level(name, 1)) for name in todo}
-    for name, counts in count_groups(records, granularities, regions, iterations.tabulated, run.KIND.cells):
+    count = count_compiled if worth_a_kernel(len(records.cell)) else count_plainly
+    for name, counts in count(records, granularities, regions, iterations.tabulated, run.KIND.cells):
         save_arrays(run.counts_folder(name, number), counts._asdict())
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.geography.grf_c import NOWHERE
-from tasks.kernels import worth_a_kernel
 from tasks.safetab.group_counts import Counts
 from tasks.safetab.iterations import ITERATION_KINDS, Granularity
 from tasks.safetab.levels import ITERATION_LEVELS
@@ -47,23 +46,6 @@ class Regions:
     of_block: NDArray[np.int32]
 
 
-def count_groups(
-    records: Records,
-    granularities: Mapping[str, Granularity],
-    regions: Mapping[str, Regions],
-    codes: Sequence[str],
-    cells: int,
-) -> Iterator[tuple[str, Counts]]:
-    """Yield the exact counts of each region type; an iteration's number is the place of its code in `codes`.
-
-    granularities: one per region type. An iteration that two of them tabulate has the same codes in both. The counts of
-    a region type may include iterations that only another granularity tabulates.
-    codes: the iteration codes of all granularities, sorted.
-    """
-    count = count_compiled if worth_a_kernel(len(records.cell)) else count_plainly
-    return count(records, granularities, regions, codes, cells)
-
-
 def count_plainly(
     records: Records,
     granularities: Mapping[str, Granularity],
@@ -71,7 +53,12 @@ def count_plainly(
     codes: Sequence[str],
     cells: int,
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the counts of `count_groups` as the product A @ G."""
+    """Yield the exact counts of each region type, as A @ G; an iteration's number is the place of its code in `codes`.
+
+    granularities: one per region type. An iteration that two of them tabulate has the same codes in both. The counts of
+    a region type may include iterations that only another granularity tabulates.
+    codes: the iteration codes of all granularities, sorted.
+    """
     for region_type, of_type in regions.items():
         flatmap = granularities[region_type].flatmap(records.combinations)
         region = np.repeat(of_type.of_block, np.diff(records.starts))
@@ -91,7 +78,7 @@ def count_compiled(
     codes: Sequence[str],
     cells: int,
 ) -> Iterator[tuple[str, Counts]]:
-    """Yield the counts of `count_groups` from kernels. The groups of a region may be in another order.
+    """Yield the counts of `count_plainly` from kernels. The groups of a region may be in another order.
 
     Records are counted once, by unit: blocks that share the region of every type. A region is the sum of units, or of
     another type's regions, which have far fewer entries than there are records.

@@ -11,7 +11,7 @@ import pytest
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.tables.published import Published, PublishedRow
-from tasks.releases.published import check_pieces, check_rows, laws_by_margin, numbers_in, row_column, rows_of
+from tasks.releases.published import check_rows, counts_in, laws_by_margin, row_column, rows_of
 
 TABLE = Published(
     "t",
@@ -46,12 +46,12 @@ def test_rows_are_keys_by_rows_and_numbers_of_a_row_are_those_of_every_key() -> 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -> None:
     found = rows().take(np.arange(6)[order])
-    assert numbers_in(found, TABLE, KEYS, "COUNT")[:, TABLE.single].tolist() == CELLS.tolist()
+    assert counts_in(found, TABLE, KEYS)[:, TABLE.single].tolist() == CELLS.tolist()
     some = {"REGION": pa.array(["y", "z"])}
-    assert numbers_in(found, TABLE, some, "COUNT")[:, TABLE.single].tolist() == [[-5, 1], [0, 0]]
+    assert counts_in(found, TABLE, some)[:, TABLE.single].tolist() == [[-5, 1], [0, 0]]
     twice = pa.concat_tables([found, rows(CELLS + 100)])
-    assert numbers_in(twice, TABLE, KEYS, "COUNT")[:, TABLE.single].tolist() == CELLS.tolist()
-    assert numbers_in(found[:0], TABLE, KEYS, "COUNT").tolist() == [[0, 0, 0]] * 2
+    assert counts_in(twice, TABLE, KEYS)[:, TABLE.single].tolist() == CELLS.tolist()
+    assert counts_in(found[:0], TABLE, KEYS).tolist() == [[0, 0, 0]] * 2
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_cells_are_read_back_whatever_the_order_and_of_some_keys(order: slice) -
 )
 def test_each_value_that_differs_is_a_fault(column: str, value: object, fault: str) -> None:
     expected = rows()
-    assert not check_rows("t", rows(), expected).faults
+    assert not check_rows("t", [(rows(), expected)]).faults
     changed = pa.Table.from_pylist(
         [{**row, column: value} if not at else row for at, row in enumerate(rows().to_pylist())]
     )
-    assert check_rows("t", changed, expected).faults == (fault,)
-    assert check_rows("t", changed.slice(1), expected).faults == ("it has 5 rows, not 6",)
+    assert check_rows("t", [(changed, expected)]).faults == (fault,)
+    assert check_rows("t", [(changed.slice(1), expected)]).faults == ("it has 5 rows, not 6",)
     both = rows().slice(0, 3), rows().slice(3)
     pieces = [(both[0].slice(1), both[0]), (pa.concat_tables([both[1], both[1].slice(0, 1)]), both[1])]
-    assert check_pieces("t", pieces).faults == ("it has 6 rows, not 6",), "the pieces differ"
+    assert check_rows("t", pieces).faults == ("it has 6 rows, not 6",), "the pieces differ"
     near = column == "COUNT" and value is not None
-    assert bool(check_rows("t", changed, expected, rounding=1).faults) != near
+    assert bool(check_rows("t", [(changed, expected)], rounding=1).faults) != near
 
 
 def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_from_zero() -> None:
@@ -91,7 +91,7 @@ def test_of_clipped_counts_those_below_their_sums_are_right_if_they_are_steps_fr
         (8, 0.5, "COUNT differs in 1 rows"),
     ):
         changed = expected.set_column(at, "COUNT", pa.array([count, *[7.5] * 5], pa.float64()))
-        assert [*check_rows("t", changed, expected, clipped=True, step=step).faults] == [fault] * bool(fault)
+        assert [*check_rows("t", [(changed, expected)], clipped=True, step=step).faults] == [fault] * bool(fault)
 
 
 def test_of_two_laws_with_one_margin_the_larger_is_stated() -> None:

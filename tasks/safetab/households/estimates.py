@@ -20,9 +20,9 @@ from tasks.geography.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.safetab.domain import equalities, load_domain, map_pieces
-from tasks.safetab.group_tables import Margins
+from tasks.safetab.group_tables import GroupTables, Margins
 from tasks.safetab.households.run import HouseholdRun
-from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, HouseholdTables, HouseholdTypes, TableShell, Tenures
+from tasks.safetab.households.tables import KINDS, T3, T4, TABLES, HouseholdTypes, TableShell, Tenures
 from tasks.safetab.levels import Level
 from tasks.safetab.noise import estimate_words, load_queries
 
@@ -30,7 +30,7 @@ Groups = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class EstimatedTables(HouseholdTables):
+class EstimatedTables(GroupTables):
     """Estimates of a table: `cells` are all of its rows, sums included, and `margins` are theirs."""
 
     CELLWISE = ("cells", "margins")

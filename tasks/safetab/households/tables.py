@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,29 +129,23 @@ TABLES = {table.name: table for table in (T3, T4)}
 TITLE = "Detailed DHC-B by SafeTab-H"  # `release` in manifests
 
 
-class HouseholdTables(GroupTables):
-    """The tables of the groups of a level, or estimates of them. TABLE: which."""
-
-    TABLE: ClassVar[TableShell]
-
-
 @dataclass(frozen=True)
-class HouseholdTypes(HouseholdTables):
+class HouseholdTypes(GroupTables):
     """T3 of the groups of a level: households by type."""
 
-    TABLE, TABLES, CELLS, BUDGET = T3, T3.files, T3.widths, T3.key
+    TABLES, CELLS, BUDGET = T3.files, T3.widths, T3.key
     MADE, FINAL = "t3", "final_t3"
 
 
 @dataclass(frozen=True)
-class Tenures(HouseholdTables):
+class Tenures(GroupTables):
     """T4 of the groups of a level: households by tenure."""
 
-    TABLE, TABLES, CELLS, BUDGET = T4, T4.files, T4.widths, T4.key
+    TABLES, CELLS, BUDGET = T4.files, T4.widths, T4.key
     MADE, FINAL = "t4", "final_t4"
 
 
-KINDS: dict[str, type[HouseholdTables]] = {"t3": HouseholdTypes, "t4": Tenures}
+KINDS: dict[str, type[GroupTables]] = {"t3": HouseholdTypes, "t4": Tenures}
 
 
 def description(manifest: Mapping[str, Any]) -> Description:

@@ -276,7 +276,7 @@ def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
 def test_the_check_reads_a_level_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of about four rows, and faults in the first and in the last of them."""
     _, staged = stage_here(tmp_path, HouseholdInputs(config=configuration(**NATION_AND_COUNTIES)), "run")
-    sizes, compare = list[int](), safetab_check.check_pieces
+    sizes, compare = list[int](), safetab_check.check_rows
 
     def noted(pairs: Iterable[tuple[pa.Table, pa.Table]]) -> Iterator[tuple[pa.Table, pa.Table]]:
         for pair in pairs:
@@ -284,7 +284,7 @@ def test_the_check_reads_a_level_in_pieces(tmp_path: Path, monkeypatch: pytest.M
             yield pair
 
     monkeypatch.setattr(safetab_check, "ROWS_AT_ONCE", 4)
-    monkeypatch.setattr(safetab_check, "check_pieces", lambda what, pairs, **how: compare(what, noted(pairs), **how))
+    monkeypatch.setattr(safetab_check, "check_rows", lambda what, pairs, **how: compare(what, noted(pairs), **how))
     assert not faults(staged)
     path = staged / "parquet/t3/T03002/county-2.parquet"
     table = pq.read_table(path)
