@@ -64,7 +64,8 @@ class PublicTable:
     """A table whose header has been read.
 
     names: its columns' names, in order; those without a name in the file are called `column 3`, and are `unnamed`.
-    start, first: the byte and the line of the first row. headless: whether the file has no header.
+    start, first: the byte and the line of the first row. headless: whether the file has no header. plain: whether
+    `batches` read ISO 8859-1 without quotes, as in the files of P.L. 94-171.
     """
 
     path: str
@@ -75,6 +76,7 @@ class PublicTable:
     first: int = 1
     headless: bool = False
     parquet: bool = False
+    plain: bool = False
 
     def find(self, name: str) -> str | None:
         """Return the column of a name, in this case or else in another; None where none has it, or several."""
@@ -121,7 +123,7 @@ class PublicTable:
             table = self._parquet(list(types))
             yield pa.table({name: table[name].cast(kind) for name, kind in types.items()})
             return
-        options = self._options(types, block_size=block_size)
+        options = self._options(types, "latin1" if self.plain else "utf8", block_size=block_size)
         with self._rows() as stream:
             if block_size is None:
                 yield pyarrow.csv.read_csv(stream, **options)
@@ -177,7 +179,7 @@ class PublicTable:
     def _options(
         self,
         types: Mapping[str, pa.DataType],
-        encoding: str = "utf8",
+        encoding: str,
         judge: Callable[[Any], str] | None = None,
         *,
         threads: bool = True,
@@ -187,7 +189,9 @@ class PublicTable:
             "read_options": pyarrow.csv.ReadOptions(
                 column_names=self.names, encoding=encoding, use_threads=threads, block_size=block_size
             ),
-            "parse_options": pyarrow.csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=judge),
+            "parse_options": pyarrow.csv.ParseOptions(
+                delimiter=self.delimiter, quote_char=not self.plain and '"', invalid_row_handler=judge
+            ),
             "convert_options": pyarrow.csv.ConvertOptions(
                 include_columns=list(types), column_types=dict(types), strings_can_be_null=False
             ),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from spine.geography import IntArray
 from spine.redistricting import HHGQ, PERSON_TABLES, UNIT_TABLES
 from tasks.errors import Refused
 from tasks.records.block_codes import BLOCK_COLUMNS, DISTRICTS
-from tasks.records.files import locate, open_file, why
+from tasks.records.files import locate, why
+from tasks.records.public_table import PublicTable
 
 # The fields of a P.L. 94-171 geographic header, by position; rows of SUMLEV 750 are the blocks.
 PL94_FIELDS = tuple(
@@ -138,21 +138,10 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
 
 def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.DataType | None = None) -> pa.Table:
     """Return columns of a header or segment; kind: their type, text by default."""
-    (table,) = read_batches(path, names, dict.fromkeys(wanted, kind or pa.string()))
+    (table,) = open_pl94(path, names).batches(dict.fromkeys(wanted, kind or pa.string()))
     return table
 
 
-def read_batches(
-    path: str, names: Sequence[str], types: Mapping[str, pa.DataType], block_size: int | None = None
-) -> Iterator[pa.Table]:
-    """Yield columns of a header or segment, in parts if a size is given. names: all columns; types: the types of the
-    wanted ones.
-    """
-    read = pyarrow.csv.ReadOptions(column_names=names, encoding="latin1", block_size=block_size)
-    parse = pyarrow.csv.ParseOptions(delimiter="|", quote_char=False)
-    convert = pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types)
-    with open_file(path, compression="infer") as file:
-        if block_size is None:
-            yield pyarrow.csv.read_csv(file, read, parse, convert)
-        else:
-            yield from (pa.Table.from_batches([batch]) for batch in pyarrow.csv.open_csv(file, read, parse, convert))
+def open_pl94(path: str, names: Sequence[str] = PL94_FIELDS) -> PublicTable:
+    """Return a header or segment; names: all its columns, which are not in the file."""
+    return PublicTable(path, tuple(names), delimiter="|", headless=True, plain=True)

@@ -17,7 +17,7 @@ from tasks.geography.blocks.pl94 import (
     ROW_COLUMNS,
     block_rows,
     is_geographic_header,
-    read_batches,
+    open_pl94,
 )
 from tasks.records.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.records.public_table import PublicTable, blank_rows, is_blank, open_table, whole_numbers
@@ -43,8 +43,8 @@ NO_NAMES: Mapping[str, str] = {}
 class BlockFile:
     """A block table that was recognized but not read yet.
 
-    names: all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for a
-    geographic header of P.L. 94-171, whose names are not in the file, and for block assignment files.
+    names: all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for block
+    assignment files.
     """
 
     path: str
@@ -63,9 +63,8 @@ class BlockFile:
         return is_geographic_header(self.path)
 
     def batches(self, types: Mapping[str, pa.DataType], block_size: int | None = None) -> Iterator[pa.Table]:
-        """Yield columns of these types, in parts if a size is given. Raises pa.ArrowInvalid for another value."""
-        if self.table is None:
-            return read_batches(self.path, PL94_FIELDS, types, block_size)
+        """Yield columns as `PublicTable.batches`."""
+        assert self.table is not None
         return self.table.batches(types, block_size)
 
 
@@ -75,7 +74,7 @@ def recognize(path: str) -> BlockFile:
     Raises Refused if the columns that name a block are missing.
     """
     if is_geographic_header(path):
-        return BlockFile(path, PL94_FIELDS, PL94_NAMES)
+        return BlockFile(path, PL94_FIELDS, PL94_NAMES, open_pl94(path))
     table = None if assignment.is_layer(path) else open_table(path)
     names = tuple(assignment.header(path)) if table is None else table.names
     is_grf_c = {BLOCK_COLUMNS[0], BLOCK_COLUMNS[-1]} <= set(names)
