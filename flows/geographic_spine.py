@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from prefect import flow, get_run_logger, runtime, task
@@ -19,6 +20,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution.cluster import open_cluster_if
 from flows.execution.policy import SPINE, under_policy
 from flows.execution.spine_settings import SpineRun
+from tasks.lifecycle.new_folder import new_folder
 from tasks.spine.optimize import summarize_states
 from tasks.spine.prepare import Prepared
 from tasks.spine.write import SpineSummary, write_spine
@@ -41,10 +43,10 @@ def geographic_spine(run: SpineRun) -> dict[str, Any]:
     run = under_policy(run, SPINE)
     out = run.out.replace("{product}", SPINE).replace("{run}", str(runtime.flow_run.id))
     run = run.model_copy(update={"out": out.replace("{date}", f"{datetime.now():%Y-%m-%d}")})
-    prepared: Prepared = _do("geography", run.prepared)
-    paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
-    with prepared.discarding(), open_cluster_if(run.cluster, paths) as workers:
-        states = _do("spines by state", summarize_states, prepared, workers)
-        summary: SpineSummary = _do("root and report", write_spine, prepared, states, workers)
-    get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", summary.out)
-    return summary.as_json()
+    with new_folder(Path(run.out)) as folder:
+        prepared: Prepared = _do("geography", run.prepared, folder)
+        with open_cluster_if(run.cluster, ((str(folder), os.R_OK | os.W_OK),)) as workers:
+            states = _do("spines by state", summarize_states, prepared, workers)
+            summary: SpineSummary = _do("root and report", write_spine, prepared, states, workers)
+    get_run_logger().info("%s blocks, spine in %s", f"{summary.blocks:,}", run.out)
+    return summary.as_json() | {"out": run.out}

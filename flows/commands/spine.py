@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Group
@@ -11,6 +12,7 @@ from flows.commands.fields import Settings, Values
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import show
+from tasks.lifecycle.new_folder import new_folder
 from tasks.releases.pages.words import level_title
 
 if TYPE_CHECKING:
@@ -30,12 +32,12 @@ def spine(chosen: Annotated[Values, Settings(SpineRun)]) -> None:
     from tasks.spine.optimize import optimize_spine
 
     run = validated(SpineRun, chosen)
-    with open_cluster_if(run.cluster) as workers:
-        summary = optimize_spine(run.prepared(), workers)
-    show(summary.as_json(), lambda: _rendered(summary))
+    with open_cluster_if(run.cluster) as workers, new_folder(Path(run.out)) as folder:
+        summary = optimize_spine(run.prepared(folder), workers)
+    show(summary.as_json() | {"out": run.out}, lambda: _rendered(summary, Path(run.out)))
 
 
-def _rendered(summary: SpineSummary) -> Group:
+def _rendered(summary: SpineSummary, out: Path) -> Group:
     """Return tables of geounits per level and OSED per class, with a column for each spine."""
     from tasks.spine.first_pass import SPINES
 
@@ -56,4 +58,4 @@ def _rendered(summary: SpineSummary) -> Group:
     rows: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
     rows.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")
-    return Group(geounits, classes, *rows, f"Report: {summary.out / 'spine.html'}")
+    return Group(geounits, classes, *rows, f"Report: {out / 'spine.html'}")

@@ -55,8 +55,8 @@ class SpineRun(BaseModel):
         None, "Dask workers on this machine, by state; none by default.", "--workers", typed=int, read=_cluster, min=0
     )
 
-    def prepared(self) -> Prepared:
-        """Read and check the blocks, and store them by state. Raises Refused."""
+    def prepared(self, folder: Path) -> Prepared:
+        """Read and check the blocks, and store them by state in the folder for the spine. Raises Refused."""
         from tasks.geography.spine_options import read_allocation, read_settings
         from tasks.spine.prepare import prepare
 
@@ -64,7 +64,7 @@ class SpineRun(BaseModel):
         settings = read_settings(self.product, self.jurisdiction, self.variant, changes)
         return prepare(
             self.geography,
-            Path(self.out),
+            folder,
             settings,
             allocation=read_allocation(self.allocation, self.budget, settings),
             states=self.states,

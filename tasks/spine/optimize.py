@@ -14,6 +14,7 @@ import fsspec
 from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import needed
+from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers, map_states
 from tasks.records.files import read_bytes
@@ -27,9 +28,8 @@ PRODUCT = "pl94-persons"
 
 
 def optimize_spine(prepared: Prepared, workers: Workers | None = None) -> SpineSummary:
-    """Build, measure and optimize the spine of prepared blocks and write it to its directory."""
-    with prepared.discarding():
-        return write_spine(prepared, summarize_states(prepared, workers), workers)
+    """Build, measure and optimize the spine of prepared blocks and write it to its folder."""
+    return write_spine(prepared, summarize_states(prepared, workers), workers)
 
 
 def summarize_states(prepared: Prepared, workers: Workers | None) -> list[StateSpineSummary]:
@@ -51,8 +51,9 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
     if not isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
         return "skipped: GRF-C is not on a file system of the workers"
     try:
-        prepared = prepare(Path(path), folder, settings, states=[int(state) for state in states])
-        summary = optimize_spine(prepared, workers)
+        with new_folder(folder) as made:
+            prepared = prepare(Path(path), made, settings, states=[int(state) for state in states])
+            summary = optimize_spine(prepared, workers)
     except Refused as refused:
         return f"skipped: {refused}"
     return f"{PRODUCT}, {summary.variant}: {summary.blocks} blocks, {SEE_SPINE}"

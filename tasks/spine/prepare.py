@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from tasks.errors import Refused, refusing
 from tasks.geography.blocks.files import input_digests
 from tasks.geography.blocks.geography import read_geography
 from tasks.lifecycle.files import save_object
-from tasks.lifecycle.new_folder import check_empty
 from tasks.memory import return_memory
 from tasks.spine.first_pass import SpinePlan
 
@@ -32,36 +29,26 @@ MARGINALS = {
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run whose blocks are stored by state in `partial`/scratch.
+    """A spine whose blocks are stored by state in `folder`/scratch.
 
     states: their codes, ascending. inputs: digests by file.
     """
 
-    out: Path
-    partial: Path
+    folder: Path
     plan: SpinePlan
     states: tuple[int, ...]
     notes: tuple[str, ...]
     inputs: Mapping[str, str]
 
-    @contextmanager
-    def discarding(self) -> Iterator[None]:
-        """Remove unfinished output when a stage fails."""
-        try:
-            yield
-        except BaseException:
-            shutil.rmtree(self.partial, ignore_errors=True)
-            raise
-
     @property
     def paths(self) -> list[Path]:
         """Return the path of each state's blocks."""
-        return [self.partial / "scratch" / f"{state:02d}" for state in self.states]
+        return [self.folder / "scratch" / f"{state:02d}" for state in self.states]
 
 
 def prepare(
     geography: Path | str,
-    out: Path,
+    folder: Path,
     settings: SpineSettings,
     *,
     allocation: Allocation | None = None,
@@ -69,15 +56,14 @@ def prepare(
     marginals: Sequence[str] = (),
     extra: str | None = None,
 ) -> Prepared:
-    """Read and validate the blocks of a geography, and store them by state.
+    """Read and validate the blocks of a geography, and store them by state in the folder for the spine.
 
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.geography.blocks.geography`). allocation: the
     budget's shares; by default the production run's. states: only these FIPS codes. marginals: cells to report standard
     errors of. extra: a table of prims and living quarters by block (docs/spec/files.md#block-tables).
 
-    Raises Refused for bad input, and if `out` is not empty.
+    Raises Refused for bad input.
     """
-    check_empty(out)
     blocks, notes = read_geography(geography, settings, states, extra)
     codes, first = np.unique(blocks.state, return_index=True)
     allocation = allocation or allocation_for(settings)
@@ -90,12 +76,7 @@ def prepare(
     with refusing():
         plan.parts("optimized")
     return_memory()  # of the reader, before states are processed one by one
-    inputs = input_digests(str(geography), extra)
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "scratch").mkdir(parents=True)
-    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), inputs)
-    with prepared.discarding():
-        for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
-            save_object(path, blocks.take(np.arange(start, stop)))
+    prepared = Prepared(folder, plan, tuple(codes.tolist()), tuple(notes), input_digests(str(geography), extra))
+    for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
+        save_object(path, blocks.take(np.arange(start, stop)))
     return prepared

@@ -1,4 +1,4 @@
-"""The last stage of a spine: join the states under their root, measure and write, and move the result into place.
+"""The last stage of a spine: join the states under their root, measure and write.
 
 spine.json has the summary, the settings with their sources, the allocation, and digests of the inputs.
 """
@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,16 +53,15 @@ class SpineSummary:
     cost: Fraction
     classes: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
-    out: Path
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values, with fractions and paths as text."""
-        return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
+        """Return plain values, with fractions as text."""
+        return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost)}
 
 
 def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], workers: Workers | None) -> SpineSummary:
-    """Join the states under their root, write everything, and move the result into place."""
-    plan, partial = prepared.plan, prepared.partial
+    """Join the states under their root, and write everything."""
+    plan, folder = prepared.plan, prepared.folder
     root_of = roots(states, plan)
     written: list[Written] = map_states(workers, write_state, _second_pass(prepared, states, root_of))
     entities = entity_table([state.families for state in written], plan, root_of)
@@ -75,19 +73,16 @@ def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], workers
         _write_root(prepared, states, levels)
         top = plan.settings.levels[0]
         cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
-    entities.to_csv(partial / "entities.csv", index=False)
-    classes.to_csv(partial / "classes.csv", index=False)
-    levels.to_csv(partial / "levels.csv", index=False)
-    _noise_table(noises).to_csv(partial / "noise.csv", index=False)
+    entities.to_csv(folder / "entities.csv", index=False)
+    classes.to_csv(folder / "classes.csv", index=False)
+    levels.to_csv(folder / "levels.csv", index=False)
+    _noise_table(noises).to_csv(folder / "noise.csv", index=False)
     summary = _summary(prepared, states, classes, levels, cost)
-    (partial / "spine.json").write_text(json.dumps(_manifest(summary, plan, prepared.inputs), indent=2) + "\n", "utf-8")
-    (partial / "allocation.json").write_text(json.dumps(plan.allocation.as_file(), indent=2) + "\n", "utf-8")
-    write_report(partial / "spine.html", summary, plan, entities, classes, levels)
-    shutil.rmtree(partial / "scratch")
-    write_package(partial, Description(TABLES), {"release": "Geographic spine"}, file_names(partial))
-    if prepared.out.exists():
-        prepared.out.rmdir()
-    partial.rename(prepared.out)
+    (folder / "spine.json").write_text(json.dumps(_manifest(summary, plan, prepared.inputs), indent=2) + "\n", "utf-8")
+    (folder / "allocation.json").write_text(json.dumps(plan.allocation.as_file(), indent=2) + "\n", "utf-8")
+    write_report(folder / "spine.html", summary, plan, entities, classes, levels)
+    shutil.rmtree(folder / "scratch")
+    write_package(folder, Description(TABLES), {"release": "Geographic spine"}, file_names(folder))
     return summary
 
 
@@ -122,7 +117,7 @@ def _second_pass(prepared: Prepared, states: Sequence[StateSpineSummary], root_o
     largest = tuple(max(column) for column in zip(*(state.numbers for state in states), strict=True))
     shared = shared_codes(states)
     return [
-        (path, plan, root_of, shared, first_ids, largest, prepared.partial)
+        (path, plan, root_of, shared, first_ids, largest, prepared.folder)
         for path, first_ids in zip(prepared.paths, ids[:-1], strict=True)
     ]
 
@@ -144,7 +139,7 @@ def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
 def _write_root(prepared: Prepared, states: Sequence[StateSpineSummary], levels: pd.DataFrame) -> None:
     """Write geounits/root.parquet, the root above several states, from the table of levels."""
     top = levels[levels["spine"] == "optimized"].iloc[0]
-    like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
+    like = pyarrow.parquet.read_schema(next((prepared.folder / "geounits").glob("*.parquet")))
     row = {
         "level": top["level"],
         "id": 0,
@@ -157,7 +152,7 @@ def _write_root(prepared: Prepared, states: Sequence[StateSpineSummary], levels:
     }
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
     table = pa.Table.from_pylist([row], plain).cast(like)
-    pyarrow.parquet.write_table(table, prepared.partial / "geounits" / "root.parquet", compression="zstd")
+    pyarrow.parquet.write_table(table, prepared.folder / "geounits" / "root.parquet", compression="zstd")
 
 
 def _summary(
@@ -180,7 +175,6 @@ def _summary(
         cost=cost,
         classes=tuple({str(k): v for k, v in row.items()} for row in classes.to_dict("records")),
         notes=prepared.notes,
-        out=prepared.out,
     )
 
 
@@ -193,6 +187,6 @@ def _manifest(summary: SpineSummary, plan: SpinePlan, inputs: Mapping[str, str])
     }
     allocation = {"source": plan.allocation.source, **plan.allocation.described()}
     shown = summary.as_json()
-    del shown["out"], shown["classes"], allocation["mechanism"]
+    del shown["classes"], allocation["mechanism"]
     versions = {"das-flows": version("das-flows")}
     return {**shown, "inputs": dict(inputs), "versions": versions, "settings": settings, "allocation": allocation}

@@ -16,9 +16,10 @@ import pytest
 from spine_cases import blocks_table, root_of, write_grfc
 
 from spine.production import allocation_for
-from spine.settings import PRODUCTS, settings_for
-from tasks.errors import Refused
+from spine.settings import PRODUCTS, SpineSettings, settings_for
+from tasks.errors import Failed, Refused
 from tasks.geography.spine_options import read_allocation, read_settings
+from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.workers import Workers
 from tasks.releases.datapackage import DICTIONARY_FILE, read_package
 from tasks.releases.digests import file_digest
@@ -44,8 +45,11 @@ def spine(grfc: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, S
     return out, optimized_spine(grfc, out, PERSONS)
 
 
-def optimized_spine(*arguments: Any, workers: Workers | None = None, **options: Any) -> SpineSummary:
-    return optimize_spine(prepare(*arguments, **options), workers)
+def optimized_spine(
+    geography: Path, out: Path, settings: SpineSettings, workers: Workers | None = None, **options: Any
+) -> SpineSummary:
+    with new_folder(out) as folder:
+        return optimize_spine(prepare(geography, folder, settings, **options), workers)
 
 
 def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -246,7 +250,7 @@ def test_a_stage_that_fails_leaves_nothing(grfc: Path, tmp_path: Path, monkeypat
         raise OSError("a worker died")
 
     monkeypatch.setattr("tasks.spine.optimize.summarize_state", broken)
-    with pytest.raises(OSError, match="a worker died"):
+    with pytest.raises(Failed, match="cannot be written: a worker died"):
         optimized_spine(grfc, tmp_path / "spine", PERSONS)
     assert list(tmp_path.iterdir()) == []
 
