@@ -6,7 +6,6 @@ It reads `OwnAnswers`, the program's, or a subclass from another estimator.
 from __future__ import annotations
 
 from dataclasses import replace
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ class Solve(NamedTuple):
     children, cells: the size of the problem. iterations: those of least squares. solver: the one whose result was used.
     violation: the most by which the result misses a band or bound. rounding: "flow"; if the flow failed, "highs" if
     HiGHS proved its integers the nearest, else "any", which meet all bounds.
-    least_squares_seconds, rounding_seconds: processor time.
     """
 
     level: int
@@ -40,8 +38,6 @@ class Solve(NamedTuple):
     solver: Solver
     violation: float
     rounding: By
-    least_squares_seconds: float
-    rounding_seconds: float
 
     @property
     def failed(self) -> bool:
@@ -227,7 +223,6 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
     """Solve the least squares of one parent and round it. Returns counts in the order of ascending cells."""
-    start = process_time()
     limited, before = problem, 0
     kept, first = plan.passes.kept.get(plan.spine.levels[level], 0), None
     for number, (objective, sums) in enumerate(problem.earlier, 1):
@@ -237,14 +232,10 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
             problem, whole, first = _round(plan, level, problem, x)
             problem = limited = _keeping(plan, problem, whole)
     x, iterations, solver, violation = solve(limited)
-    middle = process_time()
     problem, whole, by = _round(plan, level, problem, x)
-    end = process_time()
     cells, children = x.shape
-    made = Solve(
-        *(level, parent, children, cells, before + iterations, solver, violation),
-        *(first if first and first != "flow" else by, middle - start, end - middle),
-    )
+    by = first if first and first != "flow" else by
+    made = Solve(level, parent, children, cells, before + iterations, solver, violation, by)
     return whole[np.argsort(problem.parent.cells)], made
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import process_time
 
 import numpy as np
 
@@ -58,14 +57,14 @@ class WideEstimation:
     def _children(
         self, parent: Cells | None, above: int, level: int, first: int, sums: IntArray, counts: IntArray
     ) -> Estimates:
-        plan, children, start = self.plan, len(sums), process_time()
+        plan, children = self.plan, len(sums)
         open_, least = plan.open_and_least(counts)
         if parent is not None and (children == 1 or not len(parent[0])):
             return _joined(level, first, [parent] * children)
         if not sums.any():
             return _joined(level, first, [(np.zeros(0, np.int64), np.zeros(0, np.int64))])
         if parent is not None and self.switcher:
-            parent, _ = self.switcher.divisible(parent, sums, open_)
+            parent = self.switcher.divisible(parent, sums, open_)
         of_cell = plan.coordinate(plan.passes[0].cells)
         if parent is None:
             number, cells, total, count = plan.possible(0), plan.possible(1), None, None
@@ -98,8 +97,7 @@ class WideEstimation:
             iterations = sum(each.projections for each in passes)
             solver = max((each.solver for each in passes), key=lambda each: each != "own")  # another, if one was used
             by = max((each.by for each in passes), key=lambda each: each != "flow")
-            seconds = process_time() - start
-            self.solved.append(Solve(level, above, children, entries, iterations, solver, 0.0, by, seconds, 0.0))
+            self.solved.append(Solve(level, above, children, entries, iterations, solver, 0.0, by))
         return found
 
     def _pass(self, which: int, own: Rows, level: int, first: int) -> tuple[Numbers, Solved]:
@@ -120,7 +118,7 @@ class WideEstimation:
             at = np.flatnonzero(own)
             child = cells[at], own[at].astype(np.int64)
             if self.switcher:
-                child, _ = self.switcher.filled(child, needed)
+                child = self.switcher.filled(child, needed)
             found.append(child)
         return _joined(level, first, found)
 

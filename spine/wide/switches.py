@@ -76,15 +76,15 @@ class Switcher:
                         number -= moved
         return number
 
-    def divisible(self, parent: Cells, sums: IntArray, open_: BoolArray) -> tuple[Cells, int]:
-        """Return a parent whose records divide among its children, and the fewest records that had to switch.
+    def divisible(self, parent: Cells, sums: IntArray, open_: BoolArray) -> Cells:
+        """Return a parent whose records divide among its children; the fewest of them switched.
 
         sums: (children, known sums). open_: (children, parts).
         """
         cells, counts = parent
         part = self.parts(cells)
         own = np.flatnonzero(self.declared[part])
-        held, switched = dict(zip(cells.tolist(), counts.tolist(), strict=True)), 0
+        held = dict(zip(cells.tolist(), counts.tolist(), strict=True))
         known = self.sum[cells[own]]
         for g in np.unique(known).tolist():
             inside = own[known == g]
@@ -99,26 +99,24 @@ class Switcher:
                 sources = cells[inside[part[inside] == present[t]]].tolist()
                 if self.switch(held, sources, others, int(flow[t, c])):
                     raise EstimationError("switches: a child has no part for the records of a known sum")
-                switched += int(flow[t, c])
-        return _as_cells(held), switched
+        return _as_cells(held)
 
-    def filled(self, child: Cells, least: IntArray) -> tuple[Cells, int]:
-        """Return a child with the fewest records of each part, (parts,), and the records that had to switch."""
+    def filled(self, child: Cells, least: IntArray) -> Cells:
+        """Return a child with the fewest records of each part, (parts,)."""
         cells, counts = child
         part = self.parts(cells)
         more = np.bincount(part, counts, len(least)).astype(np.int64) - least
         if (more >= 0).all():
-            return child, 0
-        held, switched = dict(zip(cells.tolist(), counts.tolist(), strict=True)), 0
+            return child
+        held = dict(zip(cells.tolist(), counts.tolist(), strict=True))
         for to in np.flatnonzero(more < 0).tolist():
             for giver in np.flatnonzero((more > 0) & self.declared).tolist():
                 needed = min(-int(more[to]), int(more[giver]))
                 left = self.switch(held, cells[part == giver].tolist(), [to], needed)
                 more[to], more[giver] = more[to] + needed - left, more[giver] - needed + left
-                switched += needed - left
         if (more < 0).any():
             raise EstimationError("switches: a part has fewer records than are declared, and no other gives any")
-        return _as_cells(held), switched
+        return _as_cells(held)
 
 
 def _as_cells(held: dict[int, int]) -> Cells:

@@ -24,7 +24,6 @@ from spine.compiled import compiled
 from spine.geography import FloatArray, IntArray
 from spine.top_down.projection import ARMIJO, balance
 
-EXACT = 1e-9  # records; a column sum that is missed by less is met, next to rounding errors of large sums
 NEWTON_STEPS = 150
 HALVINGS = 12
 ROUNDED = 1e-9  # share of the dual by which rounding errors may lower it; a step that lowers it more is too long

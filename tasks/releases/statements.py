@@ -21,7 +21,6 @@ from tasks.releases.manifest import FORMAT, LIBRARIES, MARKS, NOT_PRIVATE
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]*$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Exact = Annotated[str, StringConstraints(pattern=r"^\d{1,500}(/[1-9]\d{0,499})?$")]
 
 
 @with_config({"extra": "forbid"})

@@ -69,10 +69,8 @@ def test_a_record_gets_the_first_coordinate_of_its_part_that_is_possible_in_the_
 def test_a_parts_need_is_met_by_parts_that_have_more_than_theirs() -> None:
     cells = np.array([cell(0, 0, 5, 0), cell(3, 0, 6, 1), cell(5, 0, 6, 1), cell(6, 0, 11, 1)])
     child, least = (cells, np.array([9, 4, 1, 3])), np.array([0, 1, 2, 2, 1])
-    (found, counts), switched = SWITCHER.filled(child, least)
-    assert (
-        switched == 3
-    )  # two of the second part, which only the first can give; one of the third, which the fourth can
+    found, counts = SWITCHER.filled(child, least)
+    # Two of the second part, which only the first can give; one of the third, which the fourth can.
     moved = dict(zip(found.tolist(), counts.tolist(), strict=True))
     assert moved == {
         cells[0]: 9,
@@ -82,4 +80,5 @@ def test_a_parts_need_is_met_by_parts_that_have_more_than_theirs() -> None:
         cell(5, 0, 9, 1): 1,  # at the oldest age of its part
         cells[3]: 2,
     }
-    assert SWITCHER.filled((cells, counts[[0, 1, 1, 1]]), least * 0)[1] == 0
+    enough = cells, counts[[0, 1, 1, 1]]
+    assert SWITCHER.filled(enough, least * 0) is enough
