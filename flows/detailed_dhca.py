@@ -9,12 +9,10 @@ geographic spine (public geography only) ---------------------------------------
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.lifecycle.run_directory import RunDirectory
 from tasks.safetab.coterminous import equate_coterminous
 from tasks.safetab.persons.estimate_tables import make_estimators
 from tasks.safetab.persons.estimates import estimate
@@ -42,7 +40,7 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     levels = configuration.levels(jurisdiction)
     if settings.spine:
         region = {"data": settings.data, "jurisdiction": jurisdiction, "states": configuration.states(jurisdiction)}
-        spine = run.attempt("spine", _build_spine, workers=workers, folder=run.staged / "spine", **region)
+        spine = run.attempt("spine", build_spine, workers=workers, folder=run.staged / "spine", **region)
 
     published = []
     for level in levels:
@@ -64,8 +62,3 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
         "release", stage_release, equated, **here, out=run.out, options=settings.release_options, spine=line
     )
     return run.commit(staged)
-
-
-def _build_spine(_run: RunDirectory, **arguments: Any) -> str:
-    """Build the geographic spine from public files alone."""
-    return build_spine(**arguments)

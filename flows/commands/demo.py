@@ -12,10 +12,11 @@ import typer
 
 from flows.commands.options import RunOptions
 from flows.commands.runner import Outcome, run_briefly, run_flow
-from flows.commands.synth import prepare_kernels
 from flows.execution.settings import new_run_id
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err, is_json, out
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 from tasks.releases.manifest import describe_spent, read_manifest
 
 STATE = 46  # the smallest of the made-up country, for the TopDown Algorithm
@@ -66,7 +67,7 @@ def demo(
     detailed = SYSTEMS["detailed-dhca"]
     RunOptions().start_ahead(*detailed.modules[""])
 
-    prepare_kernels()
+    use_kernels(state_home())
     from tasks.synth.synthesize import synthesize_example
     from tasks.synth.write import Options
 

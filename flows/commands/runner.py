@@ -213,7 +213,7 @@ def _outcomes(settings: RunSettings, *, brief: bool = False, ask: bool = False) 
 
     parts, outcomes = settings.parts, list[Outcome]()
     try:
-        with interruptible(interrupted(settings)), OneCluster(parts[-1].directory / "dask"):
+        with interruptible(f"interrupted; {how_to_resume(settings)}"), OneCluster(parts[-1].directory / "dask"):
             problem: Refused | Failed | None = None
             releases: list[str] = []
             try:
@@ -232,7 +232,7 @@ def _outcomes(settings: RunSettings, *, brief: bool = False, ask: bool = False) 
     except Exception as error:
         if not outcomes:
             problem = error if isinstance(error, Refused | Failed) else report_crash(error)
-            raise type(problem)(f"{problem}; {_continue(settings)}") from None
+            raise type(problem)(f"{problem}; {how_to_resume(settings)}") from None
         _warn(f"the cluster did not end as it should: {report_crash(error)}")  # the run has ended
     return outcomes
 
@@ -385,12 +385,8 @@ def _how_to_continue(parts: Sequence[RunSettings]) -> str:
     return f"{charges_of(parts)}; {kept}continue with: {parts[-1].resume}"
 
 
-def interrupted(settings: RunSettings) -> str:
-    """Return the message at a signal. It does not wait for the ledger; the last part exists as long as any does."""
-    return f"interrupted; {_continue(settings)}"
-
-
-def _continue(settings: RunSettings) -> str:
+def how_to_resume(settings: RunSettings) -> str:
+    """Return how to resume a run, without waiting for the ledger; its last part exists as long as any does."""
     return f"nothing is lost; das runs list says what was charged; continue with: {settings.parts[-1].resume}"
 
 

@@ -123,7 +123,7 @@ def synth(
         return _declare(mark, yes=yes)
     if declaration is not None:
         return _records(declaration, words[0], seed, record_format, persons, shares)
-    prepare_kernels()
+    use_kernels(state_home())  # before any import of kernels
     from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
     from tasks.synth.write import Options
     from tasks.synth.writers.systems import find_systems
@@ -201,11 +201,6 @@ def _form(words: list[Path], *, marks: bool, declares: bool) -> str:
             return EXAMPLE
     *others, last = FORMS
     raise typer.BadParameter(f"write {', '.join(others)} or {last}")
-
-
-def prepare_kernels() -> None:
-    """Set the cache of compiled kernels; call it before any import of kernels."""
-    use_kernels(state_home())
 
 
 def _declare(data: Path, *, yes: bool) -> None:

@@ -15,6 +15,7 @@ from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.errors import Refused
 from tasks.geography.blocks.geography import needed
 from tasks.lifecycle.new_folder import new_folder
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers, map_states
 from tasks.records.files import read_bytes
@@ -37,7 +38,9 @@ def summarize_states(prepared: Prepared, workers: Workers | None) -> list[StateS
     return map_states(workers, summarize_state, [(path, prepared.plan) for path in prepared.paths])
 
 
-def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path) -> str:
+def build_spine(
+    _run: RunDirectory, workers: Workers, data: str, jurisdiction: Jurisdiction, states: tuple[str, ...], folder: Path
+) -> str:
     """Write the optimized spine of a Detailed DHC-A run's blocks to FOLDER; return its line for the manifest.
 
     Reads only GRF-C, which is public. A spine that cannot be made does not stop the release.

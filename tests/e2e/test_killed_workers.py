@@ -37,6 +37,7 @@ from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.composition import UnitOfPrivacy
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers
 from tasks.spine.optimize import build_spine
@@ -206,7 +207,8 @@ def test_the_spine_completes(example: Path, tmp_path: Path, two: Client, at: str
     two.wait_for_workers(2, timeout=60)
 
     def built(name: str) -> str:
-        line = build_spine(Workers(two), str(example / "data"), "us", ("31", "46"), tmp_path / name)
+        run, data = RunDirectory(tmp_path), str(example / "data")
+        line = build_spine(run, Workers(two), data, "us", ("31", "46"), tmp_path / name)
         assert line.endswith(SEE_SPINE)
         return digest(tmp_path / name)
 

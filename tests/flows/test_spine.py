@@ -63,7 +63,7 @@ def test_a_run_that_fails_does_not_wait_for_its_spine(
 
     ended: list[str] = []
 
-    def slow(workers: Workers, **_: object) -> str:
+    def slow(_run: object, workers: Workers, **_: object) -> str:
         patience = time.monotonic() + 30
         while workers.client.status == "running" and time.monotonic() < patience:
             time.sleep(0.05)

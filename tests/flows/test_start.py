@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows import LIBRARIES
-from flows.commands.runner import interrupted
+from flows.commands.runner import how_to_resume
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.systems import SYSTEMS
@@ -114,7 +114,7 @@ def test_two_jurisdictions_that_are_refused_alike_say_it_once(
 def test_an_interrupted_command_names_the_part_whose_directory_stays_the_longest(both: bool, named: str) -> None:
     asked = {"params": "p", "data": "d", "out": "o", "runs_folder": "s", "both": both}
     settings = DetailedDhcaSettings.new(**asked, jurisdiction="us", run_id="a-us")
-    assert re.findall(r"das run --resume a-(\w+)", interrupted(settings)) == [named]
+    assert re.findall(r"das run --resume a-(\w+)", how_to_resume(settings)) == [named]
 
 
 def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:

@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 import typer
 
 from flows.commands.fields import option_of
-from flows.commands.synth import RecordFormat, Seed, confirm_mark, prepare_kernels
+from flows.commands.synth import RecordFormat, Seed, confirm_mark
 from flows.commands.tda.declared import StateOption
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import counting, is_json, show
 from tasks.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 
 
 def synth(
@@ -31,7 +33,7 @@ def synth(
 
     **Example:** `das tda synth ri2020.pl.zip ri/`
     """
-    prepare_kernels()
+    use_kernels(state_home())
     from tasks.synth.synthesize import synthesize_top_down
 
     with counting("persons", quiet=is_json()) as progress:

@@ -15,7 +15,6 @@ import typer
 from flows.commands.fields import Settings, Values
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_run
-from flows.commands.synth import prepare_kernels
 from flows.execution.progress import report as progress
 from flows.execution.systems import SYSTEMS, all_data_files
 from flows.execution.top_down_settings import TopDownSettings
@@ -24,6 +23,8 @@ from flows.reports.forecast.options import Search
 from flows.reports.terminal import Format, FormatOption, counting, err, is_json, report, write_file
 from spine.allocations import Allocation
 from tasks.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.choices import ProductName
 
@@ -116,7 +117,7 @@ def _stand_in(chosen: Values, options: ExactOptions) -> Iterator[str]:
         raise Refused(f"{data} holds {other[0]}, of another system: give a block table, or a folder of das tda synth")
     from tasks.synth.synthesize import synthesize_top_down
 
-    prepare_kernels()
+    use_kernels(state_home())
     with TemporaryDirectory() as folder, counting("persons", quiet=is_json()) as progress:
         made = Path(folder) / "data"
         about = {"jurisdiction": chosen.get("jurisdiction", "us"), "states": chosen.get("states", ())}

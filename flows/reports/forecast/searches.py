@@ -114,7 +114,7 @@ def _solved(forecast: RunForecast, allocation: Allocation, text: str) -> tuple[A
     if factor is None:
         most = near(FACTORS[1] * float(allocation.budget), 3)
         raise Refused(f"{target.words}: not met with a budget of {most} either; other shares may meet it")
-    allocation = with_budget(allocation, factor)
+    allocation = replace(allocation, budget=Fraction(digits(Fraction(factor) * allocation.budget)))
     unit = "rho" if allocation.definition == "zcdp" else "epsilon"
     figures = {"target": target.words, "budget": str(float(allocation.budget)), "unit": unit}
     return allocation, figures | {"aim": ": ".join(target.aim), "notes": notes}
@@ -184,8 +184,3 @@ def _rounded(parts: Mapping[str, float]) -> dict[str, Fraction]:
     for name in sorted(exact, key=lambda each: found[each] - exact[each])[: UNIT - sum(found.values())]:
         found[name] += 1
     return {name: Fraction(number, UNIT) for name, number in found.items()}
-
-
-def with_budget(allocation: Allocation, factor: float) -> Allocation:
-    """Return an allocation with its budget times a factor, rounded up to six digits."""
-    return replace(allocation, budget=Fraction(digits(Fraction(factor) * allocation.budget)))

@@ -48,12 +48,8 @@ def quantile_classes(values: Sequence[float]) -> Classes:
     if len(values) < 2:
         return Classes(())
     breaks = np.quantile(np.array(values), np.arange(1, MOST) / MOST).tolist()
-    rounded = sorted({_two_digits(one) for one in breaks if one > 0})
+    rounded = sorted({round(one, 1 - floor(log10(one))) for one in breaks if one > 0})
     return Classes(tuple(one for one in rounded if min(values) < one <= max(values)))
-
-
-def _two_digits(value: float) -> float:
-    return round(value, 1 - floor(log10(value)))
 
 
 WIDTH, HIGHEST, EDGE = 960, 780, 40  # the picture's width, largest height and padding
