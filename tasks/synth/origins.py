@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tasks.errors import Refused
-from tasks.records.files import open_file, refuse_unreadable
+from tasks.records.files import refuse_unreadable
 from tasks.records.public_table import open_table
 from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
@@ -119,13 +119,8 @@ def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str], di
 
 def _read(params: Path, name: str) -> pd.DataFrame:
     path, columns = params / name, PARAMETER_FILES[name]
-    try:
-        with refuse_unreadable(path), open_file(path) as file:
-            table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False)
-    except ValueError as error:
-        raise Refused(f"{path} is not a table with `|` between its columns: {error}") from error
-    if missing := [column for column in columns if column not in table]:
-        raise Refused(f"{path} has no column {missing[0]}")
+    with refuse_unreadable(path):
+        table = open_table(str(path), delimiter="|").read(columns).table.to_pandas()
     for column in {"RACE_ETH_CODE", "ITERATION_CODE"}.intersection(columns):
         if len(bad := table[column][~table[column].str.fullmatch("[0-9]{4}")]):
             raise Refused(f"{path}, row {bad.index[0] + 1}: {column} {bad.iloc[0]!r} is not a code of four digits")
