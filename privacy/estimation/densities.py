@@ -50,7 +50,7 @@ class Lattice:
     def cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return P(noise <= x)."""
         first = -self.step * (len(self.chances) // 2)
-        return np.asarray(self._sums[np.clip((x - first) // self.step + 1, 0, len(self.chances))])
+        return self._sums.take((x - first) // self.step + 1, mode="clip")
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:

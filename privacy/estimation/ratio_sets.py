@@ -30,7 +30,7 @@ GRID = 1000  # steps of a ratio's unit
 COARSE = 64  # steps that are tested together first
 SLACK = 1e-9  # the error of a sum of probabilities
 NEGLIGIBLE = 1e-11  # the probability of a tail that is cut
-AT_ONCE = 1 << 18  # numbers in one pass
+AT_FIRST, AT_ONCE = 1 << 12, 1 << 18  # numbers in the first pass and in the largest; a pass of fewer takes as long
 
 Extent = Literal["set", "all", "none"]
 
@@ -90,7 +90,7 @@ class NoisyRatio:
 
     def _candidates(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
         """Yield, in order, the starts of spans of the grid that may hold a ratio of the set, in growing batches."""
-        at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances.chances))
+        at, (batch, most) = 0, (max(1, numbers // len(self._chances.chances)) for numbers in (AT_FIRST, AT_ONCE))
         while at < len(starts):
             part = starts[at : at + batch]
             yield from part[self._bound(part, width) > alpha - SLACK].tolist()
