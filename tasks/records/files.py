@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from gzip import BadGzipFile
 from lzma import LZMAError
+from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile
 
@@ -28,6 +29,7 @@ from fsspec.implementations.local import LocalFileSystem
 from tasks.errors import Refused
 from tasks.records.object_storage import register
 from tasks.releases.digests import chunk_digest, stream_digest
+from tasks.releases.manifest import check_not_exact
 
 FILE_TYPES = {
     stat.S_IFDIR: "a folder",
@@ -63,7 +65,10 @@ def exists(path: str) -> bool:
 
 
 def locate_file(path: str) -> tuple[Any, str]:
-    """Return the file system and path of an input, as `locate`. Raises OSError where the path names no file."""
+    """Return the file system and path of an input, as `locate`.
+
+    Raises OSError where the path names no file; Refused for exact counts of confidential records (`das truth`).
+    """
     if "::" in path:  # a file in an archive
         locate_file(path.rpartition("::")[2])
     filesystem, name = locate(path)
@@ -72,6 +77,7 @@ def locate_file(path: str) -> tuple[Any, str]:
         if kind != stat.S_IFREG:
             number = errno.EISDIR if kind == stat.S_IFDIR else errno.EINVAL
             raise OSError(number, f"it is {FILE_TYPES.get(kind, 'something else')}, not a file", path)
+        check_not_exact(Path(name))
     return filesystem, name
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,15 @@ def is_whole(out: Path) -> bool:
         return file_digests(path_in(out, name) for name in named) == [*named.values()]
     except NotOfRelease:
         return False
+
+
+def check_not_exact(path: Path) -> None:
+    """Refuse a file in a release of exact counts whose data has no mark: nothing made of it would be protected."""
+    for folder in path.resolve().parents:
+        with suppress(NotOfRelease):
+            manifest = read_any_manifest(folder)
+            if "NOT_PRIVATE" in manifest and mark_of(manifest) is None:
+                raise Refused(f"{path} has exact counts of confidential records, made by das truth: nothing may be made of it")
 
 
 def drop_unnamed(out: Path) -> None:

@@ -20,7 +20,8 @@ from e2e_runs import digest
 from flows.execution.settings import RESERVATION
 from privacy.accounting.ledger import Account
 from privacy.noise.query_noise import QueryNoise
-from tasks.errors import Failed
+from tasks.errors import Failed, Refused
+from tasks.records.files import read_bytes
 from tasks.records.marks import MARK_FILE
 from tasks.releases.datapackage import Resource, read_package
 from tasks.releases.manifest import read_manifest
@@ -276,6 +277,8 @@ def test_a_truth_is_the_release_without_noise(new_home: NewHome, case: Case, mon
     assert exact.stat().st_mode & 0o77 == 0
     manifest = read_manifest(exact)
     assert (bool(manifest["spent"]), "NOT_PRIVATE" in manifest, len(home.rows())) == (False, True, 1)
+    with pytest.raises(Refused, match="exact counts of confidential records"):  # as the input of any command
+        read_bytes(exact / next(iter(manifest["files"])))
     found, same = tables(home.release), 0
     for name, table in tables(exact).items():
         kept = [*table.key, *(each.name for each in table.with_role("count", "estimate", "declared", "name"))]

@@ -30,7 +30,7 @@ from tasks.records.files import digest_file, exists, read_bytes, unchanged
 from tasks.records.findings import Finding, has_errors
 from tasks.records.marks import GRF_FILE, read_mark
 from tasks.records.tables import LINE, EncodedColumn, check_header, check_mask, empty, read_table
-from tasks.releases.manifest import MANIFEST, mark_of, read_manifest, require_release
+from tasks.releases.manifest import MANIFEST, read_manifest, require_release
 from tasks.releases.received import path_in
 from tasks.safetab.coterminous import ALL_TYPES
 from tasks.safetab.domain import load_domain
@@ -100,11 +100,8 @@ def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding
     if manifest["release"] != TITLE:
         raise Refused(f"--totals names a release of {manifest['release']!r:.80}, not of the {TITLE}")
     mark = read_mark(domains.data)
-    if "NOT_PRIVATE" in manifest:
-        if not (mark and mark.name == "SYNTHETIC"):
-            raise Refused("--totals names a release of exact counts, which is for households marked synthetic alone")
-        if mark_of(manifest) is None:  # a release of these households is not charged, and would show the counts
-            raise Refused("--totals names a release of exact counts of persons who are not marked synthetic or public")
+    if "NOT_PRIVATE" in manifest and not (mark and mark.name == "SYNTHETIC"):
+        raise Refused("--totals names a release of exact counts, which is for households marked synthetic alone")
     configuration, digests = domains.run.parameters.configuration, domains.run.parameters.digests
     ours: dict[str, Any] = {
         "region": domains.jurisdiction.upper(),

@@ -292,7 +292,7 @@ def test_totals_in_parquet_with_a_fault_are_a_finding(tmp_path: Path, fault: dic
 
 def test_totals_that_are_exact_are_of_marked_persons_for_synthetic_households(tmp_path: Path, dhca: Path) -> None:
     """A release of synthetic households is not charged, and its groups and details would show exact totals."""
-    with pytest.raises(Refused, match="a release of exact counts of persons who are not marked"):
+    with pytest.raises(Refused, match="exact counts of confidential records"):
         validate_here(tmp_path / "persons", HouseholdInputs(), marked=True, totals=str(dhca))
     edit_manifest(dhca, lambda manifest: manifest.update(SYNTHETIC=MARKS["SYNTHETIC"]))
     with pytest.raises(Refused, match="a release of exact counts, which is for households marked synthetic alone"):
